@@ -11,6 +11,7 @@ type ahead struct {
 	panels, step int     // of the block, and bytes from one to the next
 	few          int     // rows of tiles that fetch all panels, at most
 	done, work   int     // rows of tiles: how many there were, and all that read the block at hand
+	fetched      int     // panels of the block that tiles have had fetched
 }
 
 // ahead begins phase i of a unit, where there is something to be fetched.
@@ -33,21 +34,25 @@ func (p *Plan) ahead(m *matrices, u *unit, i int) ahead {
 	if next != nil {
 		x.block, x.panels = uintptr(m.b)+uintptr(p.sizeB()*next.col*p.spec.K+p.phases[0].full.bstep*k0), next.panels
 	}
+	x.fetched = (x.done*x.panels + x.work - 1) / x.work
 	return x
 }
 
-// fetch returns what the next tile, of so many rows, has fetched, 0 for nothing. The tile itself reads B at own.
-func (x *ahead) fetch(rows int, own unsafe.Pointer) uintptr {
+// fetch returns what the next tile, of so many rows, has fetched, 0 for nothing, and how many of the tiles below it may be computed in the
+// same call, which have nothing fetched. The tile itself reads B at own.
+func (x *ahead) fetch(rows, tiles int, own unsafe.Pointer) (next uintptr, together int) {
 	if rows <= x.few {
-		return uintptr(own) + fewAhead
+		return uintptr(own) + fewAhead, 1
 	}
 	if x.panels == 0 {
-		return 0
+		return 0, tiles
 	}
 	from := x.done * x.panels / x.work
-	x.done += rows
-	if from == x.done*x.panels/x.work {
-		return 0
+	until := ((from+1)*x.work + x.panels - 1) / x.panels // rows done when the next panel's turn has come
+	together = min(tiles, max(1, (until-x.done)/rows))
+	if x.fetched <= from {
+		next, x.fetched = x.block+uintptr(from*x.step), from+1
 	}
-	return x.block + uintptr(from*x.step)
+	x.done += rows * together
+	return next, together
 }

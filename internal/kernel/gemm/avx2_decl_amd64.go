@@ -4,72 +4,72 @@ package gemm
 
 import "unsafe"
 
-// tile2_1x16 computes a tile of 1 rows and 16 columns; see tileParams.
+// tile2_1x16 computes tiles of 1 rows and 16 columns below each other; see tileParams.
 //
 //go:noescape
-func tile2_1x16(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr)
+func tile2_1x16(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr, tiles int)
 
-// tile2_2x16 computes a tile of 2 rows and 16 columns; see tileParams.
+// tile2_2x16 computes tiles of 2 rows and 16 columns below each other; see tileParams.
 //
 //go:noescape
-func tile2_2x16(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr)
+func tile2_2x16(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr, tiles int)
 
-// tile2_3x16 computes a tile of 3 rows and 16 columns; see tileParams.
+// tile2_3x16 computes tiles of 3 rows and 16 columns below each other; see tileParams.
 //
 //go:noescape
-func tile2_3x16(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr)
+func tile2_3x16(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr, tiles int)
 
-// tile2_4x16 computes a tile of 4 rows and 16 columns; see tileParams.
+// tile2_4x16 computes tiles of 4 rows and 16 columns below each other; see tileParams.
 //
 //go:noescape
-func tile2_4x16(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr)
+func tile2_4x16(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr, tiles int)
 
-// tile2_5x16 computes a tile of 5 rows and 16 columns; see tileParams.
+// tile2_5x16 computes tiles of 5 rows and 16 columns below each other; see tileParams.
 //
 //go:noescape
-func tile2_5x16(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr)
+func tile2_5x16(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr, tiles int)
 
-// tile2_6x16 computes a tile of 6 rows and 16 columns; see tileParams.
+// tile2_6x16 computes tiles of 6 rows and 16 columns below each other; see tileParams.
 //
 //go:noescape
-func tile2_6x16(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr)
+func tile2_6x16(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr, tiles int)
 
-// tile2_1x32 computes a tile of 1 rows and 32 columns; see tileParams.
+// tile2_1x32 computes tiles of 1 rows and 32 columns below each other; see tileParams.
 //
 //go:noescape
-func tile2_1x32(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr)
+func tile2_1x32(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr, tiles int)
 
-// tile2_2x32 computes a tile of 2 rows and 32 columns; see tileParams.
+// tile2_2x32 computes tiles of 2 rows and 32 columns below each other; see tileParams.
 //
 //go:noescape
-func tile2_2x32(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr)
+func tile2_2x32(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr, tiles int)
 
-// tile2_1x64 computes a tile of 1 rows and 64 columns; see tileParams.
+// tile2_1x64 computes tiles of 1 rows and 64 columns below each other; see tileParams.
 //
 //go:noescape
-func tile2_1x64(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr)
+func tile2_1x64(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr, tiles int)
 
-// callTile2 runs the avx2 kernel of a tile of rows x 16*panels elements.
-func callTile2(rows, panels int, p *tileParams, a, b, bias, res, c *float32, next uintptr) {
+// callTile2 runs the avx2 kernel of tiles of rows x 16*panels elements.
+func callTile2(rows, panels, tiles int, p *tileParams, a, b, bias, res, c *float32, next uintptr) {
 	switch panels<<8 | rows {
 	case 1<<8 | 1:
-		tile2_1x16(p, a, b, bias, res, c, next)
+		tile2_1x16(p, a, b, bias, res, c, next, tiles)
 	case 1<<8 | 2:
-		tile2_2x16(p, a, b, bias, res, c, next)
+		tile2_2x16(p, a, b, bias, res, c, next, tiles)
 	case 1<<8 | 3:
-		tile2_3x16(p, a, b, bias, res, c, next)
+		tile2_3x16(p, a, b, bias, res, c, next, tiles)
 	case 1<<8 | 4:
-		tile2_4x16(p, a, b, bias, res, c, next)
+		tile2_4x16(p, a, b, bias, res, c, next, tiles)
 	case 1<<8 | 5:
-		tile2_5x16(p, a, b, bias, res, c, next)
+		tile2_5x16(p, a, b, bias, res, c, next, tiles)
 	case 1<<8 | 6:
-		tile2_6x16(p, a, b, bias, res, c, next)
+		tile2_6x16(p, a, b, bias, res, c, next, tiles)
 	case 2<<8 | 1:
-		tile2_1x32(p, a, b, bias, res, c, next)
+		tile2_1x32(p, a, b, bias, res, c, next, tiles)
 	case 2<<8 | 2:
-		tile2_2x32(p, a, b, bias, res, c, next)
+		tile2_2x32(p, a, b, bias, res, c, next, tiles)
 	case 4<<8 | 1:
-		tile2_1x64(p, a, b, bias, res, c, next)
+		tile2_1x64(p, a, b, bias, res, c, next, tiles)
 	}
 }
 
@@ -86,5 +86,6 @@ var (
 	_ = [1]byte{}[unsafe.Offsetof(tileParams{}.flags)-56]
 	_ = [1]byte{}[unsafe.Offsetof(tileParams{}.mask)-60]
 	_ = [1]byte{}[unsafe.Offsetof(tileParams{}.maskRow)-64]
+	_ = [1]byte{}[unsafe.Offsetof(tileParams{}.masked)-72]
 	_ = [1]byte{}[chainWords-64]
 )

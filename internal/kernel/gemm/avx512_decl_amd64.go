@@ -4,219 +4,219 @@ package gemm
 
 import "unsafe"
 
-// tile512_1x16 computes a tile of 1 rows and 16 columns; see tileParams.
+// tile512_1x16 computes tiles of 1 rows and 16 columns below each other; see tileParams.
 //
 //go:noescape
-func tile512_1x16(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr)
+func tile512_1x16(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr, tiles int)
 
-// tile512_2x16 computes a tile of 2 rows and 16 columns; see tileParams.
+// tile512_2x16 computes tiles of 2 rows and 16 columns below each other; see tileParams.
 //
 //go:noescape
-func tile512_2x16(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr)
+func tile512_2x16(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr, tiles int)
 
-// tile512_3x16 computes a tile of 3 rows and 16 columns; see tileParams.
+// tile512_3x16 computes tiles of 3 rows and 16 columns below each other; see tileParams.
 //
 //go:noescape
-func tile512_3x16(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr)
+func tile512_3x16(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr, tiles int)
 
-// tile512_4x16 computes a tile of 4 rows and 16 columns; see tileParams.
+// tile512_4x16 computes tiles of 4 rows and 16 columns below each other; see tileParams.
 //
 //go:noescape
-func tile512_4x16(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr)
+func tile512_4x16(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr, tiles int)
 
-// tile512_5x16 computes a tile of 5 rows and 16 columns; see tileParams.
+// tile512_5x16 computes tiles of 5 rows and 16 columns below each other; see tileParams.
 //
 //go:noescape
-func tile512_5x16(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr)
+func tile512_5x16(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr, tiles int)
 
-// tile512_6x16 computes a tile of 6 rows and 16 columns; see tileParams.
+// tile512_6x16 computes tiles of 6 rows and 16 columns below each other; see tileParams.
 //
 //go:noescape
-func tile512_6x16(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr)
+func tile512_6x16(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr, tiles int)
 
-// tile512_7x16 computes a tile of 7 rows and 16 columns; see tileParams.
+// tile512_7x16 computes tiles of 7 rows and 16 columns below each other; see tileParams.
 //
 //go:noescape
-func tile512_7x16(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr)
+func tile512_7x16(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr, tiles int)
 
-// tile512_8x16 computes a tile of 8 rows and 16 columns; see tileParams.
+// tile512_8x16 computes tiles of 8 rows and 16 columns below each other; see tileParams.
 //
 //go:noescape
-func tile512_8x16(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr)
+func tile512_8x16(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr, tiles int)
 
-// tile512_1x32 computes a tile of 1 rows and 32 columns; see tileParams.
+// tile512_1x32 computes tiles of 1 rows and 32 columns below each other; see tileParams.
 //
 //go:noescape
-func tile512_1x32(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr)
+func tile512_1x32(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr, tiles int)
 
-// tile512_2x32 computes a tile of 2 rows and 32 columns; see tileParams.
+// tile512_2x32 computes tiles of 2 rows and 32 columns below each other; see tileParams.
 //
 //go:noescape
-func tile512_2x32(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr)
+func tile512_2x32(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr, tiles int)
 
-// tile512_3x32 computes a tile of 3 rows and 32 columns; see tileParams.
+// tile512_3x32 computes tiles of 3 rows and 32 columns below each other; see tileParams.
 //
 //go:noescape
-func tile512_3x32(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr)
+func tile512_3x32(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr, tiles int)
 
-// tile512_4x32 computes a tile of 4 rows and 32 columns; see tileParams.
+// tile512_4x32 computes tiles of 4 rows and 32 columns below each other; see tileParams.
 //
 //go:noescape
-func tile512_4x32(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr)
+func tile512_4x32(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr, tiles int)
 
-// tile512_5x32 computes a tile of 5 rows and 32 columns; see tileParams.
+// tile512_5x32 computes tiles of 5 rows and 32 columns below each other; see tileParams.
 //
 //go:noescape
-func tile512_5x32(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr)
+func tile512_5x32(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr, tiles int)
 
-// tile512_6x32 computes a tile of 6 rows and 32 columns; see tileParams.
+// tile512_6x32 computes tiles of 6 rows and 32 columns below each other; see tileParams.
 //
 //go:noescape
-func tile512_6x32(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr)
+func tile512_6x32(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr, tiles int)
 
-// tile512_7x32 computes a tile of 7 rows and 32 columns; see tileParams.
+// tile512_7x32 computes tiles of 7 rows and 32 columns below each other; see tileParams.
 //
 //go:noescape
-func tile512_7x32(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr)
+func tile512_7x32(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr, tiles int)
 
-// tile512_8x32 computes a tile of 8 rows and 32 columns; see tileParams.
+// tile512_8x32 computes tiles of 8 rows and 32 columns below each other; see tileParams.
 //
 //go:noescape
-func tile512_8x32(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr)
+func tile512_8x32(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr, tiles int)
 
-// tile512_1x48 computes a tile of 1 rows and 48 columns; see tileParams.
+// tile512_1x48 computes tiles of 1 rows and 48 columns below each other; see tileParams.
 //
 //go:noescape
-func tile512_1x48(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr)
+func tile512_1x48(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr, tiles int)
 
-// tile512_2x48 computes a tile of 2 rows and 48 columns; see tileParams.
+// tile512_2x48 computes tiles of 2 rows and 48 columns below each other; see tileParams.
 //
 //go:noescape
-func tile512_2x48(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr)
+func tile512_2x48(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr, tiles int)
 
-// tile512_3x48 computes a tile of 3 rows and 48 columns; see tileParams.
+// tile512_3x48 computes tiles of 3 rows and 48 columns below each other; see tileParams.
 //
 //go:noescape
-func tile512_3x48(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr)
+func tile512_3x48(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr, tiles int)
 
-// tile512_4x48 computes a tile of 4 rows and 48 columns; see tileParams.
+// tile512_4x48 computes tiles of 4 rows and 48 columns below each other; see tileParams.
 //
 //go:noescape
-func tile512_4x48(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr)
+func tile512_4x48(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr, tiles int)
 
-// tile512_5x48 computes a tile of 5 rows and 48 columns; see tileParams.
+// tile512_5x48 computes tiles of 5 rows and 48 columns below each other; see tileParams.
 //
 //go:noescape
-func tile512_5x48(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr)
+func tile512_5x48(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr, tiles int)
 
-// tile512_6x48 computes a tile of 6 rows and 48 columns; see tileParams.
+// tile512_6x48 computes tiles of 6 rows and 48 columns below each other; see tileParams.
 //
 //go:noescape
-func tile512_6x48(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr)
+func tile512_6x48(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr, tiles int)
 
-// tile512_7x48 computes a tile of 7 rows and 48 columns; see tileParams.
+// tile512_7x48 computes tiles of 7 rows and 48 columns below each other; see tileParams.
 //
 //go:noescape
-func tile512_7x48(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr)
+func tile512_7x48(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr, tiles int)
 
-// tile512_8x48 computes a tile of 8 rows and 48 columns; see tileParams.
+// tile512_8x48 computes tiles of 8 rows and 48 columns below each other; see tileParams.
 //
 //go:noescape
-func tile512_8x48(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr)
+func tile512_8x48(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr, tiles int)
 
-// tile512_1x64 computes a tile of 1 rows and 64 columns; see tileParams.
+// tile512_1x64 computes tiles of 1 rows and 64 columns below each other; see tileParams.
 //
 //go:noescape
-func tile512_1x64(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr)
+func tile512_1x64(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr, tiles int)
 
-// tile512_2x64 computes a tile of 2 rows and 64 columns; see tileParams.
+// tile512_2x64 computes tiles of 2 rows and 64 columns below each other; see tileParams.
 //
 //go:noescape
-func tile512_2x64(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr)
+func tile512_2x64(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr, tiles int)
 
-// tile512_3x64 computes a tile of 3 rows and 64 columns; see tileParams.
+// tile512_3x64 computes tiles of 3 rows and 64 columns below each other; see tileParams.
 //
 //go:noescape
-func tile512_3x64(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr)
+func tile512_3x64(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr, tiles int)
 
-// tile512_4x64 computes a tile of 4 rows and 64 columns; see tileParams.
+// tile512_4x64 computes tiles of 4 rows and 64 columns below each other; see tileParams.
 //
 //go:noescape
-func tile512_4x64(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr)
+func tile512_4x64(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr, tiles int)
 
-// tile512_5x64 computes a tile of 5 rows and 64 columns; see tileParams.
+// tile512_5x64 computes tiles of 5 rows and 64 columns below each other; see tileParams.
 //
 //go:noescape
-func tile512_5x64(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr)
+func tile512_5x64(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr, tiles int)
 
-// tile512_6x64 computes a tile of 6 rows and 64 columns; see tileParams.
+// tile512_6x64 computes tiles of 6 rows and 64 columns below each other; see tileParams.
 //
 //go:noescape
-func tile512_6x64(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr)
+func tile512_6x64(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr, tiles int)
 
-// callTile512 runs the avx512 kernel of a tile of rows x 16*panels elements.
-func callTile512(rows, panels int, p *tileParams, a, b, bias, res, c *float32, next uintptr) {
+// callTile512 runs the avx512 kernel of tiles of rows x 16*panels elements.
+func callTile512(rows, panels, tiles int, p *tileParams, a, b, bias, res, c *float32, next uintptr) {
 	switch panels<<8 | rows {
 	case 1<<8 | 1:
-		tile512_1x16(p, a, b, bias, res, c, next)
+		tile512_1x16(p, a, b, bias, res, c, next, tiles)
 	case 1<<8 | 2:
-		tile512_2x16(p, a, b, bias, res, c, next)
+		tile512_2x16(p, a, b, bias, res, c, next, tiles)
 	case 1<<8 | 3:
-		tile512_3x16(p, a, b, bias, res, c, next)
+		tile512_3x16(p, a, b, bias, res, c, next, tiles)
 	case 1<<8 | 4:
-		tile512_4x16(p, a, b, bias, res, c, next)
+		tile512_4x16(p, a, b, bias, res, c, next, tiles)
 	case 1<<8 | 5:
-		tile512_5x16(p, a, b, bias, res, c, next)
+		tile512_5x16(p, a, b, bias, res, c, next, tiles)
 	case 1<<8 | 6:
-		tile512_6x16(p, a, b, bias, res, c, next)
+		tile512_6x16(p, a, b, bias, res, c, next, tiles)
 	case 1<<8 | 7:
-		tile512_7x16(p, a, b, bias, res, c, next)
+		tile512_7x16(p, a, b, bias, res, c, next, tiles)
 	case 1<<8 | 8:
-		tile512_8x16(p, a, b, bias, res, c, next)
+		tile512_8x16(p, a, b, bias, res, c, next, tiles)
 	case 2<<8 | 1:
-		tile512_1x32(p, a, b, bias, res, c, next)
+		tile512_1x32(p, a, b, bias, res, c, next, tiles)
 	case 2<<8 | 2:
-		tile512_2x32(p, a, b, bias, res, c, next)
+		tile512_2x32(p, a, b, bias, res, c, next, tiles)
 	case 2<<8 | 3:
-		tile512_3x32(p, a, b, bias, res, c, next)
+		tile512_3x32(p, a, b, bias, res, c, next, tiles)
 	case 2<<8 | 4:
-		tile512_4x32(p, a, b, bias, res, c, next)
+		tile512_4x32(p, a, b, bias, res, c, next, tiles)
 	case 2<<8 | 5:
-		tile512_5x32(p, a, b, bias, res, c, next)
+		tile512_5x32(p, a, b, bias, res, c, next, tiles)
 	case 2<<8 | 6:
-		tile512_6x32(p, a, b, bias, res, c, next)
+		tile512_6x32(p, a, b, bias, res, c, next, tiles)
 	case 2<<8 | 7:
-		tile512_7x32(p, a, b, bias, res, c, next)
+		tile512_7x32(p, a, b, bias, res, c, next, tiles)
 	case 2<<8 | 8:
-		tile512_8x32(p, a, b, bias, res, c, next)
+		tile512_8x32(p, a, b, bias, res, c, next, tiles)
 	case 3<<8 | 1:
-		tile512_1x48(p, a, b, bias, res, c, next)
+		tile512_1x48(p, a, b, bias, res, c, next, tiles)
 	case 3<<8 | 2:
-		tile512_2x48(p, a, b, bias, res, c, next)
+		tile512_2x48(p, a, b, bias, res, c, next, tiles)
 	case 3<<8 | 3:
-		tile512_3x48(p, a, b, bias, res, c, next)
+		tile512_3x48(p, a, b, bias, res, c, next, tiles)
 	case 3<<8 | 4:
-		tile512_4x48(p, a, b, bias, res, c, next)
+		tile512_4x48(p, a, b, bias, res, c, next, tiles)
 	case 3<<8 | 5:
-		tile512_5x48(p, a, b, bias, res, c, next)
+		tile512_5x48(p, a, b, bias, res, c, next, tiles)
 	case 3<<8 | 6:
-		tile512_6x48(p, a, b, bias, res, c, next)
+		tile512_6x48(p, a, b, bias, res, c, next, tiles)
 	case 3<<8 | 7:
-		tile512_7x48(p, a, b, bias, res, c, next)
+		tile512_7x48(p, a, b, bias, res, c, next, tiles)
 	case 3<<8 | 8:
-		tile512_8x48(p, a, b, bias, res, c, next)
+		tile512_8x48(p, a, b, bias, res, c, next, tiles)
 	case 4<<8 | 1:
-		tile512_1x64(p, a, b, bias, res, c, next)
+		tile512_1x64(p, a, b, bias, res, c, next, tiles)
 	case 4<<8 | 2:
-		tile512_2x64(p, a, b, bias, res, c, next)
+		tile512_2x64(p, a, b, bias, res, c, next, tiles)
 	case 4<<8 | 3:
-		tile512_3x64(p, a, b, bias, res, c, next)
+		tile512_3x64(p, a, b, bias, res, c, next, tiles)
 	case 4<<8 | 4:
-		tile512_4x64(p, a, b, bias, res, c, next)
+		tile512_4x64(p, a, b, bias, res, c, next, tiles)
 	case 4<<8 | 5:
-		tile512_5x64(p, a, b, bias, res, c, next)
+		tile512_5x64(p, a, b, bias, res, c, next, tiles)
 	case 4<<8 | 6:
-		tile512_6x64(p, a, b, bias, res, c, next)
+		tile512_6x64(p, a, b, bias, res, c, next, tiles)
 	}
 }
 
@@ -233,5 +233,6 @@ var (
 	_ = [1]byte{}[unsafe.Offsetof(tileParams{}.flags)-56]
 	_ = [1]byte{}[unsafe.Offsetof(tileParams{}.mask)-60]
 	_ = [1]byte{}[unsafe.Offsetof(tileParams{}.maskRow)-64]
+	_ = [1]byte{}[unsafe.Offsetof(tileParams{}.masked)-72]
 	_ = [1]byte{}[chainWords-64]
 )

@@ -32,11 +32,11 @@ func (p *Plan) RunBatch(lo, hi int, x Args, batch Batch) {
 // fewTiles is the most tiles of a product that are listed: of more, deciding which comes next takes a small part of the time.
 const fewTiles = 16
 
-// placed is a tile of a small product: its rows and panels, the bytes to its operands and to its result, and its parameters.
+// placed is tiles below each other of a small product: their rows, panels and number, the bytes to their operands and to their result, and their parameters.
 type placed struct {
-	rows, panels       int
-	a, b, bias, c, res int
-	params             *tileParams
+	rows, panels, tiles int
+	a, b, bias, c, res  int
+	params              *tileParams
 }
 
 // planFew lists the tiles of a small product, of which RunBatch computes many: nothing else is decided when it runs.
@@ -50,17 +50,21 @@ func (p *Plan) planFew() {
 	for i := range p.groups {
 		g := &p.groups[i]
 		tiles := (s.M + g.maxRows - 1) / g.maxRows
-		for at, row := 0, 0; at < tiles; at++ {
+		for at, row := 0, 0; at < tiles; {
 			rows := (s.M - row) / (tiles - at)
+			together := 1
+			if p.has.repeat { //
+				together = tiles - at - (s.M-row)%(tiles-at)
+			}
 			for q := 0; q < g.panels; q += g.width {
 				col := g.col + Panel*q
-				one := placed{rows: rows, panels: g.width, a: 4 * row * s.LDA, b: col / Panel * ph.full.bpanel, bias: 4 * col, c: 4 * (row*s.LDC + col), res: 4 * (row*s.LDR + col), params: &ph.full}
+				one := placed{rows: rows, panels: g.width, tiles: together, a: 4 * row * s.LDA, b: col / Panel * ph.full.bpanel, bias: 4 * col, c: 4 * (row*s.LDC + col), res: 4 * (row*s.LDR + col), params: &ph.full}
 				if col+Panel*g.width > s.N {
 					one.params = &ph.tail
 				}
 				few = append(few, one)
 			}
-			row += rows
+			at, row = at+together, row+rows*together
 		}
 	}
 	if len(few) <= fewTiles {
@@ -86,7 +90,7 @@ func (p *Plan) runFew(lo, hi int, x Args, batch *Batch) {
 		}
 		for j := range p.few {
 			t := &p.few[j]
-			callTile(p.target.Set, t.rows, t.panels, t.params, (*float32)(unsafe.Add(a, t.a)), (*float32)(unsafe.Add(b, t.b)), (*float32)(forward(bias, t.bias)),
+			callTile(p.target.Set, t.rows, t.panels, t.tiles, t.params, (*float32)(unsafe.Add(a, t.a)), (*float32)(unsafe.Add(b, t.b)), (*float32)(forward(bias, t.bias)),
 				(*float32)(forward(res, t.res)), (*float32)(unsafe.Add(c, t.c)), 0)
 		}
 	}

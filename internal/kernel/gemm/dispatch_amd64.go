@@ -10,20 +10,20 @@ import (
 func kernelsOf(set isa.Set) kernels {
 	switch set {
 	case isa.AVX512:
-		return kernels{lanes: 16, tileRows: [5]int{0, 8, 8, 8, 6}, fewRows: 4, dotRows: 4}
+		return kernels{lanes: 16, tileRows: [5]int{0, 8, 8, 8, 6}, fewRows: 4, dotRows: 4, repeat: true}
 	case isa.AVX2:
-		return kernels{lanes: 8, tileRows: [5]int{0, 6, 2, 0, 1}, fewRows: 4, dotRows: 2}
+		return kernels{lanes: 8, tileRows: [5]int{0, 6, 2, 0, 1}, fewRows: 4, dotRows: 2, repeat: true}
 	}
 	return portableKernels()
 }
 
-// callTile runs the kernel of a tile of rows x 16*panels elements, whose height is at most kernels.tileRows[panels]; see ahead for next.
-func callTile(set isa.Set, rows, panels int, p *tileParams, a, b, bias, res, c *float32, next uintptr) {
+// callTile runs the kernel of tiles of rows x 16*panels elements below each other, whose height is at most kernels.tileRows[panels]; see ahead for next.
+func callTile(set isa.Set, rows, panels, tiles int, p *tileParams, a, b, bias, res, c *float32, next uintptr) {
 	switch set {
 	case isa.AVX512:
-		callTile512(rows, panels, p, a, b, bias, res, c, next)
+		callTile512(rows, panels, tiles, p, a, b, bias, res, c, next)
 	case isa.AVX2:
-		callTile2(rows, panels, p, a, b, bias, res, c, next)
+		callTile2(rows, panels, tiles, p, a, b, bias, res, c, next)
 	default:
 		genericTile(rows, p, a, b, bias, res, c)
 	}
@@ -33,47 +33,47 @@ func callTile(set isa.Set, rows, panels int, p *tileParams, a, b, bias, res, c *
 func doublesOf(set isa.Set) kernels {
 	switch set {
 	case isa.AVX512:
-		return kernels{lanes: 8, tileRows: [5]int{0, 8, 8, 8, 6}}
+		return kernels{lanes: 8, tileRows: [5]int{0, 8, 8, 8, 6}, repeat: true}
 	case isa.AVX2:
-		return kernels{lanes: 4, tileRows: [5]int{0, 6, 2, 0, 1}}
+		return kernels{lanes: 4, tileRows: [5]int{0, 6, 2, 0, 1}, repeat: true}
 	}
 	return portableKernels()
 }
 
-// callDouble runs the kernel of a tile of rows x 8*panels elements of float64, whose height is at most kernels.tileRows[panels]; see ahead for next.
-func callDouble(set isa.Set, rows, panels int, p *tileParams, a, b, bias, res, c *float64) {
+// callDouble runs the kernel of tiles of rows x 8*panels elements of float64 below each other, whose height is at most kernels.tileRows[panels].
+func callDouble(set isa.Set, rows, panels, tiles int, p *tileParams, a, b, bias, res, c *float64) {
 	switch set {
 	case isa.AVX512:
-		callDouble512(rows, panels, p, a, b, bias, res, c)
+		callDouble512(rows, panels, tiles, p, a, b, bias, res, c)
 	case isa.AVX2:
-		callDouble2(rows, panels, p, a, b, bias, res, c)
+		callDouble2(rows, panels, tiles, p, a, b, bias, res, c)
 	default:
 		genericTile(rows, p, a, b, bias, res, c)
 	}
 }
 
-// callPairs runs the kernel of a tile of rows x 16*panels elements, of words of two bfloat16; see callTile.
-func callPairs(set isa.Set, rows, panels int, p *tileParams, a, b, bias, res, c *float32, next uintptr) {
+// callPairs runs the kernel of tiles of rows x 16*panels elements, of words of two bfloat16; see callTile.
+func callPairs(set isa.Set, rows, panels, tiles int, p *tileParams, a, b, bias, res, c *float32, next uintptr) {
 	switch set {
 	case isa.AVX512:
-		callPairs512(rows, panels, p, a, b, bias, res, c, next)
+		callPairs512(rows, panels, tiles, p, a, b, bias, res, c, next)
 	default:
 		genericPairs(rows, p, a, b, bias, res, c)
 	}
 }
 
-// callFloat16 runs the kernel of a tile of rows x 16*panels elements, of words of two float16; see callTile.
-func callFloat16(set isa.Set, rows, panels int, p *tileParams, a, b, bias, res, c *float32, next uintptr) {
+// callFloat16 runs the kernel of tiles of rows x 16*panels elements, of words of two float16; see callTile.
+func callFloat16(set isa.Set, rows, panels, tiles int, p *tileParams, a, b, bias, res, c *float32, next uintptr) {
 	genericFloat16(rows, p, a, b, bias, res, c)
 }
 
-// callHalf runs the kernel of a tile of rows x 16*panels elements, with panels of float16; see callTile.
-func callHalf(set isa.Set, rows, panels int, p *tileParams, a, b, bias, res, c *float32, next uintptr) {
+// callHalf runs the kernel of tiles of rows x 16*panels elements, with panels of float16; see callTile.
+func callHalf(set isa.Set, rows, panels, tiles int, p *tileParams, a, b, bias, res, c *float32, next uintptr) {
 	switch set {
 	case isa.AVX512:
-		callHalf512(rows, panels, p, a, b, bias, res, c, next)
+		callHalf512(rows, panels, tiles, p, a, b, bias, res, c, next)
 	case isa.AVX2:
-		callHalf2(rows, panels, p, a, b, bias, res, c, next)
+		callHalf2(rows, panels, tiles, p, a, b, bias, res, c, next)
 	default:
 		genericHalf(rows, p, a, b, bias, res, c)
 	}

@@ -10,13 +10,13 @@ import (
 func kernelsOf(set isa.Set) kernels {
 	switch set {
 	case isa.NEON:
-		return kernels{lanes: 4, tileRows: [5]int{0, 6, 2, 0, 1}, fewRows: 4, dotRows: 2}
+		return kernels{lanes: 4, tileRows: [5]int{0, 6, 2, 0, 1}, fewRows: 4, dotRows: 2, repeat: false}
 	}
 	return portableKernels()
 }
 
-// callTile runs the kernel of a tile of rows x 16*panels elements, whose height is at most kernels.tileRows[panels]; see ahead for next.
-func callTile(set isa.Set, rows, panels int, p *tileParams, a, b, bias, res, c *float32, next uintptr) {
+// callTile runs the kernel of tiles of rows x 16*panels elements below each other, whose height is at most kernels.tileRows[panels]; see ahead for next.
+func callTile(set isa.Set, rows, panels, tiles int, p *tileParams, a, b, bias, res, c *float32, next uintptr) {
 	switch set {
 	case isa.NEON:
 		callTileNEON(rows, panels, p, a, b, bias, res, c, next)
@@ -29,13 +29,13 @@ func callTile(set isa.Set, rows, panels int, p *tileParams, a, b, bias, res, c *
 func doublesOf(set isa.Set) kernels {
 	switch set {
 	case isa.NEON:
-		return kernels{lanes: 2, tileRows: [5]int{0, 6, 2, 0, 1}}
+		return kernels{lanes: 2, tileRows: [5]int{0, 6, 2, 0, 1}, repeat: false}
 	}
 	return portableKernels()
 }
 
-// callDouble runs the kernel of a tile of rows x 8*panels elements of float64, whose height is at most kernels.tileRows[panels]; see ahead for next.
-func callDouble(set isa.Set, rows, panels int, p *tileParams, a, b, bias, res, c *float64) {
+// callDouble runs the kernel of tiles of rows x 8*panels elements of float64 below each other, whose height is at most kernels.tileRows[panels].
+func callDouble(set isa.Set, rows, panels, tiles int, p *tileParams, a, b, bias, res, c *float64) {
 	switch set {
 	case isa.NEON:
 		callDoubleNEON(rows, panels, p, a, b, bias, res, c)
@@ -44,8 +44,8 @@ func callDouble(set isa.Set, rows, panels int, p *tileParams, a, b, bias, res, c
 	}
 }
 
-// callPairs runs the kernel of a tile of rows x 16*panels elements, of words of two bfloat16; see callTile.
-func callPairs(set isa.Set, rows, panels int, p *tileParams, a, b, bias, res, c *float32, next uintptr) {
+// callPairs runs the kernel of tiles of rows x 16*panels elements, of words of two bfloat16; see callTile.
+func callPairs(set isa.Set, rows, panels, tiles int, p *tileParams, a, b, bias, res, c *float32, next uintptr) {
 	switch set {
 	case isa.NEON:
 		callPairsNEON(rows, panels, p, a, b, bias, res, c, next)
@@ -54,8 +54,8 @@ func callPairs(set isa.Set, rows, panels int, p *tileParams, a, b, bias, res, c 
 	}
 }
 
-// callFloat16 runs the kernel of a tile of rows x 16*panels elements, of words of two float16; see callTile.
-func callFloat16(set isa.Set, rows, panels int, p *tileParams, a, b, bias, res, c *float32, next uintptr) {
+// callFloat16 runs the kernel of tiles of rows x 16*panels elements, of words of two float16; see callTile.
+func callFloat16(set isa.Set, rows, panels, tiles int, p *tileParams, a, b, bias, res, c *float32, next uintptr) {
 	switch set {
 	case isa.NEON:
 		callFloat16NEON(rows, panels, p, a, b, bias, res, c, next)
@@ -64,8 +64,8 @@ func callFloat16(set isa.Set, rows, panels int, p *tileParams, a, b, bias, res, 
 	}
 }
 
-// callHalf runs the kernel of a tile of rows x 16*panels elements, with panels of float16; see callTile.
-func callHalf(set isa.Set, rows, panels int, p *tileParams, a, b, bias, res, c *float32, next uintptr) {
+// callHalf runs the kernel of tiles of rows x 16*panels elements, with panels of float16; see callTile.
+func callHalf(set isa.Set, rows, panels, tiles int, p *tileParams, a, b, bias, res, c *float32, next uintptr) {
 	switch set {
 	case isa.NEON:
 		callHalfNEON(rows, panels, p, a, b, bias, res, c, next)

@@ -13,8 +13,8 @@ func kernelsOf(set isa.Set) kernels {
 	return portableKernels()
 }
 
-// callTile runs the kernel of a tile of rows x 16*panels elements, whose height is at most kernels.tileRows[panels]; see ahead for next.
-func callTile(set isa.Set, rows, panels int, p *tileParams, a, b, bias, res, c *float32, next uintptr) {
+// callTile runs the kernel of tiles of rows x 16*panels elements below each other, whose height is at most kernels.tileRows[panels]; see ahead for next.
+func callTile(set isa.Set, rows, panels, tiles int, p *tileParams, a, b, bias, res, c *float32, next uintptr) {
 	genericTile(rows, p, a, b, bias, res, c)
 }
 
@@ -23,23 +23,23 @@ func doublesOf(set isa.Set) kernels {
 	return portableKernels()
 }
 
-// callDouble runs the kernel of a tile of rows x 8*panels elements of float64, whose height is at most kernels.tileRows[panels]; see ahead for next.
-func callDouble(set isa.Set, rows, panels int, p *tileParams, a, b, bias, res, c *float64) {
+// callDouble runs the kernel of tiles of rows x 8*panels elements of float64 below each other, whose height is at most kernels.tileRows[panels].
+func callDouble(set isa.Set, rows, panels, tiles int, p *tileParams, a, b, bias, res, c *float64) {
 	genericTile(rows, p, a, b, bias, res, c)
 }
 
-// callPairs runs the kernel of a tile of rows x 16*panels elements, of words of two bfloat16; see callTile.
-func callPairs(set isa.Set, rows, panels int, p *tileParams, a, b, bias, res, c *float32, next uintptr) {
+// callPairs runs the kernel of tiles of rows x 16*panels elements, of words of two bfloat16; see callTile.
+func callPairs(set isa.Set, rows, panels, tiles int, p *tileParams, a, b, bias, res, c *float32, next uintptr) {
 	genericPairs(rows, p, a, b, bias, res, c)
 }
 
-// callFloat16 runs the kernel of a tile of rows x 16*panels elements, of words of two float16; see callTile.
-func callFloat16(set isa.Set, rows, panels int, p *tileParams, a, b, bias, res, c *float32, next uintptr) {
+// callFloat16 runs the kernel of tiles of rows x 16*panels elements, of words of two float16; see callTile.
+func callFloat16(set isa.Set, rows, panels, tiles int, p *tileParams, a, b, bias, res, c *float32, next uintptr) {
 	genericFloat16(rows, p, a, b, bias, res, c)
 }
 
-// callHalf runs the kernel of a tile of rows x 16*panels elements, with panels of float16; see callTile.
-func callHalf(set isa.Set, rows, panels int, p *tileParams, a, b, bias, res, c *float32, next uintptr) {
+// callHalf runs the kernel of tiles of rows x 16*panels elements, with panels of float16; see callTile.
+func callHalf(set isa.Set, rows, panels, tiles int, p *tileParams, a, b, bias, res, c *float32, next uintptr) {
 	genericHalf(rows, p, a, b, bias, res, c)
 }
 

@@ -36,17 +36,21 @@ DATA tailmask<>+120(SB)/4, $0x00000000
 DATA tailmask<>+124(SB)/4, $0x00000000
 GLOBL tailmask<>(SB), RODATA|NOPTR, $128
 
-// func double2_1x8(p *tileParams, a *float64, b *float64, bias *float64, res *float64, c *float64)
-TEXT ·double2_1x8(SB), NOSPLIT, $0-48
+// func double2_1x8(p *tileParams, a *float64, b *float64, bias *float64, res *float64, c *float64, tiles int)
+TEXT ·double2_1x8(SB), NOSPLIT, $0-56
 	MOVQ p+0(FP), R13
-	MOVQ a+8(FP), AX
-	MOVQ b+16(FP), R8
-	MOVQ 40(R13), DI
 	MOVQ 8(R13), R9
 	LEAQ tailmask<>+0(SB), R15
 	ADDQ 64(R13), R15
+
+tile:
+	MOVQ a+8(FP), AX
+	MOVQ b+16(FP), R8
+	MOVQ 40(R13), DI
+	SUBQ 72(R13), DI
 	MOVQ c+40(FP), R14
 	PREFETCHT0 0(R14)
+	PREFETCHT0 63(R14)
 	MOVL 56(R13), R14
 	TESTL $1, R14
 	JZ fresh
@@ -86,9 +90,6 @@ zero:
 	VXORPS Y1, Y1, Y1
 
 started:
-	MOVL 56(R13), R14
-	TESTL $8, R14
-	JNZ tailb
 	SUBQ $4, DI
 	JLT done2
 
@@ -128,13 +129,13 @@ loop4:
 	JNZ loop4
 
 kend3:
-	JMP store
-
-tailb:
+	MOVQ 72(R13), DI
+	TESTQ DI, DI
+	JZ store5
 	SUBQ $1, DI
-	JLT done6
+	JLT done7
 
-loop5:
+loop6:
 	VBROADCASTSD 0(AX), Y2
 	VMOVUPS 0(R15), Y15
 	VMASKMOVPS 0(R8), Y15, Y14
@@ -145,12 +146,12 @@ loop5:
 	ADDQ R9, R8
 	ADDQ $8, AX
 	SUBQ $1, DI
-	JGE loop5
+	JGE loop6
 
-done6:
+done7:
 	ADDQ $1, DI
 
-store:
+store5:
 	MOVQ res+32(FP), AX
 	TESTQ AX, AX
 	JZ clip
@@ -175,10 +176,40 @@ clip:
 	MOVQ c+40(FP), R8
 	TESTL $4, 56(R13)
 	JZ outfull
-	VMOVUPS 0(R15), Y15
-	VMASKMOVPS Y0, Y15, 0(R8)
-	VMOVUPS 32(R15), Y15
-	VMASKMOVPS Y1, Y15, 32(R8)
+	ADDQ $0, R8
+	MOVQ $64, DI
+	SUBQ 64(R13), DI
+	TESTQ $32, DI
+	JZ narrow8
+	MOVQ R8, SI
+	VMOVUPS Y0, (SI)
+	VMOVAPS Y1, Y0
+	ADDQ $32, R8
+
+narrow8:
+	TESTQ $16, DI
+	JZ narrow9
+	MOVQ R8, SI
+	VMOVUPS X0, (SI)
+	VEXTRACTF128 $1, Y0, X0
+	ADDQ $16, R8
+
+narrow9:
+	TESTQ $8, DI
+	JZ narrow10
+	MOVQ R8, SI
+	VMOVLPS X0, (SI)
+	VMOVHLPS X0, X0, X0
+	ADDQ $8, R8
+
+narrow10:
+	TESTQ $4, DI
+	JZ narrow11
+	MOVQ R8, SI
+	VMOVSS X0, (SI)
+	ADDQ $4, R8
+
+narrow11:
 	JMP end
 
 outfull:
@@ -187,23 +218,41 @@ outfull:
 	JMP end
 
 end:
+	DECQ tiles+48(FP)
+	JZ last12
+	IMUL3Q $1, 0(R13), R14
+	ADDQ R14, a+8(FP)
+	IMUL3Q $1, 24(R13), R14
+	ADDQ R14, c+40(FP)
+	CMPQ res+32(FP), $0
+	JEQ tile
+	IMUL3Q $1, 32(R13), R14
+	ADDQ R14, res+32(FP)
+	JMP tile
+
+last12:
 	VZEROUPPER
 	RET
 
-// func double2_2x8(p *tileParams, a *float64, b *float64, bias *float64, res *float64, c *float64)
-TEXT ·double2_2x8(SB), NOSPLIT, $0-48
+// func double2_2x8(p *tileParams, a *float64, b *float64, bias *float64, res *float64, c *float64, tiles int)
+TEXT ·double2_2x8(SB), NOSPLIT, $0-56
 	MOVQ p+0(FP), R13
-	MOVQ a+8(FP), AX
-	MOVQ b+16(FP), R8
-	MOVQ 40(R13), DI
 	MOVQ 8(R13), R9
 	MOVQ 0(R13), BX
 	LEAQ tailmask<>+0(SB), R15
 	ADDQ 64(R13), R15
+
+tile:
+	MOVQ a+8(FP), AX
+	MOVQ b+16(FP), R8
+	MOVQ 40(R13), DI
+	SUBQ 72(R13), DI
 	MOVQ c+40(FP), R14
 	PREFETCHT0 0(R14)
+	PREFETCHT0 63(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
+	PREFETCHT0 63(R14)
 	MOVL 56(R13), R14
 	TESTL $1, R14
 	JZ fresh
@@ -257,9 +306,6 @@ zero:
 	VXORPS Y3, Y3, Y3
 
 started:
-	MOVL 56(R13), R14
-	TESTL $8, R14
-	JNZ tailb
 	SUBQ $4, DI
 	JLT done2
 
@@ -324,13 +370,13 @@ loop4:
 	JNZ loop4
 
 kend3:
-	JMP store
-
-tailb:
+	MOVQ 72(R13), DI
+	TESTQ DI, DI
+	JZ store5
 	SUBQ $1, DI
-	JLT done6
+	JLT done7
 
-loop5:
+loop6:
 	VMOVUPS 0(R15), Y15
 	VMASKMOVPS 0(R8), Y15, Y4
 	VMOVUPS 32(R15), Y15
@@ -344,12 +390,12 @@ loop5:
 	ADDQ R9, R8
 	ADDQ $8, AX
 	SUBQ $1, DI
-	JGE loop5
+	JGE loop6
 
-done6:
+done7:
 	ADDQ $1, DI
 
-store:
+store5:
 	MOVQ res+32(FP), AX
 	TESTQ AX, AX
 	JZ clip
@@ -386,15 +432,51 @@ clip:
 	MOVQ c+40(FP), R8
 	TESTL $4, 56(R13)
 	JZ outfull
-	VMOVUPS 0(R15), Y15
-	VMASKMOVPS Y0, Y15, 0(R8)
-	VMOVUPS 32(R15), Y15
-	VMASKMOVPS Y1, Y15, 32(R8)
-	ADDQ 24(R13), R8
-	VMOVUPS 0(R15), Y15
-	VMASKMOVPS Y2, Y15, 0(R8)
-	VMOVUPS 32(R15), Y15
-	VMASKMOVPS Y3, Y15, 32(R8)
+	ADDQ $0, R8
+	MOVQ $64, DI
+	SUBQ 64(R13), DI
+	TESTQ $32, DI
+	JZ narrow8
+	MOVQ R8, SI
+	VMOVUPS Y0, (SI)
+	VMOVAPS Y1, Y0
+	ADDQ 24(R13), SI
+	VMOVUPS Y2, (SI)
+	VMOVAPS Y3, Y2
+	ADDQ $32, R8
+
+narrow8:
+	TESTQ $16, DI
+	JZ narrow9
+	MOVQ R8, SI
+	VMOVUPS X0, (SI)
+	VEXTRACTF128 $1, Y0, X0
+	ADDQ 24(R13), SI
+	VMOVUPS X2, (SI)
+	VEXTRACTF128 $1, Y2, X2
+	ADDQ $16, R8
+
+narrow9:
+	TESTQ $8, DI
+	JZ narrow10
+	MOVQ R8, SI
+	VMOVLPS X0, (SI)
+	VMOVHLPS X0, X0, X0
+	ADDQ 24(R13), SI
+	VMOVLPS X2, (SI)
+	VMOVHLPS X2, X2, X2
+	ADDQ $8, R8
+
+narrow10:
+	TESTQ $4, DI
+	JZ narrow11
+	MOVQ R8, SI
+	VMOVSS X0, (SI)
+	ADDQ 24(R13), SI
+	VMOVSS X2, (SI)
+	ADDQ $4, R8
+
+narrow11:
 	JMP end
 
 outfull:
@@ -406,25 +488,44 @@ outfull:
 	JMP end
 
 end:
+	DECQ tiles+48(FP)
+	JZ last12
+	IMUL3Q $2, 0(R13), R14
+	ADDQ R14, a+8(FP)
+	IMUL3Q $2, 24(R13), R14
+	ADDQ R14, c+40(FP)
+	CMPQ res+32(FP), $0
+	JEQ tile
+	IMUL3Q $2, 32(R13), R14
+	ADDQ R14, res+32(FP)
+	JMP tile
+
+last12:
 	VZEROUPPER
 	RET
 
-// func double2_3x8(p *tileParams, a *float64, b *float64, bias *float64, res *float64, c *float64)
-TEXT ·double2_3x8(SB), NOSPLIT, $0-48
+// func double2_3x8(p *tileParams, a *float64, b *float64, bias *float64, res *float64, c *float64, tiles int)
+TEXT ·double2_3x8(SB), NOSPLIT, $0-56
 	MOVQ p+0(FP), R13
-	MOVQ a+8(FP), AX
-	MOVQ b+16(FP), R8
-	MOVQ 40(R13), DI
 	MOVQ 8(R13), R9
 	MOVQ 0(R13), BX
 	LEAQ tailmask<>+0(SB), R15
 	ADDQ 64(R13), R15
+
+tile:
+	MOVQ a+8(FP), AX
+	MOVQ b+16(FP), R8
+	MOVQ 40(R13), DI
+	SUBQ 72(R13), DI
 	MOVQ c+40(FP), R14
 	PREFETCHT0 0(R14)
+	PREFETCHT0 63(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
+	PREFETCHT0 63(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
+	PREFETCHT0 63(R14)
 	MOVL 56(R13), R14
 	TESTL $1, R14
 	JZ fresh
@@ -492,9 +593,6 @@ zero:
 	VXORPS Y5, Y5, Y5
 
 started:
-	MOVL 56(R13), R14
-	TESTL $8, R14
-	JNZ tailb
 	SUBQ $4, DI
 	JLT done2
 
@@ -574,13 +672,13 @@ loop4:
 	JNZ loop4
 
 kend3:
-	JMP store
-
-tailb:
+	MOVQ 72(R13), DI
+	TESTQ DI, DI
+	JZ store5
 	SUBQ $1, DI
-	JLT done6
+	JLT done7
 
-loop5:
+loop6:
 	VMOVUPS 0(R15), Y15
 	VMASKMOVPS 0(R8), Y15, Y6
 	VMOVUPS 32(R15), Y15
@@ -597,12 +695,12 @@ loop5:
 	ADDQ R9, R8
 	ADDQ $8, AX
 	SUBQ $1, DI
-	JGE loop5
+	JGE loop6
 
-done6:
+done7:
 	ADDQ $1, DI
 
-store:
+store5:
 	MOVQ res+32(FP), AX
 	TESTQ AX, AX
 	JZ clip
@@ -651,20 +749,62 @@ clip:
 	MOVQ c+40(FP), R8
 	TESTL $4, 56(R13)
 	JZ outfull
-	VMOVUPS 0(R15), Y15
-	VMASKMOVPS Y0, Y15, 0(R8)
-	VMOVUPS 32(R15), Y15
-	VMASKMOVPS Y1, Y15, 32(R8)
-	ADDQ 24(R13), R8
-	VMOVUPS 0(R15), Y15
-	VMASKMOVPS Y2, Y15, 0(R8)
-	VMOVUPS 32(R15), Y15
-	VMASKMOVPS Y3, Y15, 32(R8)
-	ADDQ 24(R13), R8
-	VMOVUPS 0(R15), Y15
-	VMASKMOVPS Y4, Y15, 0(R8)
-	VMOVUPS 32(R15), Y15
-	VMASKMOVPS Y5, Y15, 32(R8)
+	ADDQ $0, R8
+	MOVQ $64, DI
+	SUBQ 64(R13), DI
+	TESTQ $32, DI
+	JZ narrow8
+	MOVQ R8, SI
+	VMOVUPS Y0, (SI)
+	VMOVAPS Y1, Y0
+	ADDQ 24(R13), SI
+	VMOVUPS Y2, (SI)
+	VMOVAPS Y3, Y2
+	ADDQ 24(R13), SI
+	VMOVUPS Y4, (SI)
+	VMOVAPS Y5, Y4
+	ADDQ $32, R8
+
+narrow8:
+	TESTQ $16, DI
+	JZ narrow9
+	MOVQ R8, SI
+	VMOVUPS X0, (SI)
+	VEXTRACTF128 $1, Y0, X0
+	ADDQ 24(R13), SI
+	VMOVUPS X2, (SI)
+	VEXTRACTF128 $1, Y2, X2
+	ADDQ 24(R13), SI
+	VMOVUPS X4, (SI)
+	VEXTRACTF128 $1, Y4, X4
+	ADDQ $16, R8
+
+narrow9:
+	TESTQ $8, DI
+	JZ narrow10
+	MOVQ R8, SI
+	VMOVLPS X0, (SI)
+	VMOVHLPS X0, X0, X0
+	ADDQ 24(R13), SI
+	VMOVLPS X2, (SI)
+	VMOVHLPS X2, X2, X2
+	ADDQ 24(R13), SI
+	VMOVLPS X4, (SI)
+	VMOVHLPS X4, X4, X4
+	ADDQ $8, R8
+
+narrow10:
+	TESTQ $4, DI
+	JZ narrow11
+	MOVQ R8, SI
+	VMOVSS X0, (SI)
+	ADDQ 24(R13), SI
+	VMOVSS X2, (SI)
+	ADDQ 24(R13), SI
+	VMOVSS X4, (SI)
+	ADDQ $4, R8
+
+narrow11:
 	JMP end
 
 outfull:
@@ -679,28 +819,48 @@ outfull:
 	JMP end
 
 end:
+	DECQ tiles+48(FP)
+	JZ last12
+	IMUL3Q $3, 0(R13), R14
+	ADDQ R14, a+8(FP)
+	IMUL3Q $3, 24(R13), R14
+	ADDQ R14, c+40(FP)
+	CMPQ res+32(FP), $0
+	JEQ tile
+	IMUL3Q $3, 32(R13), R14
+	ADDQ R14, res+32(FP)
+	JMP tile
+
+last12:
 	VZEROUPPER
 	RET
 
-// func double2_4x8(p *tileParams, a *float64, b *float64, bias *float64, res *float64, c *float64)
-TEXT ·double2_4x8(SB), NOSPLIT, $0-48
+// func double2_4x8(p *tileParams, a *float64, b *float64, bias *float64, res *float64, c *float64, tiles int)
+TEXT ·double2_4x8(SB), NOSPLIT, $0-56
 	MOVQ p+0(FP), R13
-	MOVQ a+8(FP), AX
-	MOVQ b+16(FP), R8
-	MOVQ 40(R13), DI
 	MOVQ 8(R13), R9
 	MOVQ 0(R13), BX
 	LEAQ (BX)(BX*2), CX
 	LEAQ tailmask<>+0(SB), R15
 	ADDQ 64(R13), R15
+
+tile:
+	MOVQ a+8(FP), AX
+	MOVQ b+16(FP), R8
+	MOVQ 40(R13), DI
+	SUBQ 72(R13), DI
 	MOVQ c+40(FP), R14
 	PREFETCHT0 0(R14)
+	PREFETCHT0 63(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
+	PREFETCHT0 63(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
+	PREFETCHT0 63(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
+	PREFETCHT0 63(R14)
 	MOVL 56(R13), R14
 	TESTL $1, R14
 	JZ fresh
@@ -782,9 +942,6 @@ zero:
 	VXORPS Y7, Y7, Y7
 
 started:
-	MOVL 56(R13), R14
-	TESTL $8, R14
-	JNZ tailb
 	SUBQ $4, DI
 	JLT done2
 
@@ -879,13 +1036,13 @@ loop4:
 	JNZ loop4
 
 kend3:
-	JMP store
-
-tailb:
+	MOVQ 72(R13), DI
+	TESTQ DI, DI
+	JZ store5
 	SUBQ $1, DI
-	JLT done6
+	JLT done7
 
-loop5:
+loop6:
 	VMOVUPS 0(R15), Y15
 	VMASKMOVPS 0(R8), Y15, Y8
 	VMOVUPS 32(R15), Y15
@@ -905,12 +1062,12 @@ loop5:
 	ADDQ R9, R8
 	ADDQ $8, AX
 	SUBQ $1, DI
-	JGE loop5
+	JGE loop6
 
-done6:
+done7:
 	ADDQ $1, DI
 
-store:
+store5:
 	MOVQ res+32(FP), AX
 	TESTQ AX, AX
 	JZ clip
@@ -971,25 +1128,73 @@ clip:
 	MOVQ c+40(FP), R8
 	TESTL $4, 56(R13)
 	JZ outfull
-	VMOVUPS 0(R15), Y15
-	VMASKMOVPS Y0, Y15, 0(R8)
-	VMOVUPS 32(R15), Y15
-	VMASKMOVPS Y1, Y15, 32(R8)
-	ADDQ 24(R13), R8
-	VMOVUPS 0(R15), Y15
-	VMASKMOVPS Y2, Y15, 0(R8)
-	VMOVUPS 32(R15), Y15
-	VMASKMOVPS Y3, Y15, 32(R8)
-	ADDQ 24(R13), R8
-	VMOVUPS 0(R15), Y15
-	VMASKMOVPS Y4, Y15, 0(R8)
-	VMOVUPS 32(R15), Y15
-	VMASKMOVPS Y5, Y15, 32(R8)
-	ADDQ 24(R13), R8
-	VMOVUPS 0(R15), Y15
-	VMASKMOVPS Y6, Y15, 0(R8)
-	VMOVUPS 32(R15), Y15
-	VMASKMOVPS Y7, Y15, 32(R8)
+	ADDQ $0, R8
+	MOVQ $64, DI
+	SUBQ 64(R13), DI
+	TESTQ $32, DI
+	JZ narrow8
+	MOVQ R8, SI
+	VMOVUPS Y0, (SI)
+	VMOVAPS Y1, Y0
+	ADDQ 24(R13), SI
+	VMOVUPS Y2, (SI)
+	VMOVAPS Y3, Y2
+	ADDQ 24(R13), SI
+	VMOVUPS Y4, (SI)
+	VMOVAPS Y5, Y4
+	ADDQ 24(R13), SI
+	VMOVUPS Y6, (SI)
+	VMOVAPS Y7, Y6
+	ADDQ $32, R8
+
+narrow8:
+	TESTQ $16, DI
+	JZ narrow9
+	MOVQ R8, SI
+	VMOVUPS X0, (SI)
+	VEXTRACTF128 $1, Y0, X0
+	ADDQ 24(R13), SI
+	VMOVUPS X2, (SI)
+	VEXTRACTF128 $1, Y2, X2
+	ADDQ 24(R13), SI
+	VMOVUPS X4, (SI)
+	VEXTRACTF128 $1, Y4, X4
+	ADDQ 24(R13), SI
+	VMOVUPS X6, (SI)
+	VEXTRACTF128 $1, Y6, X6
+	ADDQ $16, R8
+
+narrow9:
+	TESTQ $8, DI
+	JZ narrow10
+	MOVQ R8, SI
+	VMOVLPS X0, (SI)
+	VMOVHLPS X0, X0, X0
+	ADDQ 24(R13), SI
+	VMOVLPS X2, (SI)
+	VMOVHLPS X2, X2, X2
+	ADDQ 24(R13), SI
+	VMOVLPS X4, (SI)
+	VMOVHLPS X4, X4, X4
+	ADDQ 24(R13), SI
+	VMOVLPS X6, (SI)
+	VMOVHLPS X6, X6, X6
+	ADDQ $8, R8
+
+narrow10:
+	TESTQ $4, DI
+	JZ narrow11
+	MOVQ R8, SI
+	VMOVSS X0, (SI)
+	ADDQ 24(R13), SI
+	VMOVSS X2, (SI)
+	ADDQ 24(R13), SI
+	VMOVSS X4, (SI)
+	ADDQ 24(R13), SI
+	VMOVSS X6, (SI)
+	ADDQ $4, R8
+
+narrow11:
 	JMP end
 
 outfull:
@@ -1007,30 +1212,51 @@ outfull:
 	JMP end
 
 end:
+	DECQ tiles+48(FP)
+	JZ last12
+	IMUL3Q $4, 0(R13), R14
+	ADDQ R14, a+8(FP)
+	IMUL3Q $4, 24(R13), R14
+	ADDQ R14, c+40(FP)
+	CMPQ res+32(FP), $0
+	JEQ tile
+	IMUL3Q $4, 32(R13), R14
+	ADDQ R14, res+32(FP)
+	JMP tile
+
+last12:
 	VZEROUPPER
 	RET
 
-// func double2_5x8(p *tileParams, a *float64, b *float64, bias *float64, res *float64, c *float64)
-TEXT ·double2_5x8(SB), NOSPLIT, $0-48
+// func double2_5x8(p *tileParams, a *float64, b *float64, bias *float64, res *float64, c *float64, tiles int)
+TEXT ·double2_5x8(SB), NOSPLIT, $0-56
 	MOVQ p+0(FP), R13
-	MOVQ a+8(FP), AX
-	MOVQ b+16(FP), R8
-	MOVQ 40(R13), DI
 	MOVQ 8(R13), R9
 	MOVQ 0(R13), BX
 	LEAQ (BX)(BX*2), CX
 	LEAQ tailmask<>+0(SB), R15
 	ADDQ 64(R13), R15
+
+tile:
+	MOVQ a+8(FP), AX
+	MOVQ b+16(FP), R8
+	MOVQ 40(R13), DI
+	SUBQ 72(R13), DI
 	MOVQ c+40(FP), R14
 	PREFETCHT0 0(R14)
+	PREFETCHT0 63(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
+	PREFETCHT0 63(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
+	PREFETCHT0 63(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
+	PREFETCHT0 63(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
+	PREFETCHT0 63(R14)
 	MOVL 56(R13), R14
 	TESTL $1, R14
 	JZ fresh
@@ -1126,9 +1352,6 @@ zero:
 	VXORPS Y9, Y9, Y9
 
 started:
-	MOVL 56(R13), R14
-	TESTL $8, R14
-	JNZ tailb
 	SUBQ $4, DI
 	JLT done2
 
@@ -1238,13 +1461,13 @@ loop4:
 	JNZ loop4
 
 kend3:
-	JMP store
-
-tailb:
+	MOVQ 72(R13), DI
+	TESTQ DI, DI
+	JZ store5
 	SUBQ $1, DI
-	JLT done6
+	JLT done7
 
-loop5:
+loop6:
 	VMOVUPS 0(R15), Y15
 	VMASKMOVPS 0(R8), Y15, Y10
 	VMOVUPS 32(R15), Y15
@@ -1267,12 +1490,12 @@ loop5:
 	ADDQ R9, R8
 	ADDQ $8, AX
 	SUBQ $1, DI
-	JGE loop5
+	JGE loop6
 
-done6:
+done7:
 	ADDQ $1, DI
 
-store:
+store5:
 	MOVQ res+32(FP), AX
 	TESTQ AX, AX
 	JZ clip
@@ -1345,30 +1568,84 @@ clip:
 	MOVQ c+40(FP), R8
 	TESTL $4, 56(R13)
 	JZ outfull
-	VMOVUPS 0(R15), Y15
-	VMASKMOVPS Y0, Y15, 0(R8)
-	VMOVUPS 32(R15), Y15
-	VMASKMOVPS Y1, Y15, 32(R8)
-	ADDQ 24(R13), R8
-	VMOVUPS 0(R15), Y15
-	VMASKMOVPS Y2, Y15, 0(R8)
-	VMOVUPS 32(R15), Y15
-	VMASKMOVPS Y3, Y15, 32(R8)
-	ADDQ 24(R13), R8
-	VMOVUPS 0(R15), Y15
-	VMASKMOVPS Y4, Y15, 0(R8)
-	VMOVUPS 32(R15), Y15
-	VMASKMOVPS Y5, Y15, 32(R8)
-	ADDQ 24(R13), R8
-	VMOVUPS 0(R15), Y15
-	VMASKMOVPS Y6, Y15, 0(R8)
-	VMOVUPS 32(R15), Y15
-	VMASKMOVPS Y7, Y15, 32(R8)
-	ADDQ 24(R13), R8
-	VMOVUPS 0(R15), Y15
-	VMASKMOVPS Y8, Y15, 0(R8)
-	VMOVUPS 32(R15), Y15
-	VMASKMOVPS Y9, Y15, 32(R8)
+	ADDQ $0, R8
+	MOVQ $64, DI
+	SUBQ 64(R13), DI
+	TESTQ $32, DI
+	JZ narrow8
+	MOVQ R8, SI
+	VMOVUPS Y0, (SI)
+	VMOVAPS Y1, Y0
+	ADDQ 24(R13), SI
+	VMOVUPS Y2, (SI)
+	VMOVAPS Y3, Y2
+	ADDQ 24(R13), SI
+	VMOVUPS Y4, (SI)
+	VMOVAPS Y5, Y4
+	ADDQ 24(R13), SI
+	VMOVUPS Y6, (SI)
+	VMOVAPS Y7, Y6
+	ADDQ 24(R13), SI
+	VMOVUPS Y8, (SI)
+	VMOVAPS Y9, Y8
+	ADDQ $32, R8
+
+narrow8:
+	TESTQ $16, DI
+	JZ narrow9
+	MOVQ R8, SI
+	VMOVUPS X0, (SI)
+	VEXTRACTF128 $1, Y0, X0
+	ADDQ 24(R13), SI
+	VMOVUPS X2, (SI)
+	VEXTRACTF128 $1, Y2, X2
+	ADDQ 24(R13), SI
+	VMOVUPS X4, (SI)
+	VEXTRACTF128 $1, Y4, X4
+	ADDQ 24(R13), SI
+	VMOVUPS X6, (SI)
+	VEXTRACTF128 $1, Y6, X6
+	ADDQ 24(R13), SI
+	VMOVUPS X8, (SI)
+	VEXTRACTF128 $1, Y8, X8
+	ADDQ $16, R8
+
+narrow9:
+	TESTQ $8, DI
+	JZ narrow10
+	MOVQ R8, SI
+	VMOVLPS X0, (SI)
+	VMOVHLPS X0, X0, X0
+	ADDQ 24(R13), SI
+	VMOVLPS X2, (SI)
+	VMOVHLPS X2, X2, X2
+	ADDQ 24(R13), SI
+	VMOVLPS X4, (SI)
+	VMOVHLPS X4, X4, X4
+	ADDQ 24(R13), SI
+	VMOVLPS X6, (SI)
+	VMOVHLPS X6, X6, X6
+	ADDQ 24(R13), SI
+	VMOVLPS X8, (SI)
+	VMOVHLPS X8, X8, X8
+	ADDQ $8, R8
+
+narrow10:
+	TESTQ $4, DI
+	JZ narrow11
+	MOVQ R8, SI
+	VMOVSS X0, (SI)
+	ADDQ 24(R13), SI
+	VMOVSS X2, (SI)
+	ADDQ 24(R13), SI
+	VMOVSS X4, (SI)
+	ADDQ 24(R13), SI
+	VMOVSS X6, (SI)
+	ADDQ 24(R13), SI
+	VMOVSS X8, (SI)
+	ADDQ $4, R8
+
+narrow11:
 	JMP end
 
 outfull:
@@ -1389,33 +1666,55 @@ outfull:
 	JMP end
 
 end:
+	DECQ tiles+48(FP)
+	JZ last12
+	IMUL3Q $5, 0(R13), R14
+	ADDQ R14, a+8(FP)
+	IMUL3Q $5, 24(R13), R14
+	ADDQ R14, c+40(FP)
+	CMPQ res+32(FP), $0
+	JEQ tile
+	IMUL3Q $5, 32(R13), R14
+	ADDQ R14, res+32(FP)
+	JMP tile
+
+last12:
 	VZEROUPPER
 	RET
 
-// func double2_6x8(p *tileParams, a *float64, b *float64, bias *float64, res *float64, c *float64)
-TEXT ·double2_6x8(SB), NOSPLIT, $0-48
+// func double2_6x8(p *tileParams, a *float64, b *float64, bias *float64, res *float64, c *float64, tiles int)
+TEXT ·double2_6x8(SB), NOSPLIT, $0-56
 	MOVQ p+0(FP), R13
-	MOVQ a+8(FP), AX
-	MOVQ b+16(FP), R8
-	MOVQ 40(R13), DI
 	MOVQ 8(R13), R9
 	MOVQ 0(R13), BX
 	LEAQ (BX)(BX*2), CX
 	LEAQ (BX)(BX*4), DX
 	LEAQ tailmask<>+0(SB), R15
 	ADDQ 64(R13), R15
+
+tile:
+	MOVQ a+8(FP), AX
+	MOVQ b+16(FP), R8
+	MOVQ 40(R13), DI
+	SUBQ 72(R13), DI
 	MOVQ c+40(FP), R14
 	PREFETCHT0 0(R14)
+	PREFETCHT0 63(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
+	PREFETCHT0 63(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
+	PREFETCHT0 63(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
+	PREFETCHT0 63(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
+	PREFETCHT0 63(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
+	PREFETCHT0 63(R14)
 	MOVL 56(R13), R14
 	TESTL $1, R14
 	JZ fresh
@@ -1525,9 +1824,6 @@ zero:
 	VXORPS Y11, Y11, Y11
 
 started:
-	MOVL 56(R13), R14
-	TESTL $8, R14
-	JNZ tailb
 	SUBQ $4, DI
 	JLT done2
 
@@ -1652,13 +1948,13 @@ loop4:
 	JNZ loop4
 
 kend3:
-	JMP store
-
-tailb:
+	MOVQ 72(R13), DI
+	TESTQ DI, DI
+	JZ store5
 	SUBQ $1, DI
-	JLT done6
+	JLT done7
 
-loop5:
+loop6:
 	VMOVUPS 0(R15), Y15
 	VMASKMOVPS 0(R8), Y15, Y12
 	VMOVUPS 32(R15), Y15
@@ -1684,12 +1980,12 @@ loop5:
 	ADDQ R9, R8
 	ADDQ $8, AX
 	SUBQ $1, DI
-	JGE loop5
+	JGE loop6
 
-done6:
+done7:
 	ADDQ $1, DI
 
-store:
+store5:
 	MOVQ res+32(FP), AX
 	TESTQ AX, AX
 	JZ clip
@@ -1774,35 +2070,95 @@ clip:
 	MOVQ c+40(FP), R8
 	TESTL $4, 56(R13)
 	JZ outfull
-	VMOVUPS 0(R15), Y15
-	VMASKMOVPS Y0, Y15, 0(R8)
-	VMOVUPS 32(R15), Y15
-	VMASKMOVPS Y1, Y15, 32(R8)
-	ADDQ 24(R13), R8
-	VMOVUPS 0(R15), Y15
-	VMASKMOVPS Y2, Y15, 0(R8)
-	VMOVUPS 32(R15), Y15
-	VMASKMOVPS Y3, Y15, 32(R8)
-	ADDQ 24(R13), R8
-	VMOVUPS 0(R15), Y15
-	VMASKMOVPS Y4, Y15, 0(R8)
-	VMOVUPS 32(R15), Y15
-	VMASKMOVPS Y5, Y15, 32(R8)
-	ADDQ 24(R13), R8
-	VMOVUPS 0(R15), Y15
-	VMASKMOVPS Y6, Y15, 0(R8)
-	VMOVUPS 32(R15), Y15
-	VMASKMOVPS Y7, Y15, 32(R8)
-	ADDQ 24(R13), R8
-	VMOVUPS 0(R15), Y15
-	VMASKMOVPS Y8, Y15, 0(R8)
-	VMOVUPS 32(R15), Y15
-	VMASKMOVPS Y9, Y15, 32(R8)
-	ADDQ 24(R13), R8
-	VMOVUPS 0(R15), Y15
-	VMASKMOVPS Y10, Y15, 0(R8)
-	VMOVUPS 32(R15), Y15
-	VMASKMOVPS Y11, Y15, 32(R8)
+	ADDQ $0, R8
+	MOVQ $64, DI
+	SUBQ 64(R13), DI
+	TESTQ $32, DI
+	JZ narrow8
+	MOVQ R8, SI
+	VMOVUPS Y0, (SI)
+	VMOVAPS Y1, Y0
+	ADDQ 24(R13), SI
+	VMOVUPS Y2, (SI)
+	VMOVAPS Y3, Y2
+	ADDQ 24(R13), SI
+	VMOVUPS Y4, (SI)
+	VMOVAPS Y5, Y4
+	ADDQ 24(R13), SI
+	VMOVUPS Y6, (SI)
+	VMOVAPS Y7, Y6
+	ADDQ 24(R13), SI
+	VMOVUPS Y8, (SI)
+	VMOVAPS Y9, Y8
+	ADDQ 24(R13), SI
+	VMOVUPS Y10, (SI)
+	VMOVAPS Y11, Y10
+	ADDQ $32, R8
+
+narrow8:
+	TESTQ $16, DI
+	JZ narrow9
+	MOVQ R8, SI
+	VMOVUPS X0, (SI)
+	VEXTRACTF128 $1, Y0, X0
+	ADDQ 24(R13), SI
+	VMOVUPS X2, (SI)
+	VEXTRACTF128 $1, Y2, X2
+	ADDQ 24(R13), SI
+	VMOVUPS X4, (SI)
+	VEXTRACTF128 $1, Y4, X4
+	ADDQ 24(R13), SI
+	VMOVUPS X6, (SI)
+	VEXTRACTF128 $1, Y6, X6
+	ADDQ 24(R13), SI
+	VMOVUPS X8, (SI)
+	VEXTRACTF128 $1, Y8, X8
+	ADDQ 24(R13), SI
+	VMOVUPS X10, (SI)
+	VEXTRACTF128 $1, Y10, X10
+	ADDQ $16, R8
+
+narrow9:
+	TESTQ $8, DI
+	JZ narrow10
+	MOVQ R8, SI
+	VMOVLPS X0, (SI)
+	VMOVHLPS X0, X0, X0
+	ADDQ 24(R13), SI
+	VMOVLPS X2, (SI)
+	VMOVHLPS X2, X2, X2
+	ADDQ 24(R13), SI
+	VMOVLPS X4, (SI)
+	VMOVHLPS X4, X4, X4
+	ADDQ 24(R13), SI
+	VMOVLPS X6, (SI)
+	VMOVHLPS X6, X6, X6
+	ADDQ 24(R13), SI
+	VMOVLPS X8, (SI)
+	VMOVHLPS X8, X8, X8
+	ADDQ 24(R13), SI
+	VMOVLPS X10, (SI)
+	VMOVHLPS X10, X10, X10
+	ADDQ $8, R8
+
+narrow10:
+	TESTQ $4, DI
+	JZ narrow11
+	MOVQ R8, SI
+	VMOVSS X0, (SI)
+	ADDQ 24(R13), SI
+	VMOVSS X2, (SI)
+	ADDQ 24(R13), SI
+	VMOVSS X4, (SI)
+	ADDQ 24(R13), SI
+	VMOVSS X6, (SI)
+	ADDQ 24(R13), SI
+	VMOVSS X8, (SI)
+	ADDQ 24(R13), SI
+	VMOVSS X10, (SI)
+	ADDQ $4, R8
+
+narrow11:
 	JMP end
 
 outfull:
@@ -1826,22 +2182,39 @@ outfull:
 	JMP end
 
 end:
+	DECQ tiles+48(FP)
+	JZ last12
+	IMUL3Q $6, 0(R13), R14
+	ADDQ R14, a+8(FP)
+	IMUL3Q $6, 24(R13), R14
+	ADDQ R14, c+40(FP)
+	CMPQ res+32(FP), $0
+	JEQ tile
+	IMUL3Q $6, 32(R13), R14
+	ADDQ R14, res+32(FP)
+	JMP tile
+
+last12:
 	VZEROUPPER
 	RET
 
-// func double2_1x16(p *tileParams, a *float64, b *float64, bias *float64, res *float64, c *float64)
-TEXT ·double2_1x16(SB), NOSPLIT, $0-48
+// func double2_1x16(p *tileParams, a *float64, b *float64, bias *float64, res *float64, c *float64, tiles int)
+TEXT ·double2_1x16(SB), NOSPLIT, $0-56
 	MOVQ p+0(FP), R13
-	MOVQ a+8(FP), AX
-	MOVQ b+16(FP), R8
-	MOVQ 40(R13), DI
 	MOVQ 8(R13), R9
 	MOVQ 16(R13), R11
 	LEAQ tailmask<>+0(SB), R15
 	ADDQ 64(R13), R15
+
+tile:
+	MOVQ a+8(FP), AX
+	MOVQ b+16(FP), R8
+	MOVQ 40(R13), DI
+	SUBQ 72(R13), DI
 	MOVQ c+40(FP), R14
 	PREFETCHT0 0(R14)
 	PREFETCHT0 64(R14)
+	PREFETCHT0 127(R14)
 	MOVL 56(R13), R14
 	TESTL $1, R14
 	JZ fresh
@@ -1891,9 +2264,6 @@ zero:
 	VXORPS Y3, Y3, Y3
 
 started:
-	MOVL 56(R13), R14
-	TESTL $8, R14
-	JNZ tailb
 	SUBQ $4, DI
 	JLT done2
 
@@ -1943,13 +2313,13 @@ loop4:
 	JNZ loop4
 
 kend3:
-	JMP store
-
-tailb:
+	MOVQ 72(R13), DI
+	TESTQ DI, DI
+	JZ store5
 	SUBQ $1, DI
-	JLT done6
+	JLT done7
 
-loop5:
+loop6:
 	VBROADCASTSD 0(AX), Y4
 	VFMADD231PD 0(R8), Y4, Y0
 	VFMADD231PD 32(R8), Y4, Y1
@@ -1962,12 +2332,12 @@ loop5:
 	ADDQ R9, R8
 	ADDQ $8, AX
 	SUBQ $1, DI
-	JGE loop5
+	JGE loop6
 
-done6:
+done7:
 	ADDQ $1, DI
 
-store:
+store5:
 	MOVQ res+32(FP), AX
 	TESTQ AX, AX
 	JZ clip
@@ -2000,12 +2370,43 @@ clip:
 	MOVQ c+40(FP), R8
 	TESTL $4, 56(R13)
 	JZ outfull
-	VMOVUPS Y0, 0(R8)
-	VMOVUPS Y1, 32(R8)
-	VMOVUPS 0(R15), Y15
-	VMASKMOVPS Y2, Y15, 64(R8)
-	VMOVUPS 32(R15), Y15
-	VMASKMOVPS Y3, Y15, 96(R8)
+	MOVQ R8, SI
+	VMOVUPS Y0, 0(SI)
+	VMOVUPS Y1, 32(SI)
+	ADDQ $64, R8
+	MOVQ $64, DI
+	SUBQ 64(R13), DI
+	TESTQ $32, DI
+	JZ narrow8
+	MOVQ R8, SI
+	VMOVUPS Y2, (SI)
+	VMOVAPS Y3, Y2
+	ADDQ $32, R8
+
+narrow8:
+	TESTQ $16, DI
+	JZ narrow9
+	MOVQ R8, SI
+	VMOVUPS X2, (SI)
+	VEXTRACTF128 $1, Y2, X2
+	ADDQ $16, R8
+
+narrow9:
+	TESTQ $8, DI
+	JZ narrow10
+	MOVQ R8, SI
+	VMOVLPS X2, (SI)
+	VMOVHLPS X2, X2, X2
+	ADDQ $8, R8
+
+narrow10:
+	TESTQ $4, DI
+	JZ narrow11
+	MOVQ R8, SI
+	VMOVSS X2, (SI)
+	ADDQ $4, R8
+
+narrow11:
 	JMP end
 
 outfull:
@@ -2016,26 +2417,44 @@ outfull:
 	JMP end
 
 end:
+	DECQ tiles+48(FP)
+	JZ last12
+	IMUL3Q $1, 0(R13), R14
+	ADDQ R14, a+8(FP)
+	IMUL3Q $1, 24(R13), R14
+	ADDQ R14, c+40(FP)
+	CMPQ res+32(FP), $0
+	JEQ tile
+	IMUL3Q $1, 32(R13), R14
+	ADDQ R14, res+32(FP)
+	JMP tile
+
+last12:
 	VZEROUPPER
 	RET
 
-// func double2_2x16(p *tileParams, a *float64, b *float64, bias *float64, res *float64, c *float64)
-TEXT ·double2_2x16(SB), NOSPLIT, $0-48
+// func double2_2x16(p *tileParams, a *float64, b *float64, bias *float64, res *float64, c *float64, tiles int)
+TEXT ·double2_2x16(SB), NOSPLIT, $0-56
 	MOVQ p+0(FP), R13
-	MOVQ a+8(FP), AX
-	MOVQ b+16(FP), R8
-	MOVQ 40(R13), DI
 	MOVQ 8(R13), R9
 	MOVQ 16(R13), R11
 	MOVQ 0(R13), BX
 	LEAQ tailmask<>+0(SB), R15
 	ADDQ 64(R13), R15
+
+tile:
+	MOVQ a+8(FP), AX
+	MOVQ b+16(FP), R8
+	MOVQ 40(R13), DI
+	SUBQ 72(R13), DI
 	MOVQ c+40(FP), R14
 	PREFETCHT0 0(R14)
 	PREFETCHT0 64(R14)
+	PREFETCHT0 127(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
 	PREFETCHT0 64(R14)
+	PREFETCHT0 127(R14)
 	MOVL 56(R13), R14
 	TESTL $1, R14
 	JZ fresh
@@ -2109,9 +2528,6 @@ zero:
 	VXORPS Y7, Y7, Y7
 
 started:
-	MOVL 56(R13), R14
-	TESTL $8, R14
-	JNZ tailb
 	SUBQ $4, DI
 	JLT done2
 
@@ -2206,13 +2622,13 @@ loop4:
 	JNZ loop4
 
 kend3:
-	JMP store
-
-tailb:
+	MOVQ 72(R13), DI
+	TESTQ DI, DI
+	JZ store5
 	SUBQ $1, DI
-	JLT done6
+	JLT done7
 
-loop5:
+loop6:
 	VMOVUPS 0(R8), Y8
 	VMOVUPS 32(R8), Y9
 	VMOVUPS 0(R15), Y15
@@ -2232,12 +2648,12 @@ loop5:
 	ADDQ R9, R8
 	ADDQ $8, AX
 	SUBQ $1, DI
-	JGE loop5
+	JGE loop6
 
-done6:
+done7:
 	ADDQ $1, DI
 
-store:
+store5:
 	MOVQ res+32(FP), AX
 	TESTQ AX, AX
 	JZ clip
@@ -2290,19 +2706,57 @@ clip:
 	MOVQ c+40(FP), R8
 	TESTL $4, 56(R13)
 	JZ outfull
-	VMOVUPS Y0, 0(R8)
-	VMOVUPS Y1, 32(R8)
-	VMOVUPS 0(R15), Y15
-	VMASKMOVPS Y2, Y15, 64(R8)
-	VMOVUPS 32(R15), Y15
-	VMASKMOVPS Y3, Y15, 96(R8)
-	ADDQ 24(R13), R8
-	VMOVUPS Y4, 0(R8)
-	VMOVUPS Y5, 32(R8)
-	VMOVUPS 0(R15), Y15
-	VMASKMOVPS Y6, Y15, 64(R8)
-	VMOVUPS 32(R15), Y15
-	VMASKMOVPS Y7, Y15, 96(R8)
+	MOVQ R8, SI
+	VMOVUPS Y0, 0(SI)
+	VMOVUPS Y1, 32(SI)
+	ADDQ 24(R13), SI
+	VMOVUPS Y4, 0(SI)
+	VMOVUPS Y5, 32(SI)
+	ADDQ $64, R8
+	MOVQ $64, DI
+	SUBQ 64(R13), DI
+	TESTQ $32, DI
+	JZ narrow8
+	MOVQ R8, SI
+	VMOVUPS Y2, (SI)
+	VMOVAPS Y3, Y2
+	ADDQ 24(R13), SI
+	VMOVUPS Y6, (SI)
+	VMOVAPS Y7, Y6
+	ADDQ $32, R8
+
+narrow8:
+	TESTQ $16, DI
+	JZ narrow9
+	MOVQ R8, SI
+	VMOVUPS X2, (SI)
+	VEXTRACTF128 $1, Y2, X2
+	ADDQ 24(R13), SI
+	VMOVUPS X6, (SI)
+	VEXTRACTF128 $1, Y6, X6
+	ADDQ $16, R8
+
+narrow9:
+	TESTQ $8, DI
+	JZ narrow10
+	MOVQ R8, SI
+	VMOVLPS X2, (SI)
+	VMOVHLPS X2, X2, X2
+	ADDQ 24(R13), SI
+	VMOVLPS X6, (SI)
+	VMOVHLPS X6, X6, X6
+	ADDQ $8, R8
+
+narrow10:
+	TESTQ $4, DI
+	JZ narrow11
+	MOVQ R8, SI
+	VMOVSS X2, (SI)
+	ADDQ 24(R13), SI
+	VMOVSS X6, (SI)
+	ADDQ $4, R8
+
+narrow11:
 	JMP end
 
 outfull:
@@ -2318,25 +2772,42 @@ outfull:
 	JMP end
 
 end:
+	DECQ tiles+48(FP)
+	JZ last12
+	IMUL3Q $2, 0(R13), R14
+	ADDQ R14, a+8(FP)
+	IMUL3Q $2, 24(R13), R14
+	ADDQ R14, c+40(FP)
+	CMPQ res+32(FP), $0
+	JEQ tile
+	IMUL3Q $2, 32(R13), R14
+	ADDQ R14, res+32(FP)
+	JMP tile
+
+last12:
 	VZEROUPPER
 	RET
 
-// func double2_1x32(p *tileParams, a *float64, b *float64, bias *float64, res *float64, c *float64)
-TEXT ·double2_1x32(SB), NOSPLIT, $0-48
+// func double2_1x32(p *tileParams, a *float64, b *float64, bias *float64, res *float64, c *float64, tiles int)
+TEXT ·double2_1x32(SB), NOSPLIT, $0-56
 	MOVQ p+0(FP), R13
-	MOVQ a+8(FP), AX
-	MOVQ b+16(FP), R8
-	MOVQ 40(R13), DI
 	MOVQ 8(R13), R9
 	MOVQ 16(R13), R11
 	LEAQ (R11)(R11*2), R12
 	LEAQ tailmask<>+0(SB), R15
 	ADDQ 64(R13), R15
+
+tile:
+	MOVQ a+8(FP), AX
+	MOVQ b+16(FP), R8
+	MOVQ 40(R13), DI
+	SUBQ 72(R13), DI
 	MOVQ c+40(FP), R14
 	PREFETCHT0 0(R14)
 	PREFETCHT0 64(R14)
 	PREFETCHT0 128(R14)
 	PREFETCHT0 192(R14)
+	PREFETCHT0 255(R14)
 	MOVL 56(R13), R14
 	TESTL $1, R14
 	JZ fresh
@@ -2406,9 +2877,6 @@ zero:
 	VXORPS Y7, Y7, Y7
 
 started:
-	MOVL 56(R13), R14
-	TESTL $8, R14
-	JNZ tailb
 	SUBQ $4, DI
 	JLT done2
 
@@ -2478,13 +2946,13 @@ loop4:
 	JNZ loop4
 
 kend3:
-	JMP store
-
-tailb:
+	MOVQ 72(R13), DI
+	TESTQ DI, DI
+	JZ store5
 	SUBQ $1, DI
-	JLT done6
+	JLT done7
 
-loop5:
+loop6:
 	VBROADCASTSD 0(AX), Y8
 	VFMADD231PD 0(R8), Y8, Y0
 	VFMADD231PD 32(R8), Y8, Y1
@@ -2501,12 +2969,12 @@ loop5:
 	ADDQ R9, R8
 	ADDQ $8, AX
 	SUBQ $1, DI
-	JGE loop5
+	JGE loop6
 
-done6:
+done7:
 	ADDQ $1, DI
 
-store:
+store5:
 	MOVQ res+32(FP), AX
 	TESTQ AX, AX
 	JZ clip
@@ -2555,16 +3023,47 @@ clip:
 	MOVQ c+40(FP), R8
 	TESTL $4, 56(R13)
 	JZ outfull
-	VMOVUPS Y0, 0(R8)
-	VMOVUPS Y1, 32(R8)
-	VMOVUPS Y2, 64(R8)
-	VMOVUPS Y3, 96(R8)
-	VMOVUPS Y4, 128(R8)
-	VMOVUPS Y5, 160(R8)
-	VMOVUPS 0(R15), Y15
-	VMASKMOVPS Y6, Y15, 192(R8)
-	VMOVUPS 32(R15), Y15
-	VMASKMOVPS Y7, Y15, 224(R8)
+	MOVQ R8, SI
+	VMOVUPS Y0, 0(SI)
+	VMOVUPS Y1, 32(SI)
+	VMOVUPS Y2, 64(SI)
+	VMOVUPS Y3, 96(SI)
+	VMOVUPS Y4, 128(SI)
+	VMOVUPS Y5, 160(SI)
+	ADDQ $192, R8
+	MOVQ $64, DI
+	SUBQ 64(R13), DI
+	TESTQ $32, DI
+	JZ narrow8
+	MOVQ R8, SI
+	VMOVUPS Y6, (SI)
+	VMOVAPS Y7, Y6
+	ADDQ $32, R8
+
+narrow8:
+	TESTQ $16, DI
+	JZ narrow9
+	MOVQ R8, SI
+	VMOVUPS X6, (SI)
+	VEXTRACTF128 $1, Y6, X6
+	ADDQ $16, R8
+
+narrow9:
+	TESTQ $8, DI
+	JZ narrow10
+	MOVQ R8, SI
+	VMOVLPS X6, (SI)
+	VMOVHLPS X6, X6, X6
+	ADDQ $8, R8
+
+narrow10:
+	TESTQ $4, DI
+	JZ narrow11
+	MOVQ R8, SI
+	VMOVSS X6, (SI)
+	ADDQ $4, R8
+
+narrow11:
 	JMP end
 
 outfull:
@@ -2579,5 +3078,18 @@ outfull:
 	JMP end
 
 end:
+	DECQ tiles+48(FP)
+	JZ last12
+	IMUL3Q $1, 0(R13), R14
+	ADDQ R14, a+8(FP)
+	IMUL3Q $1, 24(R13), R14
+	ADDQ R14, c+40(FP)
+	CMPQ res+32(FP), $0
+	JEQ tile
+	IMUL3Q $1, 32(R13), R14
+	ADDQ R14, res+32(FP)
+	JMP tile
+
+last12:
 	VZEROUPPER
 	RET

@@ -2,71 +2,71 @@
 
 package gemm
 
-// double2_1x8 computes a tile of 1 rows and 8 columns; see tileParams.
+// double2_1x8 computes tiles of 1 rows and 8 columns below each other; see tileParams.
 //
 //go:noescape
-func double2_1x8(p *tileParams, a *float64, b *float64, bias *float64, res *float64, c *float64)
+func double2_1x8(p *tileParams, a *float64, b *float64, bias *float64, res *float64, c *float64, tiles int)
 
-// double2_2x8 computes a tile of 2 rows and 8 columns; see tileParams.
+// double2_2x8 computes tiles of 2 rows and 8 columns below each other; see tileParams.
 //
 //go:noescape
-func double2_2x8(p *tileParams, a *float64, b *float64, bias *float64, res *float64, c *float64)
+func double2_2x8(p *tileParams, a *float64, b *float64, bias *float64, res *float64, c *float64, tiles int)
 
-// double2_3x8 computes a tile of 3 rows and 8 columns; see tileParams.
+// double2_3x8 computes tiles of 3 rows and 8 columns below each other; see tileParams.
 //
 //go:noescape
-func double2_3x8(p *tileParams, a *float64, b *float64, bias *float64, res *float64, c *float64)
+func double2_3x8(p *tileParams, a *float64, b *float64, bias *float64, res *float64, c *float64, tiles int)
 
-// double2_4x8 computes a tile of 4 rows and 8 columns; see tileParams.
+// double2_4x8 computes tiles of 4 rows and 8 columns below each other; see tileParams.
 //
 //go:noescape
-func double2_4x8(p *tileParams, a *float64, b *float64, bias *float64, res *float64, c *float64)
+func double2_4x8(p *tileParams, a *float64, b *float64, bias *float64, res *float64, c *float64, tiles int)
 
-// double2_5x8 computes a tile of 5 rows and 8 columns; see tileParams.
+// double2_5x8 computes tiles of 5 rows and 8 columns below each other; see tileParams.
 //
 //go:noescape
-func double2_5x8(p *tileParams, a *float64, b *float64, bias *float64, res *float64, c *float64)
+func double2_5x8(p *tileParams, a *float64, b *float64, bias *float64, res *float64, c *float64, tiles int)
 
-// double2_6x8 computes a tile of 6 rows and 8 columns; see tileParams.
+// double2_6x8 computes tiles of 6 rows and 8 columns below each other; see tileParams.
 //
 //go:noescape
-func double2_6x8(p *tileParams, a *float64, b *float64, bias *float64, res *float64, c *float64)
+func double2_6x8(p *tileParams, a *float64, b *float64, bias *float64, res *float64, c *float64, tiles int)
 
-// double2_1x16 computes a tile of 1 rows and 16 columns; see tileParams.
+// double2_1x16 computes tiles of 1 rows and 16 columns below each other; see tileParams.
 //
 //go:noescape
-func double2_1x16(p *tileParams, a *float64, b *float64, bias *float64, res *float64, c *float64)
+func double2_1x16(p *tileParams, a *float64, b *float64, bias *float64, res *float64, c *float64, tiles int)
 
-// double2_2x16 computes a tile of 2 rows and 16 columns; see tileParams.
+// double2_2x16 computes tiles of 2 rows and 16 columns below each other; see tileParams.
 //
 //go:noescape
-func double2_2x16(p *tileParams, a *float64, b *float64, bias *float64, res *float64, c *float64)
+func double2_2x16(p *tileParams, a *float64, b *float64, bias *float64, res *float64, c *float64, tiles int)
 
-// double2_1x32 computes a tile of 1 rows and 32 columns; see tileParams.
+// double2_1x32 computes tiles of 1 rows and 32 columns below each other; see tileParams.
 //
 //go:noescape
-func double2_1x32(p *tileParams, a *float64, b *float64, bias *float64, res *float64, c *float64)
+func double2_1x32(p *tileParams, a *float64, b *float64, bias *float64, res *float64, c *float64, tiles int)
 
-// callDouble2 runs the avx2 kernel of a tile of rows x 8*panels elements of float64.
-func callDouble2(rows, panels int, p *tileParams, a, b, bias, res, c *float64) {
+// callDouble2 runs the avx2 kernel of tiles of rows x 8*panels elements of float64.
+func callDouble2(rows, panels, tiles int, p *tileParams, a, b, bias, res, c *float64) {
 	switch panels<<8 | rows {
 	case 1<<8 | 1:
-		double2_1x8(p, a, b, bias, res, c)
+		double2_1x8(p, a, b, bias, res, c, tiles)
 	case 1<<8 | 2:
-		double2_2x8(p, a, b, bias, res, c)
+		double2_2x8(p, a, b, bias, res, c, tiles)
 	case 1<<8 | 3:
-		double2_3x8(p, a, b, bias, res, c)
+		double2_3x8(p, a, b, bias, res, c, tiles)
 	case 1<<8 | 4:
-		double2_4x8(p, a, b, bias, res, c)
+		double2_4x8(p, a, b, bias, res, c, tiles)
 	case 1<<8 | 5:
-		double2_5x8(p, a, b, bias, res, c)
+		double2_5x8(p, a, b, bias, res, c, tiles)
 	case 1<<8 | 6:
-		double2_6x8(p, a, b, bias, res, c)
+		double2_6x8(p, a, b, bias, res, c, tiles)
 	case 2<<8 | 1:
-		double2_1x16(p, a, b, bias, res, c)
+		double2_1x16(p, a, b, bias, res, c, tiles)
 	case 2<<8 | 2:
-		double2_2x16(p, a, b, bias, res, c)
+		double2_2x16(p, a, b, bias, res, c, tiles)
 	case 4<<8 | 1:
-		double2_1x32(p, a, b, bias, res, c)
+		double2_1x32(p, a, b, bias, res, c, tiles)
 	}
 }

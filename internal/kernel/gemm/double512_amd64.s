@@ -2,17 +2,21 @@
 
 #include "textflag.h"
 
-// func double512_1x8(p *tileParams, a *float64, b *float64, bias *float64, res *float64, c *float64)
-TEXT ·double512_1x8(SB), NOSPLIT, $0-48
+// func double512_1x8(p *tileParams, a *float64, b *float64, bias *float64, res *float64, c *float64, tiles int)
+TEXT ·double512_1x8(SB), NOSPLIT, $0-56
 	MOVQ p+0(FP), R13
-	MOVQ a+8(FP), AX
-	MOVQ b+16(FP), R8
-	MOVQ 40(R13), DI
 	MOVQ 8(R13), R9
 	MOVL 60(R13), R14
 	KMOVW R14, K1
+
+tile:
+	MOVQ a+8(FP), AX
+	MOVQ b+16(FP), R8
+	MOVQ 40(R13), DI
+	SUBQ 72(R13), DI
 	MOVQ c+40(FP), R14
 	PREFETCHT0 0(R14)
+	PREFETCHT0 63(R14)
 	MOVL 56(R13), R14
 	TESTL $1, R14
 	JZ fresh
@@ -43,9 +47,6 @@ zero:
 	VPXORD Z0, Z0, Z0
 
 started:
-	MOVL 56(R13), R14
-	TESTL $8, R14
-	JNZ tailb
 	SUBQ $4, DI
 	JLT done2
 
@@ -80,25 +81,25 @@ loop4:
 	JNZ loop4
 
 kend3:
-	JMP store
-
-tailb:
+	MOVQ 72(R13), DI
+	TESTQ DI, DI
+	JZ store5
 	SUBQ $1, DI
-	JLT done6
+	JLT done7
 
-loop5:
+loop6:
 	VBROADCASTSD 0(AX), Z1
 	VMOVUPS.Z 0(R8), K1, Z2
 	VFMADD231PD Z2, Z1, Z0
 	ADDQ R9, R8
 	ADDQ $8, AX
 	SUBQ $1, DI
-	JGE loop5
+	JGE loop6
 
-done6:
+done7:
 	ADDQ $1, DI
 
-store:
+store5:
 	MOVQ res+32(FP), AX
 	TESTQ AX, AX
 	JZ clip
@@ -125,23 +126,41 @@ outfull:
 	JMP end
 
 end:
+	DECQ tiles+48(FP)
+	JZ last8
+	IMUL3Q $1, 0(R13), R14
+	ADDQ R14, a+8(FP)
+	IMUL3Q $1, 24(R13), R14
+	ADDQ R14, c+40(FP)
+	CMPQ res+32(FP), $0
+	JEQ tile
+	IMUL3Q $1, 32(R13), R14
+	ADDQ R14, res+32(FP)
+	JMP tile
+
+last8:
 	VZEROUPPER
 	RET
 
-// func double512_2x8(p *tileParams, a *float64, b *float64, bias *float64, res *float64, c *float64)
-TEXT ·double512_2x8(SB), NOSPLIT, $0-48
+// func double512_2x8(p *tileParams, a *float64, b *float64, bias *float64, res *float64, c *float64, tiles int)
+TEXT ·double512_2x8(SB), NOSPLIT, $0-56
 	MOVQ p+0(FP), R13
-	MOVQ a+8(FP), AX
-	MOVQ b+16(FP), R8
-	MOVQ 40(R13), DI
 	MOVQ 8(R13), R9
 	MOVQ 0(R13), BX
 	MOVL 60(R13), R14
 	KMOVW R14, K1
+
+tile:
+	MOVQ a+8(FP), AX
+	MOVQ b+16(FP), R8
+	MOVQ 40(R13), DI
+	SUBQ 72(R13), DI
 	MOVQ c+40(FP), R14
 	PREFETCHT0 0(R14)
+	PREFETCHT0 63(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
+	PREFETCHT0 63(R14)
 	MOVL 56(R13), R14
 	TESTL $1, R14
 	JZ fresh
@@ -179,9 +198,6 @@ zero:
 	VPXORD Z1, Z1, Z1
 
 started:
-	MOVL 56(R13), R14
-	TESTL $8, R14
-	JNZ tailb
 	SUBQ $4, DI
 	JLT done2
 
@@ -231,13 +247,13 @@ loop4:
 	JNZ loop4
 
 kend3:
-	JMP store
-
-tailb:
+	MOVQ 72(R13), DI
+	TESTQ DI, DI
+	JZ store5
 	SUBQ $1, DI
-	JLT done6
+	JLT done7
 
-loop5:
+loop6:
 	VMOVUPS.Z 0(R8), K1, Z2
 	VBROADCASTSD 0(AX), Z3
 	VFMADD231PD Z2, Z3, Z0
@@ -246,12 +262,12 @@ loop5:
 	ADDQ R9, R8
 	ADDQ $8, AX
 	SUBQ $1, DI
-	JGE loop5
+	JGE loop6
 
-done6:
+done7:
 	ADDQ $1, DI
 
-store:
+store5:
 	MOVQ res+32(FP), AX
 	TESTQ AX, AX
 	JZ clip
@@ -288,25 +304,44 @@ outfull:
 	JMP end
 
 end:
+	DECQ tiles+48(FP)
+	JZ last8
+	IMUL3Q $2, 0(R13), R14
+	ADDQ R14, a+8(FP)
+	IMUL3Q $2, 24(R13), R14
+	ADDQ R14, c+40(FP)
+	CMPQ res+32(FP), $0
+	JEQ tile
+	IMUL3Q $2, 32(R13), R14
+	ADDQ R14, res+32(FP)
+	JMP tile
+
+last8:
 	VZEROUPPER
 	RET
 
-// func double512_3x8(p *tileParams, a *float64, b *float64, bias *float64, res *float64, c *float64)
-TEXT ·double512_3x8(SB), NOSPLIT, $0-48
+// func double512_3x8(p *tileParams, a *float64, b *float64, bias *float64, res *float64, c *float64, tiles int)
+TEXT ·double512_3x8(SB), NOSPLIT, $0-56
 	MOVQ p+0(FP), R13
-	MOVQ a+8(FP), AX
-	MOVQ b+16(FP), R8
-	MOVQ 40(R13), DI
 	MOVQ 8(R13), R9
 	MOVQ 0(R13), BX
 	MOVL 60(R13), R14
 	KMOVW R14, K1
+
+tile:
+	MOVQ a+8(FP), AX
+	MOVQ b+16(FP), R8
+	MOVQ 40(R13), DI
+	SUBQ 72(R13), DI
 	MOVQ c+40(FP), R14
 	PREFETCHT0 0(R14)
+	PREFETCHT0 63(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
+	PREFETCHT0 63(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
+	PREFETCHT0 63(R14)
 	MOVL 56(R13), R14
 	TESTL $1, R14
 	JZ fresh
@@ -351,9 +386,6 @@ zero:
 	VPXORD Z2, Z2, Z2
 
 started:
-	MOVL 56(R13), R14
-	TESTL $8, R14
-	JNZ tailb
 	SUBQ $4, DI
 	JLT done2
 
@@ -413,13 +445,13 @@ loop4:
 	JNZ loop4
 
 kend3:
-	JMP store
-
-tailb:
+	MOVQ 72(R13), DI
+	TESTQ DI, DI
+	JZ store5
 	SUBQ $1, DI
-	JLT done6
+	JLT done7
 
-loop5:
+loop6:
 	VMOVUPS.Z 0(R8), K1, Z3
 	VBROADCASTSD 0(AX), Z4
 	VFMADD231PD Z3, Z4, Z0
@@ -430,12 +462,12 @@ loop5:
 	ADDQ R9, R8
 	ADDQ $8, AX
 	SUBQ $1, DI
-	JGE loop5
+	JGE loop6
 
-done6:
+done7:
 	ADDQ $1, DI
 
-store:
+store5:
 	MOVQ res+32(FP), AX
 	TESTQ AX, AX
 	JZ clip
@@ -482,28 +514,48 @@ outfull:
 	JMP end
 
 end:
+	DECQ tiles+48(FP)
+	JZ last8
+	IMUL3Q $3, 0(R13), R14
+	ADDQ R14, a+8(FP)
+	IMUL3Q $3, 24(R13), R14
+	ADDQ R14, c+40(FP)
+	CMPQ res+32(FP), $0
+	JEQ tile
+	IMUL3Q $3, 32(R13), R14
+	ADDQ R14, res+32(FP)
+	JMP tile
+
+last8:
 	VZEROUPPER
 	RET
 
-// func double512_4x8(p *tileParams, a *float64, b *float64, bias *float64, res *float64, c *float64)
-TEXT ·double512_4x8(SB), NOSPLIT, $0-48
+// func double512_4x8(p *tileParams, a *float64, b *float64, bias *float64, res *float64, c *float64, tiles int)
+TEXT ·double512_4x8(SB), NOSPLIT, $0-56
 	MOVQ p+0(FP), R13
-	MOVQ a+8(FP), AX
-	MOVQ b+16(FP), R8
-	MOVQ 40(R13), DI
 	MOVQ 8(R13), R9
 	MOVQ 0(R13), BX
 	LEAQ (BX)(BX*2), CX
 	MOVL 60(R13), R14
 	KMOVW R14, K1
+
+tile:
+	MOVQ a+8(FP), AX
+	MOVQ b+16(FP), R8
+	MOVQ 40(R13), DI
+	SUBQ 72(R13), DI
 	MOVQ c+40(FP), R14
 	PREFETCHT0 0(R14)
+	PREFETCHT0 63(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
+	PREFETCHT0 63(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
+	PREFETCHT0 63(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
+	PREFETCHT0 63(R14)
 	MOVL 56(R13), R14
 	TESTL $1, R14
 	JZ fresh
@@ -555,9 +607,6 @@ zero:
 	VPXORD Z3, Z3, Z3
 
 started:
-	MOVL 56(R13), R14
-	TESTL $8, R14
-	JNZ tailb
 	SUBQ $4, DI
 	JLT done2
 
@@ -627,13 +676,13 @@ loop4:
 	JNZ loop4
 
 kend3:
-	JMP store
-
-tailb:
+	MOVQ 72(R13), DI
+	TESTQ DI, DI
+	JZ store5
 	SUBQ $1, DI
-	JLT done6
+	JLT done7
 
-loop5:
+loop6:
 	VMOVUPS.Z 0(R8), K1, Z4
 	VBROADCASTSD 0(AX), Z5
 	VFMADD231PD Z4, Z5, Z0
@@ -646,12 +695,12 @@ loop5:
 	ADDQ R9, R8
 	ADDQ $8, AX
 	SUBQ $1, DI
-	JGE loop5
+	JGE loop6
 
-done6:
+done7:
 	ADDQ $1, DI
 
-store:
+store5:
 	MOVQ res+32(FP), AX
 	TESTQ AX, AX
 	JZ clip
@@ -708,30 +757,51 @@ outfull:
 	JMP end
 
 end:
+	DECQ tiles+48(FP)
+	JZ last8
+	IMUL3Q $4, 0(R13), R14
+	ADDQ R14, a+8(FP)
+	IMUL3Q $4, 24(R13), R14
+	ADDQ R14, c+40(FP)
+	CMPQ res+32(FP), $0
+	JEQ tile
+	IMUL3Q $4, 32(R13), R14
+	ADDQ R14, res+32(FP)
+	JMP tile
+
+last8:
 	VZEROUPPER
 	RET
 
-// func double512_5x8(p *tileParams, a *float64, b *float64, bias *float64, res *float64, c *float64)
-TEXT ·double512_5x8(SB), NOSPLIT, $0-48
+// func double512_5x8(p *tileParams, a *float64, b *float64, bias *float64, res *float64, c *float64, tiles int)
+TEXT ·double512_5x8(SB), NOSPLIT, $0-56
 	MOVQ p+0(FP), R13
-	MOVQ a+8(FP), AX
-	MOVQ b+16(FP), R8
-	MOVQ 40(R13), DI
 	MOVQ 8(R13), R9
 	MOVQ 0(R13), BX
 	LEAQ (BX)(BX*2), CX
 	MOVL 60(R13), R14
 	KMOVW R14, K1
+
+tile:
+	MOVQ a+8(FP), AX
+	MOVQ b+16(FP), R8
+	MOVQ 40(R13), DI
+	SUBQ 72(R13), DI
 	MOVQ c+40(FP), R14
 	PREFETCHT0 0(R14)
+	PREFETCHT0 63(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
+	PREFETCHT0 63(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
+	PREFETCHT0 63(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
+	PREFETCHT0 63(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
+	PREFETCHT0 63(R14)
 	MOVL 56(R13), R14
 	TESTL $1, R14
 	JZ fresh
@@ -790,9 +860,6 @@ zero:
 	VPXORD Z4, Z4, Z4
 
 started:
-	MOVL 56(R13), R14
-	TESTL $8, R14
-	JNZ tailb
 	SUBQ $4, DI
 	JLT done2
 
@@ -872,13 +939,13 @@ loop4:
 	JNZ loop4
 
 kend3:
-	JMP store
-
-tailb:
+	MOVQ 72(R13), DI
+	TESTQ DI, DI
+	JZ store5
 	SUBQ $1, DI
-	JLT done6
+	JLT done7
 
-loop5:
+loop6:
 	VMOVUPS.Z 0(R8), K1, Z5
 	VBROADCASTSD 0(AX), Z6
 	VFMADD231PD Z5, Z6, Z0
@@ -893,12 +960,12 @@ loop5:
 	ADDQ R9, R8
 	ADDQ $8, AX
 	SUBQ $1, DI
-	JGE loop5
+	JGE loop6
 
-done6:
+done7:
 	ADDQ $1, DI
 
-store:
+store5:
 	MOVQ res+32(FP), AX
 	TESTQ AX, AX
 	JZ clip
@@ -965,33 +1032,55 @@ outfull:
 	JMP end
 
 end:
+	DECQ tiles+48(FP)
+	JZ last8
+	IMUL3Q $5, 0(R13), R14
+	ADDQ R14, a+8(FP)
+	IMUL3Q $5, 24(R13), R14
+	ADDQ R14, c+40(FP)
+	CMPQ res+32(FP), $0
+	JEQ tile
+	IMUL3Q $5, 32(R13), R14
+	ADDQ R14, res+32(FP)
+	JMP tile
+
+last8:
 	VZEROUPPER
 	RET
 
-// func double512_6x8(p *tileParams, a *float64, b *float64, bias *float64, res *float64, c *float64)
-TEXT ·double512_6x8(SB), NOSPLIT, $0-48
+// func double512_6x8(p *tileParams, a *float64, b *float64, bias *float64, res *float64, c *float64, tiles int)
+TEXT ·double512_6x8(SB), NOSPLIT, $0-56
 	MOVQ p+0(FP), R13
-	MOVQ a+8(FP), AX
-	MOVQ b+16(FP), R8
-	MOVQ 40(R13), DI
 	MOVQ 8(R13), R9
 	MOVQ 0(R13), BX
 	LEAQ (BX)(BX*2), CX
 	LEAQ (BX)(BX*4), DX
 	MOVL 60(R13), R14
 	KMOVW R14, K1
+
+tile:
+	MOVQ a+8(FP), AX
+	MOVQ b+16(FP), R8
+	MOVQ 40(R13), DI
+	SUBQ 72(R13), DI
 	MOVQ c+40(FP), R14
 	PREFETCHT0 0(R14)
+	PREFETCHT0 63(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
+	PREFETCHT0 63(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
+	PREFETCHT0 63(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
+	PREFETCHT0 63(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
+	PREFETCHT0 63(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
+	PREFETCHT0 63(R14)
 	MOVL 56(R13), R14
 	TESTL $1, R14
 	JZ fresh
@@ -1057,9 +1146,6 @@ zero:
 	VPXORD Z5, Z5, Z5
 
 started:
-	MOVL 56(R13), R14
-	TESTL $8, R14
-	JNZ tailb
 	SUBQ $4, DI
 	JLT done2
 
@@ -1149,13 +1235,13 @@ loop4:
 	JNZ loop4
 
 kend3:
-	JMP store
-
-tailb:
+	MOVQ 72(R13), DI
+	TESTQ DI, DI
+	JZ store5
 	SUBQ $1, DI
-	JLT done6
+	JLT done7
 
-loop5:
+loop6:
 	VMOVUPS.Z 0(R8), K1, Z6
 	VBROADCASTSD 0(AX), Z7
 	VFMADD231PD Z6, Z7, Z0
@@ -1172,12 +1258,12 @@ loop5:
 	ADDQ R9, R8
 	ADDQ $8, AX
 	SUBQ $1, DI
-	JGE loop5
+	JGE loop6
 
-done6:
+done7:
 	ADDQ $1, DI
 
-store:
+store5:
 	MOVQ res+32(FP), AX
 	TESTQ AX, AX
 	JZ clip
@@ -1254,35 +1340,58 @@ outfull:
 	JMP end
 
 end:
+	DECQ tiles+48(FP)
+	JZ last8
+	IMUL3Q $6, 0(R13), R14
+	ADDQ R14, a+8(FP)
+	IMUL3Q $6, 24(R13), R14
+	ADDQ R14, c+40(FP)
+	CMPQ res+32(FP), $0
+	JEQ tile
+	IMUL3Q $6, 32(R13), R14
+	ADDQ R14, res+32(FP)
+	JMP tile
+
+last8:
 	VZEROUPPER
 	RET
 
-// func double512_7x8(p *tileParams, a *float64, b *float64, bias *float64, res *float64, c *float64)
-TEXT ·double512_7x8(SB), NOSPLIT, $0-48
+// func double512_7x8(p *tileParams, a *float64, b *float64, bias *float64, res *float64, c *float64, tiles int)
+TEXT ·double512_7x8(SB), NOSPLIT, $0-56
 	MOVQ p+0(FP), R13
-	MOVQ a+8(FP), AX
-	MOVQ b+16(FP), R8
-	MOVQ 40(R13), DI
 	MOVQ 8(R13), R9
 	MOVQ 0(R13), BX
 	LEAQ (BX)(BX*2), CX
 	LEAQ (BX)(BX*4), DX
 	MOVL 60(R13), R14
 	KMOVW R14, K1
+
+tile:
+	MOVQ a+8(FP), AX
+	MOVQ b+16(FP), R8
+	MOVQ 40(R13), DI
+	SUBQ 72(R13), DI
 	MOVQ c+40(FP), R14
 	PREFETCHT0 0(R14)
+	PREFETCHT0 63(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
+	PREFETCHT0 63(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
+	PREFETCHT0 63(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
+	PREFETCHT0 63(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
+	PREFETCHT0 63(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
+	PREFETCHT0 63(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
+	PREFETCHT0 63(R14)
 	MOVL 56(R13), R14
 	TESTL $1, R14
 	JZ fresh
@@ -1355,9 +1464,6 @@ zero:
 	VPXORD Z6, Z6, Z6
 
 started:
-	MOVL 56(R13), R14
-	TESTL $8, R14
-	JNZ tailb
 	SUBQ $4, DI
 	JLT done2
 
@@ -1457,13 +1563,13 @@ loop4:
 	JNZ loop4
 
 kend3:
-	JMP store
-
-tailb:
+	MOVQ 72(R13), DI
+	TESTQ DI, DI
+	JZ store5
 	SUBQ $1, DI
-	JLT done6
+	JLT done7
 
-loop5:
+loop6:
 	VMOVUPS.Z 0(R8), K1, Z7
 	VBROADCASTSD 0(AX), Z8
 	VFMADD231PD Z7, Z8, Z0
@@ -1482,12 +1588,12 @@ loop5:
 	ADDQ R9, R8
 	ADDQ $8, AX
 	SUBQ $1, DI
-	JGE loop5
+	JGE loop6
 
-done6:
+done7:
 	ADDQ $1, DI
 
-store:
+store5:
 	MOVQ res+32(FP), AX
 	TESTQ AX, AX
 	JZ clip
@@ -1574,15 +1680,25 @@ outfull:
 	JMP end
 
 end:
+	DECQ tiles+48(FP)
+	JZ last8
+	IMUL3Q $7, 0(R13), R14
+	ADDQ R14, a+8(FP)
+	IMUL3Q $7, 24(R13), R14
+	ADDQ R14, c+40(FP)
+	CMPQ res+32(FP), $0
+	JEQ tile
+	IMUL3Q $7, 32(R13), R14
+	ADDQ R14, res+32(FP)
+	JMP tile
+
+last8:
 	VZEROUPPER
 	RET
 
-// func double512_8x8(p *tileParams, a *float64, b *float64, bias *float64, res *float64, c *float64)
-TEXT ·double512_8x8(SB), NOSPLIT, $0-48
+// func double512_8x8(p *tileParams, a *float64, b *float64, bias *float64, res *float64, c *float64, tiles int)
+TEXT ·double512_8x8(SB), NOSPLIT, $0-56
 	MOVQ p+0(FP), R13
-	MOVQ a+8(FP), AX
-	MOVQ b+16(FP), R8
-	MOVQ 40(R13), DI
 	MOVQ 8(R13), R9
 	MOVQ 0(R13), BX
 	LEAQ (BX)(BX*2), CX
@@ -1590,22 +1706,36 @@ TEXT ·double512_8x8(SB), NOSPLIT, $0-48
 	LEAQ (CX)(BX*4), SI
 	MOVL 60(R13), R14
 	KMOVW R14, K1
+
+tile:
+	MOVQ a+8(FP), AX
+	MOVQ b+16(FP), R8
+	MOVQ 40(R13), DI
+	SUBQ 72(R13), DI
 	MOVQ c+40(FP), R14
 	PREFETCHT0 0(R14)
+	PREFETCHT0 63(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
+	PREFETCHT0 63(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
+	PREFETCHT0 63(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
+	PREFETCHT0 63(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
+	PREFETCHT0 63(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
+	PREFETCHT0 63(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
+	PREFETCHT0 63(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
+	PREFETCHT0 63(R14)
 	MOVL 56(R13), R14
 	TESTL $1, R14
 	JZ fresh
@@ -1685,9 +1815,6 @@ zero:
 	VPXORD Z7, Z7, Z7
 
 started:
-	MOVL 56(R13), R14
-	TESTL $8, R14
-	JNZ tailb
 	SUBQ $4, DI
 	JLT done2
 
@@ -1797,13 +1924,13 @@ loop4:
 	JNZ loop4
 
 kend3:
-	JMP store
-
-tailb:
+	MOVQ 72(R13), DI
+	TESTQ DI, DI
+	JZ store5
 	SUBQ $1, DI
-	JLT done6
+	JLT done7
 
-loop5:
+loop6:
 	VMOVUPS.Z 0(R8), K1, Z8
 	VBROADCASTSD 0(AX), Z9
 	VFMADD231PD Z8, Z9, Z0
@@ -1824,12 +1951,12 @@ loop5:
 	ADDQ R9, R8
 	ADDQ $8, AX
 	SUBQ $1, DI
-	JGE loop5
+	JGE loop6
 
-done6:
+done7:
 	ADDQ $1, DI
 
-store:
+store5:
 	MOVQ res+32(FP), AX
 	TESTQ AX, AX
 	JZ clip
@@ -1926,22 +2053,39 @@ outfull:
 	JMP end
 
 end:
+	DECQ tiles+48(FP)
+	JZ last8
+	IMUL3Q $8, 0(R13), R14
+	ADDQ R14, a+8(FP)
+	IMUL3Q $8, 24(R13), R14
+	ADDQ R14, c+40(FP)
+	CMPQ res+32(FP), $0
+	JEQ tile
+	IMUL3Q $8, 32(R13), R14
+	ADDQ R14, res+32(FP)
+	JMP tile
+
+last8:
 	VZEROUPPER
 	RET
 
-// func double512_1x16(p *tileParams, a *float64, b *float64, bias *float64, res *float64, c *float64)
-TEXT ·double512_1x16(SB), NOSPLIT, $0-48
+// func double512_1x16(p *tileParams, a *float64, b *float64, bias *float64, res *float64, c *float64, tiles int)
+TEXT ·double512_1x16(SB), NOSPLIT, $0-56
 	MOVQ p+0(FP), R13
-	MOVQ a+8(FP), AX
-	MOVQ b+16(FP), R8
-	MOVQ 40(R13), DI
 	MOVQ 8(R13), R9
 	MOVQ 16(R13), R11
 	MOVL 60(R13), R14
 	KMOVW R14, K1
+
+tile:
+	MOVQ a+8(FP), AX
+	MOVQ b+16(FP), R8
+	MOVQ 40(R13), DI
+	SUBQ 72(R13), DI
 	MOVQ c+40(FP), R14
 	PREFETCHT0 0(R14)
 	PREFETCHT0 64(R14)
+	PREFETCHT0 127(R14)
 	MOVL 56(R13), R14
 	TESTL $1, R14
 	JZ fresh
@@ -1977,9 +2121,6 @@ zero:
 	VPXORD Z1, Z1, Z1
 
 started:
-	MOVL 56(R13), R14
-	TESTL $8, R14
-	JNZ tailb
 	SUBQ $4, DI
 	JLT done2
 
@@ -2019,13 +2160,13 @@ loop4:
 	JNZ loop4
 
 kend3:
-	JMP store
-
-tailb:
+	MOVQ 72(R13), DI
+	TESTQ DI, DI
+	JZ store5
 	SUBQ $1, DI
-	JLT done6
+	JLT done7
 
-loop5:
+loop6:
 	VBROADCASTSD 0(AX), Z2
 	VFMADD231PD 0(R8), Z2, Z0
 	VMOVUPS.Z 0(R8)(R11*1), K1, Z3
@@ -2033,12 +2174,12 @@ loop5:
 	ADDQ R9, R8
 	ADDQ $8, AX
 	SUBQ $1, DI
-	JGE loop5
+	JGE loop6
 
-done6:
+done7:
 	ADDQ $1, DI
 
-store:
+store5:
 	MOVQ res+32(FP), AX
 	TESTQ AX, AX
 	JZ clip
@@ -2071,26 +2212,44 @@ outfull:
 	JMP end
 
 end:
+	DECQ tiles+48(FP)
+	JZ last8
+	IMUL3Q $1, 0(R13), R14
+	ADDQ R14, a+8(FP)
+	IMUL3Q $1, 24(R13), R14
+	ADDQ R14, c+40(FP)
+	CMPQ res+32(FP), $0
+	JEQ tile
+	IMUL3Q $1, 32(R13), R14
+	ADDQ R14, res+32(FP)
+	JMP tile
+
+last8:
 	VZEROUPPER
 	RET
 
-// func double512_2x16(p *tileParams, a *float64, b *float64, bias *float64, res *float64, c *float64)
-TEXT ·double512_2x16(SB), NOSPLIT, $0-48
+// func double512_2x16(p *tileParams, a *float64, b *float64, bias *float64, res *float64, c *float64, tiles int)
+TEXT ·double512_2x16(SB), NOSPLIT, $0-56
 	MOVQ p+0(FP), R13
-	MOVQ a+8(FP), AX
-	MOVQ b+16(FP), R8
-	MOVQ 40(R13), DI
 	MOVQ 8(R13), R9
 	MOVQ 16(R13), R11
 	MOVQ 0(R13), BX
 	MOVL 60(R13), R14
 	KMOVW R14, K1
+
+tile:
+	MOVQ a+8(FP), AX
+	MOVQ b+16(FP), R8
+	MOVQ 40(R13), DI
+	SUBQ 72(R13), DI
 	MOVQ c+40(FP), R14
 	PREFETCHT0 0(R14)
 	PREFETCHT0 64(R14)
+	PREFETCHT0 127(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
 	PREFETCHT0 64(R14)
+	PREFETCHT0 127(R14)
 	MOVL 56(R13), R14
 	TESTL $1, R14
 	JZ fresh
@@ -2138,9 +2297,6 @@ zero:
 	VPXORD Z3, Z3, Z3
 
 started:
-	MOVL 56(R13), R14
-	TESTL $8, R14
-	JNZ tailb
 	SUBQ $4, DI
 	JLT done2
 
@@ -2205,13 +2361,13 @@ loop4:
 	JNZ loop4
 
 kend3:
-	JMP store
-
-tailb:
+	MOVQ 72(R13), DI
+	TESTQ DI, DI
+	JZ store5
 	SUBQ $1, DI
-	JLT done6
+	JLT done7
 
-loop5:
+loop6:
 	VMOVUPS 0(R8), Z4
 	VMOVUPS.Z 0(R8)(R11*1), K1, Z5
 	VBROADCASTSD 0(AX), Z6
@@ -2223,12 +2379,12 @@ loop5:
 	ADDQ R9, R8
 	ADDQ $8, AX
 	SUBQ $1, DI
-	JGE loop5
+	JGE loop6
 
-done6:
+done7:
 	ADDQ $1, DI
 
-store:
+store5:
 	MOVQ res+32(FP), AX
 	TESTQ AX, AX
 	JZ clip
@@ -2277,29 +2433,48 @@ outfull:
 	JMP end
 
 end:
+	DECQ tiles+48(FP)
+	JZ last8
+	IMUL3Q $2, 0(R13), R14
+	ADDQ R14, a+8(FP)
+	IMUL3Q $2, 24(R13), R14
+	ADDQ R14, c+40(FP)
+	CMPQ res+32(FP), $0
+	JEQ tile
+	IMUL3Q $2, 32(R13), R14
+	ADDQ R14, res+32(FP)
+	JMP tile
+
+last8:
 	VZEROUPPER
 	RET
 
-// func double512_3x16(p *tileParams, a *float64, b *float64, bias *float64, res *float64, c *float64)
-TEXT ·double512_3x16(SB), NOSPLIT, $0-48
+// func double512_3x16(p *tileParams, a *float64, b *float64, bias *float64, res *float64, c *float64, tiles int)
+TEXT ·double512_3x16(SB), NOSPLIT, $0-56
 	MOVQ p+0(FP), R13
-	MOVQ a+8(FP), AX
-	MOVQ b+16(FP), R8
-	MOVQ 40(R13), DI
 	MOVQ 8(R13), R9
 	MOVQ 16(R13), R11
 	MOVQ 0(R13), BX
 	MOVL 60(R13), R14
 	KMOVW R14, K1
+
+tile:
+	MOVQ a+8(FP), AX
+	MOVQ b+16(FP), R8
+	MOVQ 40(R13), DI
+	SUBQ 72(R13), DI
 	MOVQ c+40(FP), R14
 	PREFETCHT0 0(R14)
 	PREFETCHT0 64(R14)
+	PREFETCHT0 127(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
 	PREFETCHT0 64(R14)
+	PREFETCHT0 127(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
 	PREFETCHT0 64(R14)
+	PREFETCHT0 127(R14)
 	MOVL 56(R13), R14
 	TESTL $1, R14
 	JZ fresh
@@ -2359,9 +2534,6 @@ zero:
 	VPXORD Z5, Z5, Z5
 
 started:
-	MOVL 56(R13), R14
-	TESTL $8, R14
-	JNZ tailb
 	SUBQ $4, DI
 	JLT done2
 
@@ -2441,13 +2613,13 @@ loop4:
 	JNZ loop4
 
 kend3:
-	JMP store
-
-tailb:
+	MOVQ 72(R13), DI
+	TESTQ DI, DI
+	JZ store5
 	SUBQ $1, DI
-	JLT done6
+	JLT done7
 
-loop5:
+loop6:
 	VMOVUPS 0(R8), Z6
 	VMOVUPS.Z 0(R8)(R11*1), K1, Z7
 	VBROADCASTSD 0(AX), Z8
@@ -2462,12 +2634,12 @@ loop5:
 	ADDQ R9, R8
 	ADDQ $8, AX
 	SUBQ $1, DI
-	JGE loop5
+	JGE loop6
 
-done6:
+done7:
 	ADDQ $1, DI
 
-store:
+store5:
 	MOVQ res+32(FP), AX
 	TESTQ AX, AX
 	JZ clip
@@ -2532,33 +2704,53 @@ outfull:
 	JMP end
 
 end:
+	DECQ tiles+48(FP)
+	JZ last8
+	IMUL3Q $3, 0(R13), R14
+	ADDQ R14, a+8(FP)
+	IMUL3Q $3, 24(R13), R14
+	ADDQ R14, c+40(FP)
+	CMPQ res+32(FP), $0
+	JEQ tile
+	IMUL3Q $3, 32(R13), R14
+	ADDQ R14, res+32(FP)
+	JMP tile
+
+last8:
 	VZEROUPPER
 	RET
 
-// func double512_4x16(p *tileParams, a *float64, b *float64, bias *float64, res *float64, c *float64)
-TEXT ·double512_4x16(SB), NOSPLIT, $0-48
+// func double512_4x16(p *tileParams, a *float64, b *float64, bias *float64, res *float64, c *float64, tiles int)
+TEXT ·double512_4x16(SB), NOSPLIT, $0-56
 	MOVQ p+0(FP), R13
-	MOVQ a+8(FP), AX
-	MOVQ b+16(FP), R8
-	MOVQ 40(R13), DI
 	MOVQ 8(R13), R9
 	MOVQ 16(R13), R11
 	MOVQ 0(R13), BX
 	LEAQ (BX)(BX*2), CX
 	MOVL 60(R13), R14
 	KMOVW R14, K1
+
+tile:
+	MOVQ a+8(FP), AX
+	MOVQ b+16(FP), R8
+	MOVQ 40(R13), DI
+	SUBQ 72(R13), DI
 	MOVQ c+40(FP), R14
 	PREFETCHT0 0(R14)
 	PREFETCHT0 64(R14)
+	PREFETCHT0 127(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
 	PREFETCHT0 64(R14)
+	PREFETCHT0 127(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
 	PREFETCHT0 64(R14)
+	PREFETCHT0 127(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
 	PREFETCHT0 64(R14)
+	PREFETCHT0 127(R14)
 	MOVL 56(R13), R14
 	TESTL $1, R14
 	JZ fresh
@@ -2630,9 +2822,6 @@ zero:
 	VPXORD Z7, Z7, Z7
 
 started:
-	MOVL 56(R13), R14
-	TESTL $8, R14
-	JNZ tailb
 	SUBQ $4, DI
 	JLT done2
 
@@ -2727,13 +2916,13 @@ loop4:
 	JNZ loop4
 
 kend3:
-	JMP store
-
-tailb:
+	MOVQ 72(R13), DI
+	TESTQ DI, DI
+	JZ store5
 	SUBQ $1, DI
-	JLT done6
+	JLT done7
 
-loop5:
+loop6:
 	VMOVUPS 0(R8), Z8
 	VMOVUPS.Z 0(R8)(R11*1), K1, Z9
 	VBROADCASTSD 0(AX), Z10
@@ -2751,12 +2940,12 @@ loop5:
 	ADDQ R9, R8
 	ADDQ $8, AX
 	SUBQ $1, DI
-	JGE loop5
+	JGE loop6
 
-done6:
+done7:
 	ADDQ $1, DI
 
-store:
+store5:
 	MOVQ res+32(FP), AX
 	TESTQ AX, AX
 	JZ clip
@@ -2837,36 +3026,57 @@ outfull:
 	JMP end
 
 end:
+	DECQ tiles+48(FP)
+	JZ last8
+	IMUL3Q $4, 0(R13), R14
+	ADDQ R14, a+8(FP)
+	IMUL3Q $4, 24(R13), R14
+	ADDQ R14, c+40(FP)
+	CMPQ res+32(FP), $0
+	JEQ tile
+	IMUL3Q $4, 32(R13), R14
+	ADDQ R14, res+32(FP)
+	JMP tile
+
+last8:
 	VZEROUPPER
 	RET
 
-// func double512_5x16(p *tileParams, a *float64, b *float64, bias *float64, res *float64, c *float64)
-TEXT ·double512_5x16(SB), NOSPLIT, $0-48
+// func double512_5x16(p *tileParams, a *float64, b *float64, bias *float64, res *float64, c *float64, tiles int)
+TEXT ·double512_5x16(SB), NOSPLIT, $0-56
 	MOVQ p+0(FP), R13
-	MOVQ a+8(FP), AX
-	MOVQ b+16(FP), R8
-	MOVQ 40(R13), DI
 	MOVQ 8(R13), R9
 	MOVQ 16(R13), R11
 	MOVQ 0(R13), BX
 	LEAQ (BX)(BX*2), CX
 	MOVL 60(R13), R14
 	KMOVW R14, K1
+
+tile:
+	MOVQ a+8(FP), AX
+	MOVQ b+16(FP), R8
+	MOVQ 40(R13), DI
+	SUBQ 72(R13), DI
 	MOVQ c+40(FP), R14
 	PREFETCHT0 0(R14)
 	PREFETCHT0 64(R14)
+	PREFETCHT0 127(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
 	PREFETCHT0 64(R14)
+	PREFETCHT0 127(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
 	PREFETCHT0 64(R14)
+	PREFETCHT0 127(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
 	PREFETCHT0 64(R14)
+	PREFETCHT0 127(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
 	PREFETCHT0 64(R14)
+	PREFETCHT0 127(R14)
 	MOVL 56(R13), R14
 	TESTL $1, R14
 	JZ fresh
@@ -2950,9 +3160,6 @@ zero:
 	VPXORD Z9, Z9, Z9
 
 started:
-	MOVL 56(R13), R14
-	TESTL $8, R14
-	JNZ tailb
 	SUBQ $4, DI
 	JLT done2
 
@@ -3062,13 +3269,13 @@ loop4:
 	JNZ loop4
 
 kend3:
-	JMP store
-
-tailb:
+	MOVQ 72(R13), DI
+	TESTQ DI, DI
+	JZ store5
 	SUBQ $1, DI
-	JLT done6
+	JLT done7
 
-loop5:
+loop6:
 	VMOVUPS 0(R8), Z10
 	VMOVUPS.Z 0(R8)(R11*1), K1, Z11
 	VBROADCASTSD 0(AX), Z12
@@ -3089,12 +3296,12 @@ loop5:
 	ADDQ R9, R8
 	ADDQ $8, AX
 	SUBQ $1, DI
-	JGE loop5
+	JGE loop6
 
-done6:
+done7:
 	ADDQ $1, DI
 
-store:
+store5:
 	MOVQ res+32(FP), AX
 	TESTQ AX, AX
 	JZ clip
@@ -3191,15 +3398,25 @@ outfull:
 	JMP end
 
 end:
+	DECQ tiles+48(FP)
+	JZ last8
+	IMUL3Q $5, 0(R13), R14
+	ADDQ R14, a+8(FP)
+	IMUL3Q $5, 24(R13), R14
+	ADDQ R14, c+40(FP)
+	CMPQ res+32(FP), $0
+	JEQ tile
+	IMUL3Q $5, 32(R13), R14
+	ADDQ R14, res+32(FP)
+	JMP tile
+
+last8:
 	VZEROUPPER
 	RET
 
-// func double512_6x16(p *tileParams, a *float64, b *float64, bias *float64, res *float64, c *float64)
-TEXT ·double512_6x16(SB), NOSPLIT, $0-48
+// func double512_6x16(p *tileParams, a *float64, b *float64, bias *float64, res *float64, c *float64, tiles int)
+TEXT ·double512_6x16(SB), NOSPLIT, $0-56
 	MOVQ p+0(FP), R13
-	MOVQ a+8(FP), AX
-	MOVQ b+16(FP), R8
-	MOVQ 40(R13), DI
 	MOVQ 8(R13), R9
 	MOVQ 16(R13), R11
 	MOVQ 0(R13), BX
@@ -3207,24 +3424,36 @@ TEXT ·double512_6x16(SB), NOSPLIT, $0-48
 	LEAQ (BX)(BX*4), DX
 	MOVL 60(R13), R14
 	KMOVW R14, K1
+
+tile:
+	MOVQ a+8(FP), AX
+	MOVQ b+16(FP), R8
+	MOVQ 40(R13), DI
+	SUBQ 72(R13), DI
 	MOVQ c+40(FP), R14
 	PREFETCHT0 0(R14)
 	PREFETCHT0 64(R14)
+	PREFETCHT0 127(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
 	PREFETCHT0 64(R14)
+	PREFETCHT0 127(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
 	PREFETCHT0 64(R14)
+	PREFETCHT0 127(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
 	PREFETCHT0 64(R14)
+	PREFETCHT0 127(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
 	PREFETCHT0 64(R14)
+	PREFETCHT0 127(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
 	PREFETCHT0 64(R14)
+	PREFETCHT0 127(R14)
 	MOVL 56(R13), R14
 	TESTL $1, R14
 	JZ fresh
@@ -3320,9 +3549,6 @@ zero:
 	VPXORD Z11, Z11, Z11
 
 started:
-	MOVL 56(R13), R14
-	TESTL $8, R14
-	JNZ tailb
 	SUBQ $4, DI
 	JLT done2
 
@@ -3447,13 +3673,13 @@ loop4:
 	JNZ loop4
 
 kend3:
-	JMP store
-
-tailb:
+	MOVQ 72(R13), DI
+	TESTQ DI, DI
+	JZ store5
 	SUBQ $1, DI
-	JLT done6
+	JLT done7
 
-loop5:
+loop6:
 	VMOVUPS 0(R8), Z12
 	VMOVUPS.Z 0(R8)(R11*1), K1, Z13
 	VBROADCASTSD 0(AX), Z14
@@ -3477,12 +3703,12 @@ loop5:
 	ADDQ R9, R8
 	ADDQ $8, AX
 	SUBQ $1, DI
-	JGE loop5
+	JGE loop6
 
-done6:
+done7:
 	ADDQ $1, DI
 
-store:
+store5:
 	MOVQ res+32(FP), AX
 	TESTQ AX, AX
 	JZ clip
@@ -3595,15 +3821,25 @@ outfull:
 	JMP end
 
 end:
+	DECQ tiles+48(FP)
+	JZ last8
+	IMUL3Q $6, 0(R13), R14
+	ADDQ R14, a+8(FP)
+	IMUL3Q $6, 24(R13), R14
+	ADDQ R14, c+40(FP)
+	CMPQ res+32(FP), $0
+	JEQ tile
+	IMUL3Q $6, 32(R13), R14
+	ADDQ R14, res+32(FP)
+	JMP tile
+
+last8:
 	VZEROUPPER
 	RET
 
-// func double512_7x16(p *tileParams, a *float64, b *float64, bias *float64, res *float64, c *float64)
-TEXT ·double512_7x16(SB), NOSPLIT, $0-48
+// func double512_7x16(p *tileParams, a *float64, b *float64, bias *float64, res *float64, c *float64, tiles int)
+TEXT ·double512_7x16(SB), NOSPLIT, $0-56
 	MOVQ p+0(FP), R13
-	MOVQ a+8(FP), AX
-	MOVQ b+16(FP), R8
-	MOVQ 40(R13), DI
 	MOVQ 8(R13), R9
 	MOVQ 16(R13), R11
 	MOVQ 0(R13), BX
@@ -3611,27 +3847,40 @@ TEXT ·double512_7x16(SB), NOSPLIT, $0-48
 	LEAQ (BX)(BX*4), DX
 	MOVL 60(R13), R14
 	KMOVW R14, K1
+
+tile:
+	MOVQ a+8(FP), AX
+	MOVQ b+16(FP), R8
+	MOVQ 40(R13), DI
+	SUBQ 72(R13), DI
 	MOVQ c+40(FP), R14
 	PREFETCHT0 0(R14)
 	PREFETCHT0 64(R14)
+	PREFETCHT0 127(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
 	PREFETCHT0 64(R14)
+	PREFETCHT0 127(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
 	PREFETCHT0 64(R14)
+	PREFETCHT0 127(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
 	PREFETCHT0 64(R14)
+	PREFETCHT0 127(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
 	PREFETCHT0 64(R14)
+	PREFETCHT0 127(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
 	PREFETCHT0 64(R14)
+	PREFETCHT0 127(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
 	PREFETCHT0 64(R14)
+	PREFETCHT0 127(R14)
 	MOVL 56(R13), R14
 	TESTL $1, R14
 	JZ fresh
@@ -3739,9 +3988,6 @@ zero:
 	VPXORD Z13, Z13, Z13
 
 started:
-	MOVL 56(R13), R14
-	TESTL $8, R14
-	JNZ tailb
 	SUBQ $4, DI
 	JLT done2
 
@@ -3881,13 +4127,13 @@ loop4:
 	JNZ loop4
 
 kend3:
-	JMP store
-
-tailb:
+	MOVQ 72(R13), DI
+	TESTQ DI, DI
+	JZ store5
 	SUBQ $1, DI
-	JLT done6
+	JLT done7
 
-loop5:
+loop6:
 	VMOVUPS 0(R8), Z14
 	VMOVUPS.Z 0(R8)(R11*1), K1, Z15
 	VBROADCASTSD 0(AX), Z16
@@ -3914,12 +4160,12 @@ loop5:
 	ADDQ R9, R8
 	ADDQ $8, AX
 	SUBQ $1, DI
-	JGE loop5
+	JGE loop6
 
-done6:
+done7:
 	ADDQ $1, DI
 
-store:
+store5:
 	MOVQ res+32(FP), AX
 	TESTQ AX, AX
 	JZ clip
@@ -4048,15 +4294,25 @@ outfull:
 	JMP end
 
 end:
+	DECQ tiles+48(FP)
+	JZ last8
+	IMUL3Q $7, 0(R13), R14
+	ADDQ R14, a+8(FP)
+	IMUL3Q $7, 24(R13), R14
+	ADDQ R14, c+40(FP)
+	CMPQ res+32(FP), $0
+	JEQ tile
+	IMUL3Q $7, 32(R13), R14
+	ADDQ R14, res+32(FP)
+	JMP tile
+
+last8:
 	VZEROUPPER
 	RET
 
-// func double512_8x16(p *tileParams, a *float64, b *float64, bias *float64, res *float64, c *float64)
-TEXT ·double512_8x16(SB), NOSPLIT, $0-48
+// func double512_8x16(p *tileParams, a *float64, b *float64, bias *float64, res *float64, c *float64, tiles int)
+TEXT ·double512_8x16(SB), NOSPLIT, $0-56
 	MOVQ p+0(FP), R13
-	MOVQ a+8(FP), AX
-	MOVQ b+16(FP), R8
-	MOVQ 40(R13), DI
 	MOVQ 8(R13), R9
 	MOVQ 16(R13), R11
 	MOVQ 0(R13), BX
@@ -4065,30 +4321,44 @@ TEXT ·double512_8x16(SB), NOSPLIT, $0-48
 	LEAQ (CX)(BX*4), SI
 	MOVL 60(R13), R14
 	KMOVW R14, K1
+
+tile:
+	MOVQ a+8(FP), AX
+	MOVQ b+16(FP), R8
+	MOVQ 40(R13), DI
+	SUBQ 72(R13), DI
 	MOVQ c+40(FP), R14
 	PREFETCHT0 0(R14)
 	PREFETCHT0 64(R14)
+	PREFETCHT0 127(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
 	PREFETCHT0 64(R14)
+	PREFETCHT0 127(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
 	PREFETCHT0 64(R14)
+	PREFETCHT0 127(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
 	PREFETCHT0 64(R14)
+	PREFETCHT0 127(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
 	PREFETCHT0 64(R14)
+	PREFETCHT0 127(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
 	PREFETCHT0 64(R14)
+	PREFETCHT0 127(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
 	PREFETCHT0 64(R14)
+	PREFETCHT0 127(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
 	PREFETCHT0 64(R14)
+	PREFETCHT0 127(R14)
 	MOVL 56(R13), R14
 	TESTL $1, R14
 	JZ fresh
@@ -4208,9 +4478,6 @@ zero:
 	VPXORD Z15, Z15, Z15
 
 started:
-	MOVL 56(R13), R14
-	TESTL $8, R14
-	JNZ tailb
 	SUBQ $4, DI
 	JLT done2
 
@@ -4365,13 +4632,13 @@ loop4:
 	JNZ loop4
 
 kend3:
-	JMP store
-
-tailb:
+	MOVQ 72(R13), DI
+	TESTQ DI, DI
+	JZ store5
 	SUBQ $1, DI
-	JLT done6
+	JLT done7
 
-loop5:
+loop6:
 	VMOVUPS 0(R8), Z16
 	VMOVUPS.Z 0(R8)(R11*1), K1, Z17
 	VBROADCASTSD 0(AX), Z18
@@ -4401,12 +4668,12 @@ loop5:
 	ADDQ R9, R8
 	ADDQ $8, AX
 	SUBQ $1, DI
-	JGE loop5
+	JGE loop6
 
-done6:
+done7:
 	ADDQ $1, DI
 
-store:
+store5:
 	MOVQ res+32(FP), AX
 	TESTQ AX, AX
 	JZ clip
@@ -4551,23 +4818,40 @@ outfull:
 	JMP end
 
 end:
+	DECQ tiles+48(FP)
+	JZ last8
+	IMUL3Q $8, 0(R13), R14
+	ADDQ R14, a+8(FP)
+	IMUL3Q $8, 24(R13), R14
+	ADDQ R14, c+40(FP)
+	CMPQ res+32(FP), $0
+	JEQ tile
+	IMUL3Q $8, 32(R13), R14
+	ADDQ R14, res+32(FP)
+	JMP tile
+
+last8:
 	VZEROUPPER
 	RET
 
-// func double512_1x24(p *tileParams, a *float64, b *float64, bias *float64, res *float64, c *float64)
-TEXT ·double512_1x24(SB), NOSPLIT, $0-48
+// func double512_1x24(p *tileParams, a *float64, b *float64, bias *float64, res *float64, c *float64, tiles int)
+TEXT ·double512_1x24(SB), NOSPLIT, $0-56
 	MOVQ p+0(FP), R13
-	MOVQ a+8(FP), AX
-	MOVQ b+16(FP), R8
-	MOVQ 40(R13), DI
 	MOVQ 8(R13), R9
 	MOVQ 16(R13), R11
 	MOVL 60(R13), R14
 	KMOVW R14, K1
+
+tile:
+	MOVQ a+8(FP), AX
+	MOVQ b+16(FP), R8
+	MOVQ 40(R13), DI
+	SUBQ 72(R13), DI
 	MOVQ c+40(FP), R14
 	PREFETCHT0 0(R14)
 	PREFETCHT0 64(R14)
 	PREFETCHT0 128(R14)
+	PREFETCHT0 191(R14)
 	MOVL 56(R13), R14
 	TESTL $1, R14
 	JZ fresh
@@ -4608,9 +4892,6 @@ zero:
 	VPXORD Z2, Z2, Z2
 
 started:
-	MOVL 56(R13), R14
-	TESTL $8, R14
-	JNZ tailb
 	SUBQ $4, DI
 	JLT done2
 
@@ -4655,13 +4936,13 @@ loop4:
 	JNZ loop4
 
 kend3:
-	JMP store
-
-tailb:
+	MOVQ 72(R13), DI
+	TESTQ DI, DI
+	JZ store5
 	SUBQ $1, DI
-	JLT done6
+	JLT done7
 
-loop5:
+loop6:
 	VBROADCASTSD 0(AX), Z3
 	VFMADD231PD 0(R8), Z3, Z0
 	VFMADD231PD 0(R8)(R11*1), Z3, Z1
@@ -4670,12 +4951,12 @@ loop5:
 	ADDQ R9, R8
 	ADDQ $8, AX
 	SUBQ $1, DI
-	JGE loop5
+	JGE loop6
 
-done6:
+done7:
 	ADDQ $1, DI
 
-store:
+store5:
 	MOVQ res+32(FP), AX
 	TESTQ AX, AX
 	JZ clip
@@ -4714,28 +4995,46 @@ outfull:
 	JMP end
 
 end:
+	DECQ tiles+48(FP)
+	JZ last8
+	IMUL3Q $1, 0(R13), R14
+	ADDQ R14, a+8(FP)
+	IMUL3Q $1, 24(R13), R14
+	ADDQ R14, c+40(FP)
+	CMPQ res+32(FP), $0
+	JEQ tile
+	IMUL3Q $1, 32(R13), R14
+	ADDQ R14, res+32(FP)
+	JMP tile
+
+last8:
 	VZEROUPPER
 	RET
 
-// func double512_2x24(p *tileParams, a *float64, b *float64, bias *float64, res *float64, c *float64)
-TEXT ·double512_2x24(SB), NOSPLIT, $0-48
+// func double512_2x24(p *tileParams, a *float64, b *float64, bias *float64, res *float64, c *float64, tiles int)
+TEXT ·double512_2x24(SB), NOSPLIT, $0-56
 	MOVQ p+0(FP), R13
-	MOVQ a+8(FP), AX
-	MOVQ b+16(FP), R8
-	MOVQ 40(R13), DI
 	MOVQ 8(R13), R9
 	MOVQ 16(R13), R11
 	MOVQ 0(R13), BX
 	MOVL 60(R13), R14
 	KMOVW R14, K1
+
+tile:
+	MOVQ a+8(FP), AX
+	MOVQ b+16(FP), R8
+	MOVQ 40(R13), DI
+	SUBQ 72(R13), DI
 	MOVQ c+40(FP), R14
 	PREFETCHT0 0(R14)
 	PREFETCHT0 64(R14)
 	PREFETCHT0 128(R14)
+	PREFETCHT0 191(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
 	PREFETCHT0 64(R14)
 	PREFETCHT0 128(R14)
+	PREFETCHT0 191(R14)
 	MOVL 56(R13), R14
 	TESTL $1, R14
 	JZ fresh
@@ -4793,9 +5092,6 @@ zero:
 	VPXORD Z5, Z5, Z5
 
 started:
-	MOVL 56(R13), R14
-	TESTL $8, R14
-	JNZ tailb
 	SUBQ $4, DI
 	JLT done2
 
@@ -4875,13 +5171,13 @@ loop4:
 	JNZ loop4
 
 kend3:
-	JMP store
-
-tailb:
+	MOVQ 72(R13), DI
+	TESTQ DI, DI
+	JZ store5
 	SUBQ $1, DI
-	JLT done6
+	JLT done7
 
-loop5:
+loop6:
 	VMOVUPS 0(R8), Z6
 	VMOVUPS 0(R8)(R11*1), Z7
 	VMOVUPS.Z 0(R8)(R11*2), K1, Z8
@@ -4896,12 +5192,12 @@ loop5:
 	ADDQ R9, R8
 	ADDQ $8, AX
 	SUBQ $1, DI
-	JGE loop5
+	JGE loop6
 
-done6:
+done7:
 	ADDQ $1, DI
 
-store:
+store5:
 	MOVQ res+32(FP), AX
 	TESTQ AX, AX
 	JZ clip
@@ -4962,32 +5258,51 @@ outfull:
 	JMP end
 
 end:
+	DECQ tiles+48(FP)
+	JZ last8
+	IMUL3Q $2, 0(R13), R14
+	ADDQ R14, a+8(FP)
+	IMUL3Q $2, 24(R13), R14
+	ADDQ R14, c+40(FP)
+	CMPQ res+32(FP), $0
+	JEQ tile
+	IMUL3Q $2, 32(R13), R14
+	ADDQ R14, res+32(FP)
+	JMP tile
+
+last8:
 	VZEROUPPER
 	RET
 
-// func double512_3x24(p *tileParams, a *float64, b *float64, bias *float64, res *float64, c *float64)
-TEXT ·double512_3x24(SB), NOSPLIT, $0-48
+// func double512_3x24(p *tileParams, a *float64, b *float64, bias *float64, res *float64, c *float64, tiles int)
+TEXT ·double512_3x24(SB), NOSPLIT, $0-56
 	MOVQ p+0(FP), R13
-	MOVQ a+8(FP), AX
-	MOVQ b+16(FP), R8
-	MOVQ 40(R13), DI
 	MOVQ 8(R13), R9
 	MOVQ 16(R13), R11
 	MOVQ 0(R13), BX
 	MOVL 60(R13), R14
 	KMOVW R14, K1
+
+tile:
+	MOVQ a+8(FP), AX
+	MOVQ b+16(FP), R8
+	MOVQ 40(R13), DI
+	SUBQ 72(R13), DI
 	MOVQ c+40(FP), R14
 	PREFETCHT0 0(R14)
 	PREFETCHT0 64(R14)
 	PREFETCHT0 128(R14)
+	PREFETCHT0 191(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
 	PREFETCHT0 64(R14)
 	PREFETCHT0 128(R14)
+	PREFETCHT0 191(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
 	PREFETCHT0 64(R14)
 	PREFETCHT0 128(R14)
+	PREFETCHT0 191(R14)
 	MOVL 56(R13), R14
 	TESTL $1, R14
 	JZ fresh
@@ -5062,9 +5377,6 @@ zero:
 	VPXORD Z8, Z8, Z8
 
 started:
-	MOVL 56(R13), R14
-	TESTL $8, R14
-	JNZ tailb
 	SUBQ $4, DI
 	JLT done2
 
@@ -5164,13 +5476,13 @@ loop4:
 	JNZ loop4
 
 kend3:
-	JMP store
-
-tailb:
+	MOVQ 72(R13), DI
+	TESTQ DI, DI
+	JZ store5
 	SUBQ $1, DI
-	JLT done6
+	JLT done7
 
-loop5:
+loop6:
 	VMOVUPS 0(R8), Z9
 	VMOVUPS 0(R8)(R11*1), Z10
 	VMOVUPS.Z 0(R8)(R11*2), K1, Z11
@@ -5189,12 +5501,12 @@ loop5:
 	ADDQ R9, R8
 	ADDQ $8, AX
 	SUBQ $1, DI
-	JGE loop5
+	JGE loop6
 
-done6:
+done7:
 	ADDQ $1, DI
 
-store:
+store5:
 	MOVQ res+32(FP), AX
 	TESTQ AX, AX
 	JZ clip
@@ -5277,37 +5589,57 @@ outfull:
 	JMP end
 
 end:
+	DECQ tiles+48(FP)
+	JZ last8
+	IMUL3Q $3, 0(R13), R14
+	ADDQ R14, a+8(FP)
+	IMUL3Q $3, 24(R13), R14
+	ADDQ R14, c+40(FP)
+	CMPQ res+32(FP), $0
+	JEQ tile
+	IMUL3Q $3, 32(R13), R14
+	ADDQ R14, res+32(FP)
+	JMP tile
+
+last8:
 	VZEROUPPER
 	RET
 
-// func double512_4x24(p *tileParams, a *float64, b *float64, bias *float64, res *float64, c *float64)
-TEXT ·double512_4x24(SB), NOSPLIT, $0-48
+// func double512_4x24(p *tileParams, a *float64, b *float64, bias *float64, res *float64, c *float64, tiles int)
+TEXT ·double512_4x24(SB), NOSPLIT, $0-56
 	MOVQ p+0(FP), R13
-	MOVQ a+8(FP), AX
-	MOVQ b+16(FP), R8
-	MOVQ 40(R13), DI
 	MOVQ 8(R13), R9
 	MOVQ 16(R13), R11
 	MOVQ 0(R13), BX
 	LEAQ (BX)(BX*2), CX
 	MOVL 60(R13), R14
 	KMOVW R14, K1
+
+tile:
+	MOVQ a+8(FP), AX
+	MOVQ b+16(FP), R8
+	MOVQ 40(R13), DI
+	SUBQ 72(R13), DI
 	MOVQ c+40(FP), R14
 	PREFETCHT0 0(R14)
 	PREFETCHT0 64(R14)
 	PREFETCHT0 128(R14)
+	PREFETCHT0 191(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
 	PREFETCHT0 64(R14)
 	PREFETCHT0 128(R14)
+	PREFETCHT0 191(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
 	PREFETCHT0 64(R14)
 	PREFETCHT0 128(R14)
+	PREFETCHT0 191(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
 	PREFETCHT0 64(R14)
 	PREFETCHT0 128(R14)
+	PREFETCHT0 191(R14)
 	MOVL 56(R13), R14
 	TESTL $1, R14
 	JZ fresh
@@ -5399,9 +5731,6 @@ zero:
 	VPXORD Z11, Z11, Z11
 
 started:
-	MOVL 56(R13), R14
-	TESTL $8, R14
-	JNZ tailb
 	SUBQ $4, DI
 	JLT done2
 
@@ -5521,13 +5850,13 @@ loop4:
 	JNZ loop4
 
 kend3:
-	JMP store
-
-tailb:
+	MOVQ 72(R13), DI
+	TESTQ DI, DI
+	JZ store5
 	SUBQ $1, DI
-	JLT done6
+	JLT done7
 
-loop5:
+loop6:
 	VMOVUPS 0(R8), Z12
 	VMOVUPS 0(R8)(R11*1), Z13
 	VMOVUPS.Z 0(R8)(R11*2), K1, Z14
@@ -5550,12 +5879,12 @@ loop5:
 	ADDQ R9, R8
 	ADDQ $8, AX
 	SUBQ $1, DI
-	JGE loop5
+	JGE loop6
 
-done6:
+done7:
 	ADDQ $1, DI
 
-store:
+store5:
 	MOVQ res+32(FP), AX
 	TESTQ AX, AX
 	JZ clip
@@ -5660,41 +5989,62 @@ outfull:
 	JMP end
 
 end:
+	DECQ tiles+48(FP)
+	JZ last8
+	IMUL3Q $4, 0(R13), R14
+	ADDQ R14, a+8(FP)
+	IMUL3Q $4, 24(R13), R14
+	ADDQ R14, c+40(FP)
+	CMPQ res+32(FP), $0
+	JEQ tile
+	IMUL3Q $4, 32(R13), R14
+	ADDQ R14, res+32(FP)
+	JMP tile
+
+last8:
 	VZEROUPPER
 	RET
 
-// func double512_5x24(p *tileParams, a *float64, b *float64, bias *float64, res *float64, c *float64)
-TEXT ·double512_5x24(SB), NOSPLIT, $0-48
+// func double512_5x24(p *tileParams, a *float64, b *float64, bias *float64, res *float64, c *float64, tiles int)
+TEXT ·double512_5x24(SB), NOSPLIT, $0-56
 	MOVQ p+0(FP), R13
-	MOVQ a+8(FP), AX
-	MOVQ b+16(FP), R8
-	MOVQ 40(R13), DI
 	MOVQ 8(R13), R9
 	MOVQ 16(R13), R11
 	MOVQ 0(R13), BX
 	LEAQ (BX)(BX*2), CX
 	MOVL 60(R13), R14
 	KMOVW R14, K1
+
+tile:
+	MOVQ a+8(FP), AX
+	MOVQ b+16(FP), R8
+	MOVQ 40(R13), DI
+	SUBQ 72(R13), DI
 	MOVQ c+40(FP), R14
 	PREFETCHT0 0(R14)
 	PREFETCHT0 64(R14)
 	PREFETCHT0 128(R14)
+	PREFETCHT0 191(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
 	PREFETCHT0 64(R14)
 	PREFETCHT0 128(R14)
+	PREFETCHT0 191(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
 	PREFETCHT0 64(R14)
 	PREFETCHT0 128(R14)
+	PREFETCHT0 191(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
 	PREFETCHT0 64(R14)
 	PREFETCHT0 128(R14)
+	PREFETCHT0 191(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
 	PREFETCHT0 64(R14)
 	PREFETCHT0 128(R14)
+	PREFETCHT0 191(R14)
 	MOVL 56(R13), R14
 	TESTL $1, R14
 	JZ fresh
@@ -5803,9 +6153,6 @@ zero:
 	VPXORD Z14, Z14, Z14
 
 started:
-	MOVL 56(R13), R14
-	TESTL $8, R14
-	JNZ tailb
 	SUBQ $4, DI
 	JLT done2
 
@@ -5945,13 +6292,13 @@ loop4:
 	JNZ loop4
 
 kend3:
-	JMP store
-
-tailb:
+	MOVQ 72(R13), DI
+	TESTQ DI, DI
+	JZ store5
 	SUBQ $1, DI
-	JLT done6
+	JLT done7
 
-loop5:
+loop6:
 	VMOVUPS 0(R8), Z15
 	VMOVUPS 0(R8)(R11*1), Z16
 	VMOVUPS.Z 0(R8)(R11*2), K1, Z17
@@ -5978,12 +6325,12 @@ loop5:
 	ADDQ R9, R8
 	ADDQ $8, AX
 	SUBQ $1, DI
-	JGE loop5
+	JGE loop6
 
-done6:
+done7:
 	ADDQ $1, DI
 
-store:
+store5:
 	MOVQ res+32(FP), AX
 	TESTQ AX, AX
 	JZ clip
@@ -6110,15 +6457,25 @@ outfull:
 	JMP end
 
 end:
+	DECQ tiles+48(FP)
+	JZ last8
+	IMUL3Q $5, 0(R13), R14
+	ADDQ R14, a+8(FP)
+	IMUL3Q $5, 24(R13), R14
+	ADDQ R14, c+40(FP)
+	CMPQ res+32(FP), $0
+	JEQ tile
+	IMUL3Q $5, 32(R13), R14
+	ADDQ R14, res+32(FP)
+	JMP tile
+
+last8:
 	VZEROUPPER
 	RET
 
-// func double512_6x24(p *tileParams, a *float64, b *float64, bias *float64, res *float64, c *float64)
-TEXT ·double512_6x24(SB), NOSPLIT, $0-48
+// func double512_6x24(p *tileParams, a *float64, b *float64, bias *float64, res *float64, c *float64, tiles int)
+TEXT ·double512_6x24(SB), NOSPLIT, $0-56
 	MOVQ p+0(FP), R13
-	MOVQ a+8(FP), AX
-	MOVQ b+16(FP), R8
-	MOVQ 40(R13), DI
 	MOVQ 8(R13), R9
 	MOVQ 16(R13), R11
 	MOVQ 0(R13), BX
@@ -6126,30 +6483,42 @@ TEXT ·double512_6x24(SB), NOSPLIT, $0-48
 	LEAQ (BX)(BX*4), DX
 	MOVL 60(R13), R14
 	KMOVW R14, K1
+
+tile:
+	MOVQ a+8(FP), AX
+	MOVQ b+16(FP), R8
+	MOVQ 40(R13), DI
+	SUBQ 72(R13), DI
 	MOVQ c+40(FP), R14
 	PREFETCHT0 0(R14)
 	PREFETCHT0 64(R14)
 	PREFETCHT0 128(R14)
+	PREFETCHT0 191(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
 	PREFETCHT0 64(R14)
 	PREFETCHT0 128(R14)
+	PREFETCHT0 191(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
 	PREFETCHT0 64(R14)
 	PREFETCHT0 128(R14)
+	PREFETCHT0 191(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
 	PREFETCHT0 64(R14)
 	PREFETCHT0 128(R14)
+	PREFETCHT0 191(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
 	PREFETCHT0 64(R14)
 	PREFETCHT0 128(R14)
+	PREFETCHT0 191(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
 	PREFETCHT0 64(R14)
 	PREFETCHT0 128(R14)
+	PREFETCHT0 191(R14)
 	MOVL 56(R13), R14
 	TESTL $1, R14
 	JZ fresh
@@ -6275,9 +6644,6 @@ zero:
 	VPXORD Z17, Z17, Z17
 
 started:
-	MOVL 56(R13), R14
-	TESTL $8, R14
-	JNZ tailb
 	SUBQ $4, DI
 	JLT done2
 
@@ -6437,13 +6803,13 @@ loop4:
 	JNZ loop4
 
 kend3:
-	JMP store
-
-tailb:
+	MOVQ 72(R13), DI
+	TESTQ DI, DI
+	JZ store5
 	SUBQ $1, DI
-	JLT done6
+	JLT done7
 
-loop5:
+loop6:
 	VMOVUPS 0(R8), Z18
 	VMOVUPS 0(R8)(R11*1), Z19
 	VMOVUPS.Z 0(R8)(R11*2), K1, Z20
@@ -6474,12 +6840,12 @@ loop5:
 	ADDQ R9, R8
 	ADDQ $8, AX
 	SUBQ $1, DI
-	JGE loop5
+	JGE loop6
 
-done6:
+done7:
 	ADDQ $1, DI
 
-store:
+store5:
 	MOVQ res+32(FP), AX
 	TESTQ AX, AX
 	JZ clip
@@ -6628,15 +6994,25 @@ outfull:
 	JMP end
 
 end:
+	DECQ tiles+48(FP)
+	JZ last8
+	IMUL3Q $6, 0(R13), R14
+	ADDQ R14, a+8(FP)
+	IMUL3Q $6, 24(R13), R14
+	ADDQ R14, c+40(FP)
+	CMPQ res+32(FP), $0
+	JEQ tile
+	IMUL3Q $6, 32(R13), R14
+	ADDQ R14, res+32(FP)
+	JMP tile
+
+last8:
 	VZEROUPPER
 	RET
 
-// func double512_7x24(p *tileParams, a *float64, b *float64, bias *float64, res *float64, c *float64)
-TEXT ·double512_7x24(SB), NOSPLIT, $0-48
+// func double512_7x24(p *tileParams, a *float64, b *float64, bias *float64, res *float64, c *float64, tiles int)
+TEXT ·double512_7x24(SB), NOSPLIT, $0-56
 	MOVQ p+0(FP), R13
-	MOVQ a+8(FP), AX
-	MOVQ b+16(FP), R8
-	MOVQ 40(R13), DI
 	MOVQ 8(R13), R9
 	MOVQ 16(R13), R11
 	MOVQ 0(R13), BX
@@ -6644,34 +7020,47 @@ TEXT ·double512_7x24(SB), NOSPLIT, $0-48
 	LEAQ (BX)(BX*4), DX
 	MOVL 60(R13), R14
 	KMOVW R14, K1
+
+tile:
+	MOVQ a+8(FP), AX
+	MOVQ b+16(FP), R8
+	MOVQ 40(R13), DI
+	SUBQ 72(R13), DI
 	MOVQ c+40(FP), R14
 	PREFETCHT0 0(R14)
 	PREFETCHT0 64(R14)
 	PREFETCHT0 128(R14)
+	PREFETCHT0 191(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
 	PREFETCHT0 64(R14)
 	PREFETCHT0 128(R14)
+	PREFETCHT0 191(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
 	PREFETCHT0 64(R14)
 	PREFETCHT0 128(R14)
+	PREFETCHT0 191(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
 	PREFETCHT0 64(R14)
 	PREFETCHT0 128(R14)
+	PREFETCHT0 191(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
 	PREFETCHT0 64(R14)
 	PREFETCHT0 128(R14)
+	PREFETCHT0 191(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
 	PREFETCHT0 64(R14)
 	PREFETCHT0 128(R14)
+	PREFETCHT0 191(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
 	PREFETCHT0 64(R14)
 	PREFETCHT0 128(R14)
+	PREFETCHT0 191(R14)
 	MOVL 56(R13), R14
 	TESTL $1, R14
 	JZ fresh
@@ -6814,9 +7203,6 @@ zero:
 	VPXORD Z20, Z20, Z20
 
 started:
-	MOVL 56(R13), R14
-	TESTL $8, R14
-	JNZ tailb
 	SUBQ $4, DI
 	JLT done2
 
@@ -6996,13 +7382,13 @@ loop4:
 	JNZ loop4
 
 kend3:
-	JMP store
-
-tailb:
+	MOVQ 72(R13), DI
+	TESTQ DI, DI
+	JZ store5
 	SUBQ $1, DI
-	JLT done6
+	JLT done7
 
-loop5:
+loop6:
 	VMOVUPS 0(R8), Z21
 	VMOVUPS 0(R8)(R11*1), Z22
 	VMOVUPS.Z 0(R8)(R11*2), K1, Z23
@@ -7037,12 +7423,12 @@ loop5:
 	ADDQ R9, R8
 	ADDQ $8, AX
 	SUBQ $1, DI
-	JGE loop5
+	JGE loop6
 
-done6:
+done7:
 	ADDQ $1, DI
 
-store:
+store5:
 	MOVQ res+32(FP), AX
 	TESTQ AX, AX
 	JZ clip
@@ -7213,15 +7599,25 @@ outfull:
 	JMP end
 
 end:
+	DECQ tiles+48(FP)
+	JZ last8
+	IMUL3Q $7, 0(R13), R14
+	ADDQ R14, a+8(FP)
+	IMUL3Q $7, 24(R13), R14
+	ADDQ R14, c+40(FP)
+	CMPQ res+32(FP), $0
+	JEQ tile
+	IMUL3Q $7, 32(R13), R14
+	ADDQ R14, res+32(FP)
+	JMP tile
+
+last8:
 	VZEROUPPER
 	RET
 
-// func double512_8x24(p *tileParams, a *float64, b *float64, bias *float64, res *float64, c *float64)
-TEXT ·double512_8x24(SB), NOSPLIT, $0-48
+// func double512_8x24(p *tileParams, a *float64, b *float64, bias *float64, res *float64, c *float64, tiles int)
+TEXT ·double512_8x24(SB), NOSPLIT, $0-56
 	MOVQ p+0(FP), R13
-	MOVQ a+8(FP), AX
-	MOVQ b+16(FP), R8
-	MOVQ 40(R13), DI
 	MOVQ 8(R13), R9
 	MOVQ 16(R13), R11
 	MOVQ 0(R13), BX
@@ -7230,38 +7626,52 @@ TEXT ·double512_8x24(SB), NOSPLIT, $0-48
 	LEAQ (CX)(BX*4), SI
 	MOVL 60(R13), R14
 	KMOVW R14, K1
+
+tile:
+	MOVQ a+8(FP), AX
+	MOVQ b+16(FP), R8
+	MOVQ 40(R13), DI
+	SUBQ 72(R13), DI
 	MOVQ c+40(FP), R14
 	PREFETCHT0 0(R14)
 	PREFETCHT0 64(R14)
 	PREFETCHT0 128(R14)
+	PREFETCHT0 191(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
 	PREFETCHT0 64(R14)
 	PREFETCHT0 128(R14)
+	PREFETCHT0 191(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
 	PREFETCHT0 64(R14)
 	PREFETCHT0 128(R14)
+	PREFETCHT0 191(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
 	PREFETCHT0 64(R14)
 	PREFETCHT0 128(R14)
+	PREFETCHT0 191(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
 	PREFETCHT0 64(R14)
 	PREFETCHT0 128(R14)
+	PREFETCHT0 191(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
 	PREFETCHT0 64(R14)
 	PREFETCHT0 128(R14)
+	PREFETCHT0 191(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
 	PREFETCHT0 64(R14)
 	PREFETCHT0 128(R14)
+	PREFETCHT0 191(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
 	PREFETCHT0 64(R14)
 	PREFETCHT0 128(R14)
+	PREFETCHT0 191(R14)
 	MOVL 56(R13), R14
 	TESTL $1, R14
 	JZ fresh
@@ -7421,9 +7831,6 @@ zero:
 	VPXORD Z23, Z23, Z23
 
 started:
-	MOVL 56(R13), R14
-	TESTL $8, R14
-	JNZ tailb
 	SUBQ $4, DI
 	JLT done2
 
@@ -7623,13 +8030,13 @@ loop4:
 	JNZ loop4
 
 kend3:
-	JMP store
-
-tailb:
+	MOVQ 72(R13), DI
+	TESTQ DI, DI
+	JZ store5
 	SUBQ $1, DI
-	JLT done6
+	JLT done7
 
-loop5:
+loop6:
 	VMOVUPS 0(R8), Z24
 	VMOVUPS 0(R8)(R11*1), Z25
 	VMOVUPS.Z 0(R8)(R11*2), K1, Z26
@@ -7668,12 +8075,12 @@ loop5:
 	ADDQ R9, R8
 	ADDQ $8, AX
 	SUBQ $1, DI
-	JGE loop5
+	JGE loop6
 
-done6:
+done7:
 	ADDQ $1, DI
 
-store:
+store5:
 	MOVQ res+32(FP), AX
 	TESTQ AX, AX
 	JZ clip
@@ -7866,25 +8273,42 @@ outfull:
 	JMP end
 
 end:
+	DECQ tiles+48(FP)
+	JZ last8
+	IMUL3Q $8, 0(R13), R14
+	ADDQ R14, a+8(FP)
+	IMUL3Q $8, 24(R13), R14
+	ADDQ R14, c+40(FP)
+	CMPQ res+32(FP), $0
+	JEQ tile
+	IMUL3Q $8, 32(R13), R14
+	ADDQ R14, res+32(FP)
+	JMP tile
+
+last8:
 	VZEROUPPER
 	RET
 
-// func double512_1x32(p *tileParams, a *float64, b *float64, bias *float64, res *float64, c *float64)
-TEXT ·double512_1x32(SB), NOSPLIT, $0-48
+// func double512_1x32(p *tileParams, a *float64, b *float64, bias *float64, res *float64, c *float64, tiles int)
+TEXT ·double512_1x32(SB), NOSPLIT, $0-56
 	MOVQ p+0(FP), R13
-	MOVQ a+8(FP), AX
-	MOVQ b+16(FP), R8
-	MOVQ 40(R13), DI
 	MOVQ 8(R13), R9
 	MOVQ 16(R13), R11
 	LEAQ (R11)(R11*2), R12
 	MOVL 60(R13), R14
 	KMOVW R14, K1
+
+tile:
+	MOVQ a+8(FP), AX
+	MOVQ b+16(FP), R8
+	MOVQ 40(R13), DI
+	SUBQ 72(R13), DI
 	MOVQ c+40(FP), R14
 	PREFETCHT0 0(R14)
 	PREFETCHT0 64(R14)
 	PREFETCHT0 128(R14)
 	PREFETCHT0 192(R14)
+	PREFETCHT0 255(R14)
 	MOVL 56(R13), R14
 	TESTL $1, R14
 	JZ fresh
@@ -7930,9 +8354,6 @@ zero:
 	VPXORD Z3, Z3, Z3
 
 started:
-	MOVL 56(R13), R14
-	TESTL $8, R14
-	JNZ tailb
 	SUBQ $4, DI
 	JLT done2
 
@@ -7982,13 +8403,13 @@ loop4:
 	JNZ loop4
 
 kend3:
-	JMP store
-
-tailb:
+	MOVQ 72(R13), DI
+	TESTQ DI, DI
+	JZ store5
 	SUBQ $1, DI
-	JLT done6
+	JLT done7
 
-loop5:
+loop6:
 	VBROADCASTSD 0(AX), Z4
 	VFMADD231PD 0(R8), Z4, Z0
 	VFMADD231PD 0(R8)(R11*1), Z4, Z1
@@ -7998,12 +8419,12 @@ loop5:
 	ADDQ R9, R8
 	ADDQ $8, AX
 	SUBQ $1, DI
-	JGE loop5
+	JGE loop6
 
-done6:
+done7:
 	ADDQ $1, DI
 
-store:
+store5:
 	MOVQ res+32(FP), AX
 	TESTQ AX, AX
 	JZ clip
@@ -8048,31 +8469,49 @@ outfull:
 	JMP end
 
 end:
+	DECQ tiles+48(FP)
+	JZ last8
+	IMUL3Q $1, 0(R13), R14
+	ADDQ R14, a+8(FP)
+	IMUL3Q $1, 24(R13), R14
+	ADDQ R14, c+40(FP)
+	CMPQ res+32(FP), $0
+	JEQ tile
+	IMUL3Q $1, 32(R13), R14
+	ADDQ R14, res+32(FP)
+	JMP tile
+
+last8:
 	VZEROUPPER
 	RET
 
-// func double512_2x32(p *tileParams, a *float64, b *float64, bias *float64, res *float64, c *float64)
-TEXT ·double512_2x32(SB), NOSPLIT, $0-48
+// func double512_2x32(p *tileParams, a *float64, b *float64, bias *float64, res *float64, c *float64, tiles int)
+TEXT ·double512_2x32(SB), NOSPLIT, $0-56
 	MOVQ p+0(FP), R13
-	MOVQ a+8(FP), AX
-	MOVQ b+16(FP), R8
-	MOVQ 40(R13), DI
 	MOVQ 8(R13), R9
 	MOVQ 16(R13), R11
 	LEAQ (R11)(R11*2), R12
 	MOVQ 0(R13), BX
 	MOVL 60(R13), R14
 	KMOVW R14, K1
+
+tile:
+	MOVQ a+8(FP), AX
+	MOVQ b+16(FP), R8
+	MOVQ 40(R13), DI
+	SUBQ 72(R13), DI
 	MOVQ c+40(FP), R14
 	PREFETCHT0 0(R14)
 	PREFETCHT0 64(R14)
 	PREFETCHT0 128(R14)
 	PREFETCHT0 192(R14)
+	PREFETCHT0 255(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
 	PREFETCHT0 64(R14)
 	PREFETCHT0 128(R14)
 	PREFETCHT0 192(R14)
+	PREFETCHT0 255(R14)
 	MOVL 56(R13), R14
 	TESTL $1, R14
 	JZ fresh
@@ -8140,9 +8579,6 @@ zero:
 	VPXORD Z7, Z7, Z7
 
 started:
-	MOVL 56(R13), R14
-	TESTL $8, R14
-	JNZ tailb
 	SUBQ $4, DI
 	JLT done2
 
@@ -8237,13 +8673,13 @@ loop4:
 	JNZ loop4
 
 kend3:
-	JMP store
-
-tailb:
+	MOVQ 72(R13), DI
+	TESTQ DI, DI
+	JZ store5
 	SUBQ $1, DI
-	JLT done6
+	JLT done7
 
-loop5:
+loop6:
 	VMOVUPS 0(R8), Z8
 	VMOVUPS 0(R8)(R11*1), Z9
 	VMOVUPS 0(R8)(R11*2), Z10
@@ -8261,12 +8697,12 @@ loop5:
 	ADDQ R9, R8
 	ADDQ $8, AX
 	SUBQ $1, DI
-	JGE loop5
+	JGE loop6
 
-done6:
+done7:
 	ADDQ $1, DI
 
-store:
+store5:
 	MOVQ res+32(FP), AX
 	TESTQ AX, AX
 	JZ clip
@@ -8339,36 +8775,55 @@ outfull:
 	JMP end
 
 end:
+	DECQ tiles+48(FP)
+	JZ last8
+	IMUL3Q $2, 0(R13), R14
+	ADDQ R14, a+8(FP)
+	IMUL3Q $2, 24(R13), R14
+	ADDQ R14, c+40(FP)
+	CMPQ res+32(FP), $0
+	JEQ tile
+	IMUL3Q $2, 32(R13), R14
+	ADDQ R14, res+32(FP)
+	JMP tile
+
+last8:
 	VZEROUPPER
 	RET
 
-// func double512_3x32(p *tileParams, a *float64, b *float64, bias *float64, res *float64, c *float64)
-TEXT ·double512_3x32(SB), NOSPLIT, $0-48
+// func double512_3x32(p *tileParams, a *float64, b *float64, bias *float64, res *float64, c *float64, tiles int)
+TEXT ·double512_3x32(SB), NOSPLIT, $0-56
 	MOVQ p+0(FP), R13
-	MOVQ a+8(FP), AX
-	MOVQ b+16(FP), R8
-	MOVQ 40(R13), DI
 	MOVQ 8(R13), R9
 	MOVQ 16(R13), R11
 	LEAQ (R11)(R11*2), R12
 	MOVQ 0(R13), BX
 	MOVL 60(R13), R14
 	KMOVW R14, K1
+
+tile:
+	MOVQ a+8(FP), AX
+	MOVQ b+16(FP), R8
+	MOVQ 40(R13), DI
+	SUBQ 72(R13), DI
 	MOVQ c+40(FP), R14
 	PREFETCHT0 0(R14)
 	PREFETCHT0 64(R14)
 	PREFETCHT0 128(R14)
 	PREFETCHT0 192(R14)
+	PREFETCHT0 255(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
 	PREFETCHT0 64(R14)
 	PREFETCHT0 128(R14)
 	PREFETCHT0 192(R14)
+	PREFETCHT0 255(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
 	PREFETCHT0 64(R14)
 	PREFETCHT0 128(R14)
 	PREFETCHT0 192(R14)
+	PREFETCHT0 255(R14)
 	MOVL 56(R13), R14
 	TESTL $1, R14
 	JZ fresh
@@ -8458,9 +8913,6 @@ zero:
 	VPXORD Z11, Z11, Z11
 
 started:
-	MOVL 56(R13), R14
-	TESTL $8, R14
-	JNZ tailb
 	SUBQ $4, DI
 	JLT done2
 
@@ -8580,13 +9032,13 @@ loop4:
 	JNZ loop4
 
 kend3:
-	JMP store
-
-tailb:
+	MOVQ 72(R13), DI
+	TESTQ DI, DI
+	JZ store5
 	SUBQ $1, DI
-	JLT done6
+	JLT done7
 
-loop5:
+loop6:
 	VMOVUPS 0(R8), Z12
 	VMOVUPS 0(R8)(R11*1), Z13
 	VMOVUPS 0(R8)(R11*2), Z14
@@ -8609,12 +9061,12 @@ loop5:
 	ADDQ R9, R8
 	ADDQ $8, AX
 	SUBQ $1, DI
-	JGE loop5
+	JGE loop6
 
-done6:
+done7:
 	ADDQ $1, DI
 
-store:
+store5:
 	MOVQ res+32(FP), AX
 	TESTQ AX, AX
 	JZ clip
@@ -8715,15 +9167,25 @@ outfull:
 	JMP end
 
 end:
+	DECQ tiles+48(FP)
+	JZ last8
+	IMUL3Q $3, 0(R13), R14
+	ADDQ R14, a+8(FP)
+	IMUL3Q $3, 24(R13), R14
+	ADDQ R14, c+40(FP)
+	CMPQ res+32(FP), $0
+	JEQ tile
+	IMUL3Q $3, 32(R13), R14
+	ADDQ R14, res+32(FP)
+	JMP tile
+
+last8:
 	VZEROUPPER
 	RET
 
-// func double512_4x32(p *tileParams, a *float64, b *float64, bias *float64, res *float64, c *float64)
-TEXT ·double512_4x32(SB), NOSPLIT, $0-48
+// func double512_4x32(p *tileParams, a *float64, b *float64, bias *float64, res *float64, c *float64, tiles int)
+TEXT ·double512_4x32(SB), NOSPLIT, $0-56
 	MOVQ p+0(FP), R13
-	MOVQ a+8(FP), AX
-	MOVQ b+16(FP), R8
-	MOVQ 40(R13), DI
 	MOVQ 8(R13), R9
 	MOVQ 16(R13), R11
 	LEAQ (R11)(R11*2), R12
@@ -8731,26 +9193,36 @@ TEXT ·double512_4x32(SB), NOSPLIT, $0-48
 	LEAQ (BX)(BX*2), CX
 	MOVL 60(R13), R14
 	KMOVW R14, K1
+
+tile:
+	MOVQ a+8(FP), AX
+	MOVQ b+16(FP), R8
+	MOVQ 40(R13), DI
+	SUBQ 72(R13), DI
 	MOVQ c+40(FP), R14
 	PREFETCHT0 0(R14)
 	PREFETCHT0 64(R14)
 	PREFETCHT0 128(R14)
 	PREFETCHT0 192(R14)
+	PREFETCHT0 255(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
 	PREFETCHT0 64(R14)
 	PREFETCHT0 128(R14)
 	PREFETCHT0 192(R14)
+	PREFETCHT0 255(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
 	PREFETCHT0 64(R14)
 	PREFETCHT0 128(R14)
 	PREFETCHT0 192(R14)
+	PREFETCHT0 255(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
 	PREFETCHT0 64(R14)
 	PREFETCHT0 128(R14)
 	PREFETCHT0 192(R14)
+	PREFETCHT0 255(R14)
 	MOVL 56(R13), R14
 	TESTL $1, R14
 	JZ fresh
@@ -8862,9 +9334,6 @@ zero:
 	VPXORD Z15, Z15, Z15
 
 started:
-	MOVL 56(R13), R14
-	TESTL $8, R14
-	JNZ tailb
 	SUBQ $4, DI
 	JLT done2
 
@@ -9009,13 +9478,13 @@ loop4:
 	JNZ loop4
 
 kend3:
-	JMP store
-
-tailb:
+	MOVQ 72(R13), DI
+	TESTQ DI, DI
+	JZ store5
 	SUBQ $1, DI
-	JLT done6
+	JLT done7
 
-loop5:
+loop6:
 	VMOVUPS 0(R8), Z16
 	VMOVUPS 0(R8)(R11*1), Z17
 	VMOVUPS 0(R8)(R11*2), Z18
@@ -9043,12 +9512,12 @@ loop5:
 	ADDQ R9, R8
 	ADDQ $8, AX
 	SUBQ $1, DI
-	JGE loop5
+	JGE loop6
 
-done6:
+done7:
 	ADDQ $1, DI
 
-store:
+store5:
 	MOVQ res+32(FP), AX
 	TESTQ AX, AX
 	JZ clip
@@ -9177,15 +9646,25 @@ outfull:
 	JMP end
 
 end:
+	DECQ tiles+48(FP)
+	JZ last8
+	IMUL3Q $4, 0(R13), R14
+	ADDQ R14, a+8(FP)
+	IMUL3Q $4, 24(R13), R14
+	ADDQ R14, c+40(FP)
+	CMPQ res+32(FP), $0
+	JEQ tile
+	IMUL3Q $4, 32(R13), R14
+	ADDQ R14, res+32(FP)
+	JMP tile
+
+last8:
 	VZEROUPPER
 	RET
 
-// func double512_5x32(p *tileParams, a *float64, b *float64, bias *float64, res *float64, c *float64)
-TEXT ·double512_5x32(SB), NOSPLIT, $0-48
+// func double512_5x32(p *tileParams, a *float64, b *float64, bias *float64, res *float64, c *float64, tiles int)
+TEXT ·double512_5x32(SB), NOSPLIT, $0-56
 	MOVQ p+0(FP), R13
-	MOVQ a+8(FP), AX
-	MOVQ b+16(FP), R8
-	MOVQ 40(R13), DI
 	MOVQ 8(R13), R9
 	MOVQ 16(R13), R11
 	LEAQ (R11)(R11*2), R12
@@ -9193,31 +9672,42 @@ TEXT ·double512_5x32(SB), NOSPLIT, $0-48
 	LEAQ (BX)(BX*2), CX
 	MOVL 60(R13), R14
 	KMOVW R14, K1
+
+tile:
+	MOVQ a+8(FP), AX
+	MOVQ b+16(FP), R8
+	MOVQ 40(R13), DI
+	SUBQ 72(R13), DI
 	MOVQ c+40(FP), R14
 	PREFETCHT0 0(R14)
 	PREFETCHT0 64(R14)
 	PREFETCHT0 128(R14)
 	PREFETCHT0 192(R14)
+	PREFETCHT0 255(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
 	PREFETCHT0 64(R14)
 	PREFETCHT0 128(R14)
 	PREFETCHT0 192(R14)
+	PREFETCHT0 255(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
 	PREFETCHT0 64(R14)
 	PREFETCHT0 128(R14)
 	PREFETCHT0 192(R14)
+	PREFETCHT0 255(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
 	PREFETCHT0 64(R14)
 	PREFETCHT0 128(R14)
 	PREFETCHT0 192(R14)
+	PREFETCHT0 255(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
 	PREFETCHT0 64(R14)
 	PREFETCHT0 128(R14)
 	PREFETCHT0 192(R14)
+	PREFETCHT0 255(R14)
 	MOVL 56(R13), R14
 	TESTL $1, R14
 	JZ fresh
@@ -9351,9 +9841,6 @@ zero:
 	VPXORD Z19, Z19, Z19
 
 started:
-	MOVL 56(R13), R14
-	TESTL $8, R14
-	JNZ tailb
 	SUBQ $4, DI
 	JLT done2
 
@@ -9523,13 +10010,13 @@ loop4:
 	JNZ loop4
 
 kend3:
-	JMP store
-
-tailb:
+	MOVQ 72(R13), DI
+	TESTQ DI, DI
+	JZ store5
 	SUBQ $1, DI
-	JLT done6
+	JLT done7
 
-loop5:
+loop6:
 	VMOVUPS 0(R8), Z20
 	VMOVUPS 0(R8)(R11*1), Z21
 	VMOVUPS 0(R8)(R11*2), Z22
@@ -9562,12 +10049,12 @@ loop5:
 	ADDQ R9, R8
 	ADDQ $8, AX
 	SUBQ $1, DI
-	JGE loop5
+	JGE loop6
 
-done6:
+done7:
 	ADDQ $1, DI
 
-store:
+store5:
 	MOVQ res+32(FP), AX
 	TESTQ AX, AX
 	JZ clip
@@ -9724,15 +10211,25 @@ outfull:
 	JMP end
 
 end:
+	DECQ tiles+48(FP)
+	JZ last8
+	IMUL3Q $5, 0(R13), R14
+	ADDQ R14, a+8(FP)
+	IMUL3Q $5, 24(R13), R14
+	ADDQ R14, c+40(FP)
+	CMPQ res+32(FP), $0
+	JEQ tile
+	IMUL3Q $5, 32(R13), R14
+	ADDQ R14, res+32(FP)
+	JMP tile
+
+last8:
 	VZEROUPPER
 	RET
 
-// func double512_6x32(p *tileParams, a *float64, b *float64, bias *float64, res *float64, c *float64)
-TEXT ·double512_6x32(SB), NOSPLIT, $0-48
+// func double512_6x32(p *tileParams, a *float64, b *float64, bias *float64, res *float64, c *float64, tiles int)
+TEXT ·double512_6x32(SB), NOSPLIT, $0-56
 	MOVQ p+0(FP), R13
-	MOVQ a+8(FP), AX
-	MOVQ b+16(FP), R8
-	MOVQ 40(R13), DI
 	MOVQ 8(R13), R9
 	MOVQ 16(R13), R11
 	LEAQ (R11)(R11*2), R12
@@ -9741,36 +10238,48 @@ TEXT ·double512_6x32(SB), NOSPLIT, $0-48
 	LEAQ (BX)(BX*4), DX
 	MOVL 60(R13), R14
 	KMOVW R14, K1
+
+tile:
+	MOVQ a+8(FP), AX
+	MOVQ b+16(FP), R8
+	MOVQ 40(R13), DI
+	SUBQ 72(R13), DI
 	MOVQ c+40(FP), R14
 	PREFETCHT0 0(R14)
 	PREFETCHT0 64(R14)
 	PREFETCHT0 128(R14)
 	PREFETCHT0 192(R14)
+	PREFETCHT0 255(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
 	PREFETCHT0 64(R14)
 	PREFETCHT0 128(R14)
 	PREFETCHT0 192(R14)
+	PREFETCHT0 255(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
 	PREFETCHT0 64(R14)
 	PREFETCHT0 128(R14)
 	PREFETCHT0 192(R14)
+	PREFETCHT0 255(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
 	PREFETCHT0 64(R14)
 	PREFETCHT0 128(R14)
 	PREFETCHT0 192(R14)
+	PREFETCHT0 255(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
 	PREFETCHT0 64(R14)
 	PREFETCHT0 128(R14)
 	PREFETCHT0 192(R14)
+	PREFETCHT0 255(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
 	PREFETCHT0 64(R14)
 	PREFETCHT0 128(R14)
 	PREFETCHT0 192(R14)
+	PREFETCHT0 255(R14)
 	MOVL 56(R13), R14
 	TESTL $1, R14
 	JZ fresh
@@ -9926,9 +10435,6 @@ zero:
 	VPXORD Z23, Z23, Z23
 
 started:
-	MOVL 56(R13), R14
-	TESTL $8, R14
-	JNZ tailb
 	SUBQ $4, DI
 	JLT done2
 
@@ -10123,13 +10629,13 @@ loop4:
 	JNZ loop4
 
 kend3:
-	JMP store
-
-tailb:
+	MOVQ 72(R13), DI
+	TESTQ DI, DI
+	JZ store5
 	SUBQ $1, DI
-	JLT done6
+	JLT done7
 
-loop5:
+loop6:
 	VMOVUPS 0(R8), Z24
 	VMOVUPS 0(R8)(R11*1), Z25
 	VMOVUPS 0(R8)(R11*2), Z26
@@ -10167,12 +10673,12 @@ loop5:
 	ADDQ R9, R8
 	ADDQ $8, AX
 	SUBQ $1, DI
-	JGE loop5
+	JGE loop6
 
-done6:
+done7:
 	ADDQ $1, DI
 
-store:
+store5:
 	MOVQ res+32(FP), AX
 	TESTQ AX, AX
 	JZ clip
@@ -10357,5 +10863,18 @@ outfull:
 	JMP end
 
 end:
+	DECQ tiles+48(FP)
+	JZ last8
+	IMUL3Q $6, 0(R13), R14
+	ADDQ R14, a+8(FP)
+	IMUL3Q $6, 24(R13), R14
+	ADDQ R14, c+40(FP)
+	CMPQ res+32(FP), $0
+	JEQ tile
+	IMUL3Q $6, 32(R13), R14
+	ADDQ R14, res+32(FP)
+	JMP tile
+
+last8:
 	VZEROUPPER
 	RET

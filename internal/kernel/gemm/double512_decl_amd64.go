@@ -2,218 +2,218 @@
 
 package gemm
 
-// double512_1x8 computes a tile of 1 rows and 8 columns; see tileParams.
+// double512_1x8 computes tiles of 1 rows and 8 columns below each other; see tileParams.
 //
 //go:noescape
-func double512_1x8(p *tileParams, a *float64, b *float64, bias *float64, res *float64, c *float64)
+func double512_1x8(p *tileParams, a *float64, b *float64, bias *float64, res *float64, c *float64, tiles int)
 
-// double512_2x8 computes a tile of 2 rows and 8 columns; see tileParams.
+// double512_2x8 computes tiles of 2 rows and 8 columns below each other; see tileParams.
 //
 //go:noescape
-func double512_2x8(p *tileParams, a *float64, b *float64, bias *float64, res *float64, c *float64)
+func double512_2x8(p *tileParams, a *float64, b *float64, bias *float64, res *float64, c *float64, tiles int)
 
-// double512_3x8 computes a tile of 3 rows and 8 columns; see tileParams.
+// double512_3x8 computes tiles of 3 rows and 8 columns below each other; see tileParams.
 //
 //go:noescape
-func double512_3x8(p *tileParams, a *float64, b *float64, bias *float64, res *float64, c *float64)
+func double512_3x8(p *tileParams, a *float64, b *float64, bias *float64, res *float64, c *float64, tiles int)
 
-// double512_4x8 computes a tile of 4 rows and 8 columns; see tileParams.
+// double512_4x8 computes tiles of 4 rows and 8 columns below each other; see tileParams.
 //
 //go:noescape
-func double512_4x8(p *tileParams, a *float64, b *float64, bias *float64, res *float64, c *float64)
+func double512_4x8(p *tileParams, a *float64, b *float64, bias *float64, res *float64, c *float64, tiles int)
 
-// double512_5x8 computes a tile of 5 rows and 8 columns; see tileParams.
+// double512_5x8 computes tiles of 5 rows and 8 columns below each other; see tileParams.
 //
 //go:noescape
-func double512_5x8(p *tileParams, a *float64, b *float64, bias *float64, res *float64, c *float64)
+func double512_5x8(p *tileParams, a *float64, b *float64, bias *float64, res *float64, c *float64, tiles int)
 
-// double512_6x8 computes a tile of 6 rows and 8 columns; see tileParams.
+// double512_6x8 computes tiles of 6 rows and 8 columns below each other; see tileParams.
 //
 //go:noescape
-func double512_6x8(p *tileParams, a *float64, b *float64, bias *float64, res *float64, c *float64)
+func double512_6x8(p *tileParams, a *float64, b *float64, bias *float64, res *float64, c *float64, tiles int)
 
-// double512_7x8 computes a tile of 7 rows and 8 columns; see tileParams.
+// double512_7x8 computes tiles of 7 rows and 8 columns below each other; see tileParams.
 //
 //go:noescape
-func double512_7x8(p *tileParams, a *float64, b *float64, bias *float64, res *float64, c *float64)
+func double512_7x8(p *tileParams, a *float64, b *float64, bias *float64, res *float64, c *float64, tiles int)
 
-// double512_8x8 computes a tile of 8 rows and 8 columns; see tileParams.
+// double512_8x8 computes tiles of 8 rows and 8 columns below each other; see tileParams.
 //
 //go:noescape
-func double512_8x8(p *tileParams, a *float64, b *float64, bias *float64, res *float64, c *float64)
+func double512_8x8(p *tileParams, a *float64, b *float64, bias *float64, res *float64, c *float64, tiles int)
 
-// double512_1x16 computes a tile of 1 rows and 16 columns; see tileParams.
+// double512_1x16 computes tiles of 1 rows and 16 columns below each other; see tileParams.
 //
 //go:noescape
-func double512_1x16(p *tileParams, a *float64, b *float64, bias *float64, res *float64, c *float64)
+func double512_1x16(p *tileParams, a *float64, b *float64, bias *float64, res *float64, c *float64, tiles int)
 
-// double512_2x16 computes a tile of 2 rows and 16 columns; see tileParams.
+// double512_2x16 computes tiles of 2 rows and 16 columns below each other; see tileParams.
 //
 //go:noescape
-func double512_2x16(p *tileParams, a *float64, b *float64, bias *float64, res *float64, c *float64)
+func double512_2x16(p *tileParams, a *float64, b *float64, bias *float64, res *float64, c *float64, tiles int)
 
-// double512_3x16 computes a tile of 3 rows and 16 columns; see tileParams.
+// double512_3x16 computes tiles of 3 rows and 16 columns below each other; see tileParams.
 //
 //go:noescape
-func double512_3x16(p *tileParams, a *float64, b *float64, bias *float64, res *float64, c *float64)
+func double512_3x16(p *tileParams, a *float64, b *float64, bias *float64, res *float64, c *float64, tiles int)
 
-// double512_4x16 computes a tile of 4 rows and 16 columns; see tileParams.
+// double512_4x16 computes tiles of 4 rows and 16 columns below each other; see tileParams.
 //
 //go:noescape
-func double512_4x16(p *tileParams, a *float64, b *float64, bias *float64, res *float64, c *float64)
+func double512_4x16(p *tileParams, a *float64, b *float64, bias *float64, res *float64, c *float64, tiles int)
 
-// double512_5x16 computes a tile of 5 rows and 16 columns; see tileParams.
+// double512_5x16 computes tiles of 5 rows and 16 columns below each other; see tileParams.
 //
 //go:noescape
-func double512_5x16(p *tileParams, a *float64, b *float64, bias *float64, res *float64, c *float64)
+func double512_5x16(p *tileParams, a *float64, b *float64, bias *float64, res *float64, c *float64, tiles int)
 
-// double512_6x16 computes a tile of 6 rows and 16 columns; see tileParams.
+// double512_6x16 computes tiles of 6 rows and 16 columns below each other; see tileParams.
 //
 //go:noescape
-func double512_6x16(p *tileParams, a *float64, b *float64, bias *float64, res *float64, c *float64)
+func double512_6x16(p *tileParams, a *float64, b *float64, bias *float64, res *float64, c *float64, tiles int)
 
-// double512_7x16 computes a tile of 7 rows and 16 columns; see tileParams.
+// double512_7x16 computes tiles of 7 rows and 16 columns below each other; see tileParams.
 //
 //go:noescape
-func double512_7x16(p *tileParams, a *float64, b *float64, bias *float64, res *float64, c *float64)
+func double512_7x16(p *tileParams, a *float64, b *float64, bias *float64, res *float64, c *float64, tiles int)
 
-// double512_8x16 computes a tile of 8 rows and 16 columns; see tileParams.
+// double512_8x16 computes tiles of 8 rows and 16 columns below each other; see tileParams.
 //
 //go:noescape
-func double512_8x16(p *tileParams, a *float64, b *float64, bias *float64, res *float64, c *float64)
+func double512_8x16(p *tileParams, a *float64, b *float64, bias *float64, res *float64, c *float64, tiles int)
 
-// double512_1x24 computes a tile of 1 rows and 24 columns; see tileParams.
+// double512_1x24 computes tiles of 1 rows and 24 columns below each other; see tileParams.
 //
 //go:noescape
-func double512_1x24(p *tileParams, a *float64, b *float64, bias *float64, res *float64, c *float64)
+func double512_1x24(p *tileParams, a *float64, b *float64, bias *float64, res *float64, c *float64, tiles int)
 
-// double512_2x24 computes a tile of 2 rows and 24 columns; see tileParams.
+// double512_2x24 computes tiles of 2 rows and 24 columns below each other; see tileParams.
 //
 //go:noescape
-func double512_2x24(p *tileParams, a *float64, b *float64, bias *float64, res *float64, c *float64)
+func double512_2x24(p *tileParams, a *float64, b *float64, bias *float64, res *float64, c *float64, tiles int)
 
-// double512_3x24 computes a tile of 3 rows and 24 columns; see tileParams.
+// double512_3x24 computes tiles of 3 rows and 24 columns below each other; see tileParams.
 //
 //go:noescape
-func double512_3x24(p *tileParams, a *float64, b *float64, bias *float64, res *float64, c *float64)
+func double512_3x24(p *tileParams, a *float64, b *float64, bias *float64, res *float64, c *float64, tiles int)
 
-// double512_4x24 computes a tile of 4 rows and 24 columns; see tileParams.
+// double512_4x24 computes tiles of 4 rows and 24 columns below each other; see tileParams.
 //
 //go:noescape
-func double512_4x24(p *tileParams, a *float64, b *float64, bias *float64, res *float64, c *float64)
+func double512_4x24(p *tileParams, a *float64, b *float64, bias *float64, res *float64, c *float64, tiles int)
 
-// double512_5x24 computes a tile of 5 rows and 24 columns; see tileParams.
+// double512_5x24 computes tiles of 5 rows and 24 columns below each other; see tileParams.
 //
 //go:noescape
-func double512_5x24(p *tileParams, a *float64, b *float64, bias *float64, res *float64, c *float64)
+func double512_5x24(p *tileParams, a *float64, b *float64, bias *float64, res *float64, c *float64, tiles int)
 
-// double512_6x24 computes a tile of 6 rows and 24 columns; see tileParams.
+// double512_6x24 computes tiles of 6 rows and 24 columns below each other; see tileParams.
 //
 //go:noescape
-func double512_6x24(p *tileParams, a *float64, b *float64, bias *float64, res *float64, c *float64)
+func double512_6x24(p *tileParams, a *float64, b *float64, bias *float64, res *float64, c *float64, tiles int)
 
-// double512_7x24 computes a tile of 7 rows and 24 columns; see tileParams.
+// double512_7x24 computes tiles of 7 rows and 24 columns below each other; see tileParams.
 //
 //go:noescape
-func double512_7x24(p *tileParams, a *float64, b *float64, bias *float64, res *float64, c *float64)
+func double512_7x24(p *tileParams, a *float64, b *float64, bias *float64, res *float64, c *float64, tiles int)
 
-// double512_8x24 computes a tile of 8 rows and 24 columns; see tileParams.
+// double512_8x24 computes tiles of 8 rows and 24 columns below each other; see tileParams.
 //
 //go:noescape
-func double512_8x24(p *tileParams, a *float64, b *float64, bias *float64, res *float64, c *float64)
+func double512_8x24(p *tileParams, a *float64, b *float64, bias *float64, res *float64, c *float64, tiles int)
 
-// double512_1x32 computes a tile of 1 rows and 32 columns; see tileParams.
+// double512_1x32 computes tiles of 1 rows and 32 columns below each other; see tileParams.
 //
 //go:noescape
-func double512_1x32(p *tileParams, a *float64, b *float64, bias *float64, res *float64, c *float64)
+func double512_1x32(p *tileParams, a *float64, b *float64, bias *float64, res *float64, c *float64, tiles int)
 
-// double512_2x32 computes a tile of 2 rows and 32 columns; see tileParams.
+// double512_2x32 computes tiles of 2 rows and 32 columns below each other; see tileParams.
 //
 //go:noescape
-func double512_2x32(p *tileParams, a *float64, b *float64, bias *float64, res *float64, c *float64)
+func double512_2x32(p *tileParams, a *float64, b *float64, bias *float64, res *float64, c *float64, tiles int)
 
-// double512_3x32 computes a tile of 3 rows and 32 columns; see tileParams.
+// double512_3x32 computes tiles of 3 rows and 32 columns below each other; see tileParams.
 //
 //go:noescape
-func double512_3x32(p *tileParams, a *float64, b *float64, bias *float64, res *float64, c *float64)
+func double512_3x32(p *tileParams, a *float64, b *float64, bias *float64, res *float64, c *float64, tiles int)
 
-// double512_4x32 computes a tile of 4 rows and 32 columns; see tileParams.
+// double512_4x32 computes tiles of 4 rows and 32 columns below each other; see tileParams.
 //
 //go:noescape
-func double512_4x32(p *tileParams, a *float64, b *float64, bias *float64, res *float64, c *float64)
+func double512_4x32(p *tileParams, a *float64, b *float64, bias *float64, res *float64, c *float64, tiles int)
 
-// double512_5x32 computes a tile of 5 rows and 32 columns; see tileParams.
+// double512_5x32 computes tiles of 5 rows and 32 columns below each other; see tileParams.
 //
 //go:noescape
-func double512_5x32(p *tileParams, a *float64, b *float64, bias *float64, res *float64, c *float64)
+func double512_5x32(p *tileParams, a *float64, b *float64, bias *float64, res *float64, c *float64, tiles int)
 
-// double512_6x32 computes a tile of 6 rows and 32 columns; see tileParams.
+// double512_6x32 computes tiles of 6 rows and 32 columns below each other; see tileParams.
 //
 //go:noescape
-func double512_6x32(p *tileParams, a *float64, b *float64, bias *float64, res *float64, c *float64)
+func double512_6x32(p *tileParams, a *float64, b *float64, bias *float64, res *float64, c *float64, tiles int)
 
-// callDouble512 runs the avx512 kernel of a tile of rows x 8*panels elements of float64.
-func callDouble512(rows, panels int, p *tileParams, a, b, bias, res, c *float64) {
+// callDouble512 runs the avx512 kernel of tiles of rows x 8*panels elements of float64.
+func callDouble512(rows, panels, tiles int, p *tileParams, a, b, bias, res, c *float64) {
 	switch panels<<8 | rows {
 	case 1<<8 | 1:
-		double512_1x8(p, a, b, bias, res, c)
+		double512_1x8(p, a, b, bias, res, c, tiles)
 	case 1<<8 | 2:
-		double512_2x8(p, a, b, bias, res, c)
+		double512_2x8(p, a, b, bias, res, c, tiles)
 	case 1<<8 | 3:
-		double512_3x8(p, a, b, bias, res, c)
+		double512_3x8(p, a, b, bias, res, c, tiles)
 	case 1<<8 | 4:
-		double512_4x8(p, a, b, bias, res, c)
+		double512_4x8(p, a, b, bias, res, c, tiles)
 	case 1<<8 | 5:
-		double512_5x8(p, a, b, bias, res, c)
+		double512_5x8(p, a, b, bias, res, c, tiles)
 	case 1<<8 | 6:
-		double512_6x8(p, a, b, bias, res, c)
+		double512_6x8(p, a, b, bias, res, c, tiles)
 	case 1<<8 | 7:
-		double512_7x8(p, a, b, bias, res, c)
+		double512_7x8(p, a, b, bias, res, c, tiles)
 	case 1<<8 | 8:
-		double512_8x8(p, a, b, bias, res, c)
+		double512_8x8(p, a, b, bias, res, c, tiles)
 	case 2<<8 | 1:
-		double512_1x16(p, a, b, bias, res, c)
+		double512_1x16(p, a, b, bias, res, c, tiles)
 	case 2<<8 | 2:
-		double512_2x16(p, a, b, bias, res, c)
+		double512_2x16(p, a, b, bias, res, c, tiles)
 	case 2<<8 | 3:
-		double512_3x16(p, a, b, bias, res, c)
+		double512_3x16(p, a, b, bias, res, c, tiles)
 	case 2<<8 | 4:
-		double512_4x16(p, a, b, bias, res, c)
+		double512_4x16(p, a, b, bias, res, c, tiles)
 	case 2<<8 | 5:
-		double512_5x16(p, a, b, bias, res, c)
+		double512_5x16(p, a, b, bias, res, c, tiles)
 	case 2<<8 | 6:
-		double512_6x16(p, a, b, bias, res, c)
+		double512_6x16(p, a, b, bias, res, c, tiles)
 	case 2<<8 | 7:
-		double512_7x16(p, a, b, bias, res, c)
+		double512_7x16(p, a, b, bias, res, c, tiles)
 	case 2<<8 | 8:
-		double512_8x16(p, a, b, bias, res, c)
+		double512_8x16(p, a, b, bias, res, c, tiles)
 	case 3<<8 | 1:
-		double512_1x24(p, a, b, bias, res, c)
+		double512_1x24(p, a, b, bias, res, c, tiles)
 	case 3<<8 | 2:
-		double512_2x24(p, a, b, bias, res, c)
+		double512_2x24(p, a, b, bias, res, c, tiles)
 	case 3<<8 | 3:
-		double512_3x24(p, a, b, bias, res, c)
+		double512_3x24(p, a, b, bias, res, c, tiles)
 	case 3<<8 | 4:
-		double512_4x24(p, a, b, bias, res, c)
+		double512_4x24(p, a, b, bias, res, c, tiles)
 	case 3<<8 | 5:
-		double512_5x24(p, a, b, bias, res, c)
+		double512_5x24(p, a, b, bias, res, c, tiles)
 	case 3<<8 | 6:
-		double512_6x24(p, a, b, bias, res, c)
+		double512_6x24(p, a, b, bias, res, c, tiles)
 	case 3<<8 | 7:
-		double512_7x24(p, a, b, bias, res, c)
+		double512_7x24(p, a, b, bias, res, c, tiles)
 	case 3<<8 | 8:
-		double512_8x24(p, a, b, bias, res, c)
+		double512_8x24(p, a, b, bias, res, c, tiles)
 	case 4<<8 | 1:
-		double512_1x32(p, a, b, bias, res, c)
+		double512_1x32(p, a, b, bias, res, c, tiles)
 	case 4<<8 | 2:
-		double512_2x32(p, a, b, bias, res, c)
+		double512_2x32(p, a, b, bias, res, c, tiles)
 	case 4<<8 | 3:
-		double512_3x32(p, a, b, bias, res, c)
+		double512_3x32(p, a, b, bias, res, c, tiles)
 	case 4<<8 | 4:
-		double512_4x32(p, a, b, bias, res, c)
+		double512_4x32(p, a, b, bias, res, c, tiles)
 	case 4<<8 | 5:
-		double512_5x32(p, a, b, bias, res, c)
+		double512_5x32(p, a, b, bias, res, c, tiles)
 	case 4<<8 | 6:
-		double512_6x32(p, a, b, bias, res, c)
+		double512_6x32(p, a, b, bias, res, c, tiles)
 	}
 }

@@ -47,7 +47,7 @@ func doubleNEON_2x16(p *tileParams, a *float64, b *float64, bias *float64, res *
 //go:noescape
 func doubleNEON_1x32(p *tileParams, a *float64, b *float64, bias *float64, res *float64, c *float64)
 
-// callDoubleNEON runs the neon kernel of a tile of rows x 8*panels elements of float64.
+// callDoubleNEON runs the neon kernel of tiles of rows x 8*panels elements of float64.
 func callDoubleNEON(rows, panels int, p *tileParams, a, b, bias, res, c *float64) {
 	switch panels<<8 | rows {
 	case 1<<8 | 1:

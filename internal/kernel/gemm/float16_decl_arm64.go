@@ -47,7 +47,7 @@ func float16NEON_2x32(p *tileParams, a *float32, b *float32, bias *float32, res 
 //go:noescape
 func float16NEON_1x64(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr)
 
-// callFloat16NEON runs the neon kernel of a tile of rows x 16*panels elements, of words of two float16.
+// callFloat16NEON runs the neon kernel of tiles of rows x 16*panels elements, of words of two float16.
 func callFloat16NEON(rows, panels int, p *tileParams, a, b, bias, res, c *float32, next uintptr) {
 	switch panels<<8 | rows {
 	case 1<<8 | 1:

@@ -41,17 +41,17 @@ func main() {
 // entries are what plans call.
 var entries = []asm.Entry{
 	{Name: "kernelsOf", Doc: "describes the kernels of an instruction set.", Result: "kernels", Portable: "return portableKernels()"},
-	{Name: "callTile", Doc: "runs the kernel of a tile of rows x 16*panels elements, whose height is at most kernels.tileRows[panels]; see ahead for next.",
-		Params: "rows, panels int, p *tileParams, a, b, bias, res, c *float32, next uintptr", Portable: "genericTile(rows, p, a, b, bias, res, c)"},
+	{Name: "callTile", Doc: "runs the kernel of tiles of rows x 16*panels elements below each other, whose height is at most kernels.tileRows[panels]; see ahead for next.",
+		Params: "rows, panels, tiles int, p *tileParams, a, b, bias, res, c *float32, next uintptr", Portable: "genericTile(rows, p, a, b, bias, res, c)"},
 	{Name: "doublesOf", Doc: "describes the kernels of float64 of an instruction set.", Result: "kernels", Portable: "return portableKernels()"},
-	{Name: "callDouble", Doc: "runs the kernel of a tile of rows x 8*panels elements of float64, whose height is at most kernels.tileRows[panels]; see ahead for next.",
-		Params: "rows, panels int, p *tileParams, a, b, bias, res, c *float64", Portable: "genericTile(rows, p, a, b, bias, res, c)"},
-	{Name: "callPairs", Doc: "runs the kernel of a tile of rows x 16*panels elements, of words of two bfloat16; see callTile.",
-		Params: "rows, panels int, p *tileParams, a, b, bias, res, c *float32, next uintptr", Portable: "genericPairs(rows, p, a, b, bias, res, c)"},
-	{Name: "callFloat16", Doc: "runs the kernel of a tile of rows x 16*panels elements, of words of two float16; see callTile.",
-		Params: "rows, panels int, p *tileParams, a, b, bias, res, c *float32, next uintptr", Portable: "genericFloat16(rows, p, a, b, bias, res, c)"},
-	{Name: "callHalf", Doc: "runs the kernel of a tile of rows x 16*panels elements, with panels of float16; see callTile.",
-		Params: "rows, panels int, p *tileParams, a, b, bias, res, c *float32, next uintptr", Portable: "genericHalf(rows, p, a, b, bias, res, c)"},
+	{Name: "callDouble", Doc: "runs the kernel of tiles of rows x 8*panels elements of float64 below each other, whose height is at most kernels.tileRows[panels].",
+		Params: "rows, panels, tiles int, p *tileParams, a, b, bias, res, c *float64", Portable: "genericTile(rows, p, a, b, bias, res, c)"},
+	{Name: "callPairs", Doc: "runs the kernel of tiles of rows x 16*panels elements, of words of two bfloat16; see callTile.",
+		Params: "rows, panels, tiles int, p *tileParams, a, b, bias, res, c *float32, next uintptr", Portable: "genericPairs(rows, p, a, b, bias, res, c)"},
+	{Name: "callFloat16", Doc: "runs the kernel of tiles of rows x 16*panels elements, of words of two float16; see callTile.",
+		Params: "rows, panels, tiles int, p *tileParams, a, b, bias, res, c *float32, next uintptr", Portable: "genericFloat16(rows, p, a, b, bias, res, c)"},
+	{Name: "callHalf", Doc: "runs the kernel of tiles of rows x 16*panels elements, with panels of float16; see callTile.",
+		Params: "rows, panels, tiles int, p *tileParams, a, b, bias, res, c *float32, next uintptr", Portable: "genericHalf(rows, p, a, b, bias, res, c)"},
 	{Name: "callDot", Doc: "runs the dot kernel of up to kernels.dotRows rows on n groups of 1 or 4 columns.",
 		Params: "rows, cols int, p *tileParams, a, b, bias, res, c *float32, n int", Portable: "genericDot(cols, p, a, b, bias, res, c, n)"},
 	{Name: "copyPanels", Doc: "copies k rows of np full panels; strides in elements.",
@@ -118,6 +118,7 @@ const (
 	offFlags   = 56
 	offMask    = 60
 	offMaskRow = 64
+	offMasked  = 72
 )
 
 // checkOffsets emits Go source that does not compile where tileParams and this program disagree.
@@ -129,7 +130,7 @@ func checkOffsets(f *asm.File) {
 		off  int
 	}{
 		{"lda", offLDA}, {"bstep", offBStep}, {"bpanel", offBPanel}, {"ldc", offLDC}, {"ldr", offLDR}, {"k", offK}, {"lo", offLo},
-		{"hi", offHi}, {"flags", offFlags}, {"mask", offMask}, {"maskRow", offMaskRow},
+		{"hi", offHi}, {"flags", offFlags}, {"mask", offMask}, {"maskRow", offMaskRow}, {"masked", offMasked},
 	} {
 		src += fmt.Sprintf("_ = [1]byte{}[unsafe.Offsetof(tileParams{}.%s)-%d]\n", c.name, c.off)
 	}
@@ -152,26 +153,38 @@ func tiles(f *asm.File, s shape) {
 		s.tile(tile{mr: mr, np: np, size: 4}).emit(f, name)
 	})
 	checkOffsets(f)
-	f.Serve("kernelsOf", s.ISA, fmt.Sprintf("return kernels{lanes: %d, tileRows: %#v, fewRows: %d, dotRows: %d}", s.Lanes, s.tileRows, fewRows, s.dotRows))
+	f.Serve("kernelsOf", s.ISA, fmt.Sprintf("return kernels{lanes: %d, tileRows: %#v, fewRows: %d, dotRows: %d, repeat: %v}", s.Lanes, s.tileRows, fewRows, s.dotRows, s.repeats()))
 }
 
 // serveTiles has the tiles of a set written, a function that selects one, and its place in the dispatch.
 func (s shape) serveTiles(f *asm.File, kind, elements string, emit func(name string, mr, np int)) {
 	var table strings.Builder
-	fmt.Fprintf(&table, "// call%s%s runs the %v kernel of a tile of rows x 16*panels %s.\n", kind, s.suffix, s.Set, elements)
-	fmt.Fprintf(&table, "func call%s%s(rows, panels int, p *tileParams, a, b, bias, res, c *float32, next uintptr) {\n", kind, s.suffix)
+	count := s.tilesArgument()
+	fmt.Fprintf(&table, "// call%s%s runs the %v kernel of tiles of rows x 16*panels %s.\n", kind, s.suffix, s.Set, elements)
+	fmt.Fprintf(&table, "func call%s%s(rows, panels%s int, p *tileParams, a, b, bias, res, c *float32, next uintptr) {\n", kind, s.suffix, count)
 	fmt.Fprintf(&table, "\tswitch panels<<8 | rows {\n")
 	for np, mr := range s.tileRows {
 		for r := 1; r <= mr; r++ {
 			name := fmt.Sprintf("%s%s_%dx%d", strings.ToLower(kind), s.suffix, r, 16*np)
 			emit(name, r, np)
-			fmt.Fprintf(&table, "\tcase %d<<8 | %d:\n\t\t%s(p, a, b, bias, res, c, next)\n", np, r, name)
+			fmt.Fprintf(&table, "\tcase %d<<8 | %d:\n\t\t%s(p, a, b, bias, res, c, next%s)\n", np, r, name, count)
 		}
 	}
 	table.WriteString("\t}\n}\n")
 	f.Go(table.String())
-	f.Serve("call"+kind, s.ISA, fmt.Sprintf("call%s%s(rows, panels, p, a, b, bias, res, c, next)", kind, s.suffix))
+	f.Serve("call"+kind, s.ISA, fmt.Sprintf("call%s%s(rows, panels%s, p, a, b, bias, res, c, next)", kind, s.suffix, count))
 }
+
+// tilesArgument is the last argument of the kernels of a set that compute tiles below each other, as a list goes on, "" where they compute one.
+func (s shape) tilesArgument() string {
+	if s.repeats() {
+		return ", tiles"
+	}
+	return ""
+}
+
+// repeats reports whether kernels of the set compute tiles below each other.
+func (s shape) repeats() bool { return s.Arch == "amd64" }
 
 // pairTiles writes the tile kernels of words of two bfloat16, as those of float32 but for the instruction that multiplies.
 func pairTiles(f *asm.File, s shape) {
@@ -223,26 +236,29 @@ func (s shape) tailMask(f *asm.File) {
 func doubles(f *asm.File, s shape) {
 	s.tailMask(f)
 	var table strings.Builder
-	fmt.Fprintf(&table, "// callDouble%s runs the %v kernel of a tile of rows x 8*panels elements of float64.\n", s.suffix, s.Set)
-	fmt.Fprintf(&table, "func callDouble%s(rows, panels int, p *tileParams, a, b, bias, res, c *float64) {\n", s.suffix)
+	count := s.tilesArgument()
+	fmt.Fprintf(&table, "// callDouble%s runs the %v kernel of tiles of rows x 8*panels elements of float64.\n", s.suffix, s.Set)
+	fmt.Fprintf(&table, "func callDouble%s(rows, panels%s int, p *tileParams, a, b, bias, res, c *float64) {\n", s.suffix, count)
 	fmt.Fprintf(&table, "\tswitch panels<<8 | rows {\n")
 	for np, mr := range s.tileRows {
 		for r := 1; r <= mr; r++ {
 			name := fmt.Sprintf("double%s_%dx%d", s.suffix, r, 8*np)
 			s.tile(tile{mr: r, np: np, size: 8}).emit(f, name)
-			fmt.Fprintf(&table, "\tcase %d<<8 | %d:\n\t\t%s(p, a, b, bias, res, c)\n", np, r, name)
+			fmt.Fprintf(&table, "\tcase %d<<8 | %d:\n\t\t%s(p, a, b, bias, res, c%s)\n", np, r, name, count)
 		}
 	}
 	table.WriteString("\t}\n}\n")
 	f.Go(table.String())
-	f.Serve("callDouble", s.ISA, fmt.Sprintf("callDouble%s(rows, panels, p, a, b, bias, res, c)", s.suffix))
-	f.Serve("doublesOf", s.ISA, fmt.Sprintf("return kernels{lanes: %d, tileRows: %#v}", s.Lanes/2, s.tileRows))
+	f.Serve("callDouble", s.ISA, fmt.Sprintf("callDouble%s(rows, panels%s, p, a, b, bias, res, c)", s.suffix, count))
+	f.Serve("doublesOf", s.ISA, fmt.Sprintf("return kernels{lanes: %d, tileRows: %#v, repeat: %v}", s.Lanes/2, s.tileRows, s.repeats()))
 }
 
-// tile is one kernel being written: C[mr][16*np] from A[mr][k] and np panels of B; of float64, with 8 columns a panel.
+// tile is one kernel being written: C[mr][16*np] from A[mr][k] and np panels of B; of float64, with 8 columns a panel. It computes as many
+// tiles below each other as it is told, so that a tile of few k does not wait for a call.
 //
 // Registers: AX a, BX lda, CX 3*lda, DX 5*lda, SI 7*lda, R8 b, R9 step of b from one k to the next, R11 and
 // R12 one and three times the step from panel to panel, DI k, R13 params. In the loop R10 walks what is to be fetched. After the loop AX walks res, R8 walks c.
+// The arguments a, res, c and tiles are moved on where they lie.
 // Vectors: the accumulators row by row, then one row of B, then broadcast elements of A.
 type tile struct {
 	*asm.Func
@@ -290,11 +306,9 @@ func (t *tile) emit(f *asm.File, name string) {
 	if t.fetches() {
 		args = append(args, asm.Typed("next", "uintptr"))
 	}
-	t.Func = f.Func(name, fmt.Sprintf("%s computes a tile of %d rows and %d columns; see tileParams.", name, t.mr, 64/t.size*t.np), args...)
+	args = append(args, asm.Int("tiles"))
+	t.Func = f.Func(name, fmt.Sprintf("%s computes tiles of %d rows and %d columns below each other; see tileParams.", name, t.mr, 64/t.size*t.np), args...)
 	t.Load("p", "R13")
-	t.Load("a", "AX")
-	t.Load("b", "R8")
-	t.I("MOVQ %d(R13), DI", offK)
 	t.I("MOVQ %d(R13), R9", offBStep)
 	if t.np > 1 {
 		t.I("MOVQ %d(R13), R11", offBPanel)
@@ -315,32 +329,53 @@ func (t *tile) emit(f *asm.File, name string) {
 		t.I("LEAQ (CX)(BX*4), SI")
 	}
 	t.loadMask(t.Func, "tailmask")
-	// The lines of C that the tile will be stored to.
+	t.Label("tile")
+	t.Load("a", "AX")
+	t.Load("b", "R8")
+	t.I("MOVQ %d(R13), DI", offK)
+	t.I("SUBQ %d(R13), DI", offMasked)
+	t.fetchResults()
+	t.start()
+	t.loop()
+	t.loopMasked()
+	t.finish()
+	t.advance()
+	t.Ret()
+}
+
+// fetchResults has the lines of C fetched that the tile will be stored to. Rows may begin anywhere in a line.
+func (t *tile) fetchResults() {
 	t.Load("c", "R14")
 	for r := range t.mr {
 		for j := range t.np {
 			t.I("PREFETCHT0 %d(R14)", 64*j)
 		}
+		t.I("PREFETCHT0 %d(R14)", 64*t.np-1)
 		if r < t.mr-1 {
 			t.I("ADDQ %d(R13), R14", offLDC)
 		}
 	}
-	t.start()
+}
 
-	if t.half {
-		t.loop(false)
-	} else {
-		t.I("MOVL %d(R13), R14", offFlags)
-		t.I("TESTL $%d, R14", flagTailB)
-		t.I("JNZ tailb")
-		t.loop(false)
-		t.I("JMP store")
-		t.Label("tailb")
-		t.loop(true)
+// advance goes on with the tile below, where there is one.
+func (t *tile) advance() {
+	end := t.NewLabel("last")
+	t.I("DECQ %s", t.Addr("tiles"))
+	t.I("JZ %s", end)
+	by := func(name string, off int) {
+		t.I("IMUL3Q $%d, %d(R13), R14", t.mr, off)
+		t.I("ADDQ R14, %s", t.Addr(name))
 	}
-	t.Label("store")
-	t.finish()
-	t.Ret()
+	by("a", offLDA)
+	by("c", offLDC)
+	if t.fetches() {
+		t.I("MOVQ $0, %s", t.Addr("next"))
+	}
+	t.I("CMPQ %s, $0", t.Addr("res"))
+	t.I("JEQ tile")
+	by("res", offLDR)
+	t.I("JMP tile")
+	t.Label(end)
 }
 
 // start sets the accumulators: from C, from bias, or to zero.
@@ -436,12 +471,21 @@ func (t *tile) sizeB() int {
 	return 4
 }
 
-// loop emits the loop over k, unrolled, and its remainder.
-func (t *tile) loop(tail bool) {
-	if tail {
-		t.steps(1, func(u int) { t.step(u, true) })
+// loopMasked emits the loop over the last k, of which the last panel is masked. Panels of float16 are padded.
+func (t *tile) loopMasked() {
+	if t.half {
 		return
 	}
+	end := t.NewLabel("store")
+	t.I("MOVQ %d(R13), DI", offMasked)
+	t.I("TESTQ DI, DI")
+	t.I("JZ %s", end)
+	t.steps(1, func(u int) { t.step(u, true) })
+	t.Label(end)
+}
+
+// loop emits the loop over k, unrolled, and its remainder.
+func (t *tile) loop() {
 	const unroll = 4
 	if t.fetches() { // in a loop of its own: fetching what is there costs some percent
 		plain, rest := t.NewLabel("plain"), t.NewLabel("rest")
@@ -451,9 +495,7 @@ func (t *tile) loop(tail bool) {
 		t.steps(unroll, func(u int) {
 			t.fetch(u)
 			t.step(u, false)
-			if u == unroll-1 {
-				t.I("ADDQ $%d, R10", 16*t.sizeB()*unroll)
-			}
+			t.I("ADDQ R9, R10")
 		})
 		t.I("JMP %s", rest)
 		t.Label(plain)
@@ -538,7 +580,7 @@ func (t *tile) fetch(u int) {
 		panels, level = t.np, 0
 	}
 	for q := range panels {
-		t.I("PREFETCHT%d %d%s", level, 16*t.sizeB()*u, []string{"(R10)", "(R10)(R11*1)", "(R10)(R11*2)", "(R10)(R12*1)"}[q])
+		t.I("PREFETCHT%d %s", level, []string{"(R10)", "(R10)(R11*1)", "(R10)(R11*2)", "(R10)(R12*1)"}[q])
 	}
 }
 
@@ -574,6 +616,10 @@ func (t *tile) finish() {
 	}
 	t.Load("c", "R8")
 	t.withTail("outfull", "end", func(tail bool) {
+		if tail && !t.Masks {
+			t.storeNarrow()
+			return
+		}
 		for r := range t.mr {
 			for j := range t.nv() {
 				t.storeTail(t.acc(r, j), "R8", j, tail)
@@ -584,6 +630,54 @@ func (t *tile) finish() {
 		}
 	})
 	t.Label("end")
+}
+
+// storeNarrow stores rows of which the last panel is ragged, by moves of ever fewer lanes: a masked store takes 12 cycles on AMD's processors.
+// Results move down in their registers as their lower lanes are stored.
+func (t *tile) storeNarrow() {
+	last := t.nv() - 16/t.Lanes
+	each := func(op func(r int)) {
+		t.I("MOVQ R8, SI")
+		for r := range t.mr {
+			op(r)
+			if r < t.mr-1 {
+				t.I("ADDQ %d(R13), SI", offLDC)
+			}
+		}
+	}
+	if last > 0 {
+		each(func(r int) {
+			for j := range last {
+				t.StoreVector(t.ISA, t.acc(r, j), fmt.Sprintf("%d(SI)", j*t.Size()), "")
+			}
+		})
+	}
+	t.I("ADDQ $%d, R8", last*t.Size())
+	// The table of masks that maskRow is an offset into has 64 bytes of ones.
+	t.I("MOVQ $64, DI")
+	t.I("SUBQ %d(R13), DI", offMaskRow)
+	part := func(bytes int, op func(r int)) {
+		t.I("TESTQ $%d, DI", bytes)
+		none := t.NewLabel("narrow")
+		t.I("JZ %s", none)
+		each(op)
+		t.I("ADDQ $%d, R8", bytes)
+		t.Label(none)
+	}
+	low := func(r int) string { return asm.X(r*t.nv() + last) }
+	part(32, func(r int) {
+		t.I("VMOVUPS %s, (SI)", t.acc(r, last))
+		t.I("VMOVAPS %s, %s", t.acc(r, last+1), t.acc(r, last))
+	})
+	part(16, func(r int) {
+		t.I("VMOVUPS %s, (SI)", low(r))
+		t.I("VEXTRACTF128 $1, %s, %s", t.acc(r, last), low(r))
+	})
+	part(8, func(r int) {
+		t.I("VMOVLPS %s, (SI)", low(r))
+		t.I("VMOVHLPS %s, %s, %s", low(r), low(r), low(r))
+	})
+	part(4, func(r int) { t.I("VMOVSS %s, (SI)", low(r)) })
 }
 
 // clip bounds the results, where that is asked for.

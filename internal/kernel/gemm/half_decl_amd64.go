@@ -2,287 +2,287 @@
 
 package gemm
 
-// half512_1x16 computes a tile of 1 rows and 16 columns; see tileParams.
+// half512_1x16 computes tiles of 1 rows and 16 columns below each other; see tileParams.
 //
 //go:noescape
-func half512_1x16(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr)
+func half512_1x16(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr, tiles int)
 
-// half512_2x16 computes a tile of 2 rows and 16 columns; see tileParams.
+// half512_2x16 computes tiles of 2 rows and 16 columns below each other; see tileParams.
 //
 //go:noescape
-func half512_2x16(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr)
+func half512_2x16(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr, tiles int)
 
-// half512_3x16 computes a tile of 3 rows and 16 columns; see tileParams.
+// half512_3x16 computes tiles of 3 rows and 16 columns below each other; see tileParams.
 //
 //go:noescape
-func half512_3x16(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr)
+func half512_3x16(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr, tiles int)
 
-// half512_4x16 computes a tile of 4 rows and 16 columns; see tileParams.
+// half512_4x16 computes tiles of 4 rows and 16 columns below each other; see tileParams.
 //
 //go:noescape
-func half512_4x16(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr)
+func half512_4x16(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr, tiles int)
 
-// half512_5x16 computes a tile of 5 rows and 16 columns; see tileParams.
+// half512_5x16 computes tiles of 5 rows and 16 columns below each other; see tileParams.
 //
 //go:noescape
-func half512_5x16(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr)
+func half512_5x16(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr, tiles int)
 
-// half512_6x16 computes a tile of 6 rows and 16 columns; see tileParams.
+// half512_6x16 computes tiles of 6 rows and 16 columns below each other; see tileParams.
 //
 //go:noescape
-func half512_6x16(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr)
+func half512_6x16(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr, tiles int)
 
-// half512_7x16 computes a tile of 7 rows and 16 columns; see tileParams.
+// half512_7x16 computes tiles of 7 rows and 16 columns below each other; see tileParams.
 //
 //go:noescape
-func half512_7x16(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr)
+func half512_7x16(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr, tiles int)
 
-// half512_8x16 computes a tile of 8 rows and 16 columns; see tileParams.
+// half512_8x16 computes tiles of 8 rows and 16 columns below each other; see tileParams.
 //
 //go:noescape
-func half512_8x16(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr)
+func half512_8x16(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr, tiles int)
 
-// half512_1x32 computes a tile of 1 rows and 32 columns; see tileParams.
+// half512_1x32 computes tiles of 1 rows and 32 columns below each other; see tileParams.
 //
 //go:noescape
-func half512_1x32(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr)
+func half512_1x32(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr, tiles int)
 
-// half512_2x32 computes a tile of 2 rows and 32 columns; see tileParams.
+// half512_2x32 computes tiles of 2 rows and 32 columns below each other; see tileParams.
 //
 //go:noescape
-func half512_2x32(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr)
+func half512_2x32(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr, tiles int)
 
-// half512_3x32 computes a tile of 3 rows and 32 columns; see tileParams.
+// half512_3x32 computes tiles of 3 rows and 32 columns below each other; see tileParams.
 //
 //go:noescape
-func half512_3x32(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr)
+func half512_3x32(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr, tiles int)
 
-// half512_4x32 computes a tile of 4 rows and 32 columns; see tileParams.
+// half512_4x32 computes tiles of 4 rows and 32 columns below each other; see tileParams.
 //
 //go:noescape
-func half512_4x32(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr)
+func half512_4x32(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr, tiles int)
 
-// half512_5x32 computes a tile of 5 rows and 32 columns; see tileParams.
+// half512_5x32 computes tiles of 5 rows and 32 columns below each other; see tileParams.
 //
 //go:noescape
-func half512_5x32(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr)
+func half512_5x32(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr, tiles int)
 
-// half512_6x32 computes a tile of 6 rows and 32 columns; see tileParams.
+// half512_6x32 computes tiles of 6 rows and 32 columns below each other; see tileParams.
 //
 //go:noescape
-func half512_6x32(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr)
+func half512_6x32(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr, tiles int)
 
-// half512_7x32 computes a tile of 7 rows and 32 columns; see tileParams.
+// half512_7x32 computes tiles of 7 rows and 32 columns below each other; see tileParams.
 //
 //go:noescape
-func half512_7x32(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr)
+func half512_7x32(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr, tiles int)
 
-// half512_8x32 computes a tile of 8 rows and 32 columns; see tileParams.
+// half512_8x32 computes tiles of 8 rows and 32 columns below each other; see tileParams.
 //
 //go:noescape
-func half512_8x32(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr)
+func half512_8x32(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr, tiles int)
 
-// half512_1x48 computes a tile of 1 rows and 48 columns; see tileParams.
+// half512_1x48 computes tiles of 1 rows and 48 columns below each other; see tileParams.
 //
 //go:noescape
-func half512_1x48(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr)
+func half512_1x48(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr, tiles int)
 
-// half512_2x48 computes a tile of 2 rows and 48 columns; see tileParams.
+// half512_2x48 computes tiles of 2 rows and 48 columns below each other; see tileParams.
 //
 //go:noescape
-func half512_2x48(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr)
+func half512_2x48(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr, tiles int)
 
-// half512_3x48 computes a tile of 3 rows and 48 columns; see tileParams.
+// half512_3x48 computes tiles of 3 rows and 48 columns below each other; see tileParams.
 //
 //go:noescape
-func half512_3x48(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr)
+func half512_3x48(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr, tiles int)
 
-// half512_4x48 computes a tile of 4 rows and 48 columns; see tileParams.
+// half512_4x48 computes tiles of 4 rows and 48 columns below each other; see tileParams.
 //
 //go:noescape
-func half512_4x48(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr)
+func half512_4x48(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr, tiles int)
 
-// half512_5x48 computes a tile of 5 rows and 48 columns; see tileParams.
+// half512_5x48 computes tiles of 5 rows and 48 columns below each other; see tileParams.
 //
 //go:noescape
-func half512_5x48(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr)
+func half512_5x48(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr, tiles int)
 
-// half512_6x48 computes a tile of 6 rows and 48 columns; see tileParams.
+// half512_6x48 computes tiles of 6 rows and 48 columns below each other; see tileParams.
 //
 //go:noescape
-func half512_6x48(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr)
+func half512_6x48(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr, tiles int)
 
-// half512_7x48 computes a tile of 7 rows and 48 columns; see tileParams.
+// half512_7x48 computes tiles of 7 rows and 48 columns below each other; see tileParams.
 //
 //go:noescape
-func half512_7x48(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr)
+func half512_7x48(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr, tiles int)
 
-// half512_8x48 computes a tile of 8 rows and 48 columns; see tileParams.
+// half512_8x48 computes tiles of 8 rows and 48 columns below each other; see tileParams.
 //
 //go:noescape
-func half512_8x48(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr)
+func half512_8x48(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr, tiles int)
 
-// half512_1x64 computes a tile of 1 rows and 64 columns; see tileParams.
+// half512_1x64 computes tiles of 1 rows and 64 columns below each other; see tileParams.
 //
 //go:noescape
-func half512_1x64(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr)
+func half512_1x64(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr, tiles int)
 
-// half512_2x64 computes a tile of 2 rows and 64 columns; see tileParams.
+// half512_2x64 computes tiles of 2 rows and 64 columns below each other; see tileParams.
 //
 //go:noescape
-func half512_2x64(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr)
+func half512_2x64(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr, tiles int)
 
-// half512_3x64 computes a tile of 3 rows and 64 columns; see tileParams.
+// half512_3x64 computes tiles of 3 rows and 64 columns below each other; see tileParams.
 //
 //go:noescape
-func half512_3x64(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr)
+func half512_3x64(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr, tiles int)
 
-// half512_4x64 computes a tile of 4 rows and 64 columns; see tileParams.
+// half512_4x64 computes tiles of 4 rows and 64 columns below each other; see tileParams.
 //
 //go:noescape
-func half512_4x64(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr)
+func half512_4x64(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr, tiles int)
 
-// half512_5x64 computes a tile of 5 rows and 64 columns; see tileParams.
+// half512_5x64 computes tiles of 5 rows and 64 columns below each other; see tileParams.
 //
 //go:noescape
-func half512_5x64(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr)
+func half512_5x64(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr, tiles int)
 
-// half512_6x64 computes a tile of 6 rows and 64 columns; see tileParams.
+// half512_6x64 computes tiles of 6 rows and 64 columns below each other; see tileParams.
 //
 //go:noescape
-func half512_6x64(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr)
+func half512_6x64(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr, tiles int)
 
-// half2_1x16 computes a tile of 1 rows and 16 columns; see tileParams.
+// half2_1x16 computes tiles of 1 rows and 16 columns below each other; see tileParams.
 //
 //go:noescape
-func half2_1x16(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr)
+func half2_1x16(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr, tiles int)
 
-// half2_2x16 computes a tile of 2 rows and 16 columns; see tileParams.
+// half2_2x16 computes tiles of 2 rows and 16 columns below each other; see tileParams.
 //
 //go:noescape
-func half2_2x16(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr)
+func half2_2x16(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr, tiles int)
 
-// half2_3x16 computes a tile of 3 rows and 16 columns; see tileParams.
+// half2_3x16 computes tiles of 3 rows and 16 columns below each other; see tileParams.
 //
 //go:noescape
-func half2_3x16(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr)
+func half2_3x16(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr, tiles int)
 
-// half2_4x16 computes a tile of 4 rows and 16 columns; see tileParams.
+// half2_4x16 computes tiles of 4 rows and 16 columns below each other; see tileParams.
 //
 //go:noescape
-func half2_4x16(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr)
+func half2_4x16(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr, tiles int)
 
-// half2_5x16 computes a tile of 5 rows and 16 columns; see tileParams.
+// half2_5x16 computes tiles of 5 rows and 16 columns below each other; see tileParams.
 //
 //go:noescape
-func half2_5x16(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr)
+func half2_5x16(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr, tiles int)
 
-// half2_6x16 computes a tile of 6 rows and 16 columns; see tileParams.
+// half2_6x16 computes tiles of 6 rows and 16 columns below each other; see tileParams.
 //
 //go:noescape
-func half2_6x16(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr)
+func half2_6x16(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr, tiles int)
 
-// half2_1x32 computes a tile of 1 rows and 32 columns; see tileParams.
+// half2_1x32 computes tiles of 1 rows and 32 columns below each other; see tileParams.
 //
 //go:noescape
-func half2_1x32(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr)
+func half2_1x32(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr, tiles int)
 
-// half2_2x32 computes a tile of 2 rows and 32 columns; see tileParams.
+// half2_2x32 computes tiles of 2 rows and 32 columns below each other; see tileParams.
 //
 //go:noescape
-func half2_2x32(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr)
+func half2_2x32(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr, tiles int)
 
-// half2_1x64 computes a tile of 1 rows and 64 columns; see tileParams.
+// half2_1x64 computes tiles of 1 rows and 64 columns below each other; see tileParams.
 //
 //go:noescape
-func half2_1x64(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr)
+func half2_1x64(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr, tiles int)
 
-// callHalf512 runs the avx512 kernel of a tile of rows x 16*panels elements, with panels of float16.
-func callHalf512(rows, panels int, p *tileParams, a, b, bias, res, c *float32, next uintptr) {
+// callHalf512 runs the avx512 kernel of tiles of rows x 16*panels elements, with panels of float16.
+func callHalf512(rows, panels, tiles int, p *tileParams, a, b, bias, res, c *float32, next uintptr) {
 	switch panels<<8 | rows {
 	case 1<<8 | 1:
-		half512_1x16(p, a, b, bias, res, c, next)
+		half512_1x16(p, a, b, bias, res, c, next, tiles)
 	case 1<<8 | 2:
-		half512_2x16(p, a, b, bias, res, c, next)
+		half512_2x16(p, a, b, bias, res, c, next, tiles)
 	case 1<<8 | 3:
-		half512_3x16(p, a, b, bias, res, c, next)
+		half512_3x16(p, a, b, bias, res, c, next, tiles)
 	case 1<<8 | 4:
-		half512_4x16(p, a, b, bias, res, c, next)
+		half512_4x16(p, a, b, bias, res, c, next, tiles)
 	case 1<<8 | 5:
-		half512_5x16(p, a, b, bias, res, c, next)
+		half512_5x16(p, a, b, bias, res, c, next, tiles)
 	case 1<<8 | 6:
-		half512_6x16(p, a, b, bias, res, c, next)
+		half512_6x16(p, a, b, bias, res, c, next, tiles)
 	case 1<<8 | 7:
-		half512_7x16(p, a, b, bias, res, c, next)
+		half512_7x16(p, a, b, bias, res, c, next, tiles)
 	case 1<<8 | 8:
-		half512_8x16(p, a, b, bias, res, c, next)
+		half512_8x16(p, a, b, bias, res, c, next, tiles)
 	case 2<<8 | 1:
-		half512_1x32(p, a, b, bias, res, c, next)
+		half512_1x32(p, a, b, bias, res, c, next, tiles)
 	case 2<<8 | 2:
-		half512_2x32(p, a, b, bias, res, c, next)
+		half512_2x32(p, a, b, bias, res, c, next, tiles)
 	case 2<<8 | 3:
-		half512_3x32(p, a, b, bias, res, c, next)
+		half512_3x32(p, a, b, bias, res, c, next, tiles)
 	case 2<<8 | 4:
-		half512_4x32(p, a, b, bias, res, c, next)
+		half512_4x32(p, a, b, bias, res, c, next, tiles)
 	case 2<<8 | 5:
-		half512_5x32(p, a, b, bias, res, c, next)
+		half512_5x32(p, a, b, bias, res, c, next, tiles)
 	case 2<<8 | 6:
-		half512_6x32(p, a, b, bias, res, c, next)
+		half512_6x32(p, a, b, bias, res, c, next, tiles)
 	case 2<<8 | 7:
-		half512_7x32(p, a, b, bias, res, c, next)
+		half512_7x32(p, a, b, bias, res, c, next, tiles)
 	case 2<<8 | 8:
-		half512_8x32(p, a, b, bias, res, c, next)
+		half512_8x32(p, a, b, bias, res, c, next, tiles)
 	case 3<<8 | 1:
-		half512_1x48(p, a, b, bias, res, c, next)
+		half512_1x48(p, a, b, bias, res, c, next, tiles)
 	case 3<<8 | 2:
-		half512_2x48(p, a, b, bias, res, c, next)
+		half512_2x48(p, a, b, bias, res, c, next, tiles)
 	case 3<<8 | 3:
-		half512_3x48(p, a, b, bias, res, c, next)
+		half512_3x48(p, a, b, bias, res, c, next, tiles)
 	case 3<<8 | 4:
-		half512_4x48(p, a, b, bias, res, c, next)
+		half512_4x48(p, a, b, bias, res, c, next, tiles)
 	case 3<<8 | 5:
-		half512_5x48(p, a, b, bias, res, c, next)
+		half512_5x48(p, a, b, bias, res, c, next, tiles)
 	case 3<<8 | 6:
-		half512_6x48(p, a, b, bias, res, c, next)
+		half512_6x48(p, a, b, bias, res, c, next, tiles)
 	case 3<<8 | 7:
-		half512_7x48(p, a, b, bias, res, c, next)
+		half512_7x48(p, a, b, bias, res, c, next, tiles)
 	case 3<<8 | 8:
-		half512_8x48(p, a, b, bias, res, c, next)
+		half512_8x48(p, a, b, bias, res, c, next, tiles)
 	case 4<<8 | 1:
-		half512_1x64(p, a, b, bias, res, c, next)
+		half512_1x64(p, a, b, bias, res, c, next, tiles)
 	case 4<<8 | 2:
-		half512_2x64(p, a, b, bias, res, c, next)
+		half512_2x64(p, a, b, bias, res, c, next, tiles)
 	case 4<<8 | 3:
-		half512_3x64(p, a, b, bias, res, c, next)
+		half512_3x64(p, a, b, bias, res, c, next, tiles)
 	case 4<<8 | 4:
-		half512_4x64(p, a, b, bias, res, c, next)
+		half512_4x64(p, a, b, bias, res, c, next, tiles)
 	case 4<<8 | 5:
-		half512_5x64(p, a, b, bias, res, c, next)
+		half512_5x64(p, a, b, bias, res, c, next, tiles)
 	case 4<<8 | 6:
-		half512_6x64(p, a, b, bias, res, c, next)
+		half512_6x64(p, a, b, bias, res, c, next, tiles)
 	}
 }
 
-// callHalf2 runs the avx2 kernel of a tile of rows x 16*panels elements, with panels of float16.
-func callHalf2(rows, panels int, p *tileParams, a, b, bias, res, c *float32, next uintptr) {
+// callHalf2 runs the avx2 kernel of tiles of rows x 16*panels elements, with panels of float16.
+func callHalf2(rows, panels, tiles int, p *tileParams, a, b, bias, res, c *float32, next uintptr) {
 	switch panels<<8 | rows {
 	case 1<<8 | 1:
-		half2_1x16(p, a, b, bias, res, c, next)
+		half2_1x16(p, a, b, bias, res, c, next, tiles)
 	case 1<<8 | 2:
-		half2_2x16(p, a, b, bias, res, c, next)
+		half2_2x16(p, a, b, bias, res, c, next, tiles)
 	case 1<<8 | 3:
-		half2_3x16(p, a, b, bias, res, c, next)
+		half2_3x16(p, a, b, bias, res, c, next, tiles)
 	case 1<<8 | 4:
-		half2_4x16(p, a, b, bias, res, c, next)
+		half2_4x16(p, a, b, bias, res, c, next, tiles)
 	case 1<<8 | 5:
-		half2_5x16(p, a, b, bias, res, c, next)
+		half2_5x16(p, a, b, bias, res, c, next, tiles)
 	case 1<<8 | 6:
-		half2_6x16(p, a, b, bias, res, c, next)
+		half2_6x16(p, a, b, bias, res, c, next, tiles)
 	case 2<<8 | 1:
-		half2_1x32(p, a, b, bias, res, c, next)
+		half2_1x32(p, a, b, bias, res, c, next, tiles)
 	case 2<<8 | 2:
-		half2_2x32(p, a, b, bias, res, c, next)
+		half2_2x32(p, a, b, bias, res, c, next, tiles)
 	case 4<<8 | 1:
-		half2_1x64(p, a, b, bias, res, c, next)
+		half2_1x64(p, a, b, bias, res, c, next, tiles)
 	}
 }

@@ -47,7 +47,7 @@ func halfNEON_2x32(p *tileParams, a *float32, b *float32, bias *float32, res *fl
 //go:noescape
 func halfNEON_1x64(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr)
 
-// callHalfNEON runs the neon kernel of a tile of rows x 16*panels elements, with panels of float16.
+// callHalfNEON runs the neon kernel of tiles of rows x 16*panels elements, with panels of float16.
 func callHalfNEON(rows, panels int, p *tileParams, a, b, bias, res, c *float32, next uintptr) {
 	switch panels<<8 | rows {
 	case 1<<8 | 1:

@@ -49,7 +49,7 @@ func tileNEON_2x32(p *tileParams, a *float32, b *float32, bias *float32, res *fl
 //go:noescape
 func tileNEON_1x64(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr)
 
-// callTileNEON runs the neon kernel of a tile of rows x 16*panels elements.
+// callTileNEON runs the neon kernel of tiles of rows x 16*panels elements.
 func callTileNEON(rows, panels int, p *tileParams, a, b, bias, res, c *float32, next uintptr) {
 	switch panels<<8 | rows {
 	case 1<<8 | 1:
@@ -86,5 +86,6 @@ var (
 	_ = [1]byte{}[unsafe.Offsetof(tileParams{}.flags)-56]
 	_ = [1]byte{}[unsafe.Offsetof(tileParams{}.mask)-60]
 	_ = [1]byte{}[unsafe.Offsetof(tileParams{}.maskRow)-64]
+	_ = [1]byte{}[unsafe.Offsetof(tileParams{}.masked)-72]
 	_ = [1]byte{}[chainWords-64]
 )

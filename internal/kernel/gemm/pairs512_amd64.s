@@ -2,17 +2,21 @@
 
 #include "textflag.h"
 
-// func pairs512_1x16(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr)
-TEXT ·pairs512_1x16(SB), NOSPLIT, $0-56
+// func pairs512_1x16(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr, tiles int)
+TEXT ·pairs512_1x16(SB), NOSPLIT, $0-64
 	MOVQ p+0(FP), R13
-	MOVQ a+8(FP), AX
-	MOVQ b+16(FP), R8
-	MOVQ 40(R13), DI
 	MOVQ 8(R13), R9
 	MOVL 60(R13), R14
 	KMOVW R14, K1
+
+tile:
+	MOVQ a+8(FP), AX
+	MOVQ b+16(FP), R8
+	MOVQ 40(R13), DI
+	SUBQ 72(R13), DI
 	MOVQ c+40(FP), R14
 	PREFETCHT0 0(R14)
+	PREFETCHT0 63(R14)
 	MOVL 56(R13), R14
 	TESTL $1, R14
 	JZ fresh
@@ -43,9 +47,6 @@ zero:
 	VPXORD Z0, Z0, Z0
 
 started:
-	MOVL 56(R13), R14
-	TESTL $8, R14
-	JNZ tailb
 	MOVQ next+48(FP), R10
 	TESTQ R10, R10
 	JZ plain1
@@ -53,27 +54,30 @@ started:
 	JLT done4
 
 loop3:
-	PREFETCHT0 0(R10)
+	PREFETCHT0 (R10)
 	VBROADCASTSS 0(AX), Z1
 	VMOVUPS 0(R8), Z2
 	BYTE $0x62; BYTE $0xf2; BYTE $0x76; BYTE $0x48; BYTE $0x52; BYTE $0xc2
 	ADDQ R9, R8
-	PREFETCHT0 64(R10)
+	ADDQ R9, R10
+	PREFETCHT0 (R10)
 	VBROADCASTSS 4(AX), Z1
 	VMOVUPS 0(R8), Z2
 	BYTE $0x62; BYTE $0xf2; BYTE $0x76; BYTE $0x48; BYTE $0x52; BYTE $0xc2
 	ADDQ R9, R8
-	PREFETCHT0 128(R10)
+	ADDQ R9, R10
+	PREFETCHT0 (R10)
 	VBROADCASTSS 8(AX), Z1
 	VMOVUPS 0(R8), Z2
 	BYTE $0x62; BYTE $0xf2; BYTE $0x76; BYTE $0x48; BYTE $0x52; BYTE $0xc2
 	ADDQ R9, R8
-	PREFETCHT0 192(R10)
+	ADDQ R9, R10
+	PREFETCHT0 (R10)
 	VBROADCASTSS 12(AX), Z1
 	VMOVUPS 0(R8), Z2
 	BYTE $0x62; BYTE $0xf2; BYTE $0x76; BYTE $0x48; BYTE $0x52; BYTE $0xc2
 	ADDQ R9, R8
-	ADDQ $256, R10
+	ADDQ R9, R10
 	ADDQ $16, AX
 	SUBQ $4, DI
 	JGE loop3
@@ -124,25 +128,25 @@ loop8:
 	JNZ loop8
 
 kend7:
-	JMP store
-
-tailb:
+	MOVQ 72(R13), DI
+	TESTQ DI, DI
+	JZ store9
 	SUBQ $1, DI
-	JLT done10
+	JLT done11
 
-loop9:
+loop10:
 	VBROADCASTSS 0(AX), Z1
 	VMOVUPS.Z 0(R8), K1, Z2
 	BYTE $0x62; BYTE $0xf2; BYTE $0x76; BYTE $0x48; BYTE $0x52; BYTE $0xc2
 	ADDQ R9, R8
 	ADDQ $4, AX
 	SUBQ $1, DI
-	JGE loop9
+	JGE loop10
 
-done10:
+done11:
 	ADDQ $1, DI
 
-store:
+store9:
 	MOVQ res+32(FP), AX
 	TESTQ AX, AX
 	JZ clip
@@ -177,23 +181,42 @@ outfull:
 	JMP end
 
 end:
+	DECQ tiles+56(FP)
+	JZ last12
+	IMUL3Q $1, 0(R13), R14
+	ADDQ R14, a+8(FP)
+	IMUL3Q $1, 24(R13), R14
+	ADDQ R14, c+40(FP)
+	MOVQ $0, next+48(FP)
+	CMPQ res+32(FP), $0
+	JEQ tile
+	IMUL3Q $1, 32(R13), R14
+	ADDQ R14, res+32(FP)
+	JMP tile
+
+last12:
 	VZEROUPPER
 	RET
 
-// func pairs512_2x16(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr)
-TEXT ·pairs512_2x16(SB), NOSPLIT, $0-56
+// func pairs512_2x16(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr, tiles int)
+TEXT ·pairs512_2x16(SB), NOSPLIT, $0-64
 	MOVQ p+0(FP), R13
-	MOVQ a+8(FP), AX
-	MOVQ b+16(FP), R8
-	MOVQ 40(R13), DI
 	MOVQ 8(R13), R9
 	MOVQ 0(R13), BX
 	MOVL 60(R13), R14
 	KMOVW R14, K1
+
+tile:
+	MOVQ a+8(FP), AX
+	MOVQ b+16(FP), R8
+	MOVQ 40(R13), DI
+	SUBQ 72(R13), DI
 	MOVQ c+40(FP), R14
 	PREFETCHT0 0(R14)
+	PREFETCHT0 63(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
+	PREFETCHT0 63(R14)
 	MOVL 56(R13), R14
 	TESTL $1, R14
 	JZ fresh
@@ -231,9 +254,6 @@ zero:
 	VPXORD Z1, Z1, Z1
 
 started:
-	MOVL 56(R13), R14
-	TESTL $8, R14
-	JNZ tailb
 	MOVQ next+48(FP), R10
 	TESTQ R10, R10
 	JZ plain1
@@ -241,35 +261,38 @@ started:
 	JLT done4
 
 loop3:
-	PREFETCHT0 0(R10)
+	PREFETCHT0 (R10)
 	VMOVUPS 0(R8), Z2
 	VBROADCASTSS 0(AX), Z3
 	BYTE $0x62; BYTE $0xf2; BYTE $0x66; BYTE $0x48; BYTE $0x52; BYTE $0xc2
 	VBROADCASTSS 0(AX)(BX*1), Z4
 	BYTE $0x62; BYTE $0xf2; BYTE $0x5e; BYTE $0x48; BYTE $0x52; BYTE $0xca
 	ADDQ R9, R8
-	PREFETCHT0 64(R10)
+	ADDQ R9, R10
+	PREFETCHT0 (R10)
 	VMOVUPS 0(R8), Z2
 	VBROADCASTSS 4(AX), Z3
 	BYTE $0x62; BYTE $0xf2; BYTE $0x66; BYTE $0x48; BYTE $0x52; BYTE $0xc2
 	VBROADCASTSS 4(AX)(BX*1), Z4
 	BYTE $0x62; BYTE $0xf2; BYTE $0x5e; BYTE $0x48; BYTE $0x52; BYTE $0xca
 	ADDQ R9, R8
-	PREFETCHT0 128(R10)
+	ADDQ R9, R10
+	PREFETCHT0 (R10)
 	VMOVUPS 0(R8), Z2
 	VBROADCASTSS 8(AX), Z3
 	BYTE $0x62; BYTE $0xf2; BYTE $0x66; BYTE $0x48; BYTE $0x52; BYTE $0xc2
 	VBROADCASTSS 8(AX)(BX*1), Z4
 	BYTE $0x62; BYTE $0xf2; BYTE $0x5e; BYTE $0x48; BYTE $0x52; BYTE $0xca
 	ADDQ R9, R8
-	PREFETCHT0 192(R10)
+	ADDQ R9, R10
+	PREFETCHT0 (R10)
 	VMOVUPS 0(R8), Z2
 	VBROADCASTSS 12(AX), Z3
 	BYTE $0x62; BYTE $0xf2; BYTE $0x66; BYTE $0x48; BYTE $0x52; BYTE $0xc2
 	VBROADCASTSS 12(AX)(BX*1), Z4
 	BYTE $0x62; BYTE $0xf2; BYTE $0x5e; BYTE $0x48; BYTE $0x52; BYTE $0xca
 	ADDQ R9, R8
-	ADDQ $256, R10
+	ADDQ R9, R10
 	ADDQ $16, AX
 	SUBQ $4, DI
 	JGE loop3
@@ -330,13 +353,13 @@ loop8:
 	JNZ loop8
 
 kend7:
-	JMP store
-
-tailb:
+	MOVQ 72(R13), DI
+	TESTQ DI, DI
+	JZ store9
 	SUBQ $1, DI
-	JLT done10
+	JLT done11
 
-loop9:
+loop10:
 	VMOVUPS.Z 0(R8), K1, Z2
 	VBROADCASTSS 0(AX), Z3
 	BYTE $0x62; BYTE $0xf2; BYTE $0x66; BYTE $0x48; BYTE $0x52; BYTE $0xc2
@@ -345,12 +368,12 @@ loop9:
 	ADDQ R9, R8
 	ADDQ $4, AX
 	SUBQ $1, DI
-	JGE loop9
+	JGE loop10
 
-done10:
+done11:
 	ADDQ $1, DI
 
-store:
+store9:
 	MOVQ res+32(FP), AX
 	TESTQ AX, AX
 	JZ clip
@@ -397,25 +420,45 @@ outfull:
 	JMP end
 
 end:
+	DECQ tiles+56(FP)
+	JZ last12
+	IMUL3Q $2, 0(R13), R14
+	ADDQ R14, a+8(FP)
+	IMUL3Q $2, 24(R13), R14
+	ADDQ R14, c+40(FP)
+	MOVQ $0, next+48(FP)
+	CMPQ res+32(FP), $0
+	JEQ tile
+	IMUL3Q $2, 32(R13), R14
+	ADDQ R14, res+32(FP)
+	JMP tile
+
+last12:
 	VZEROUPPER
 	RET
 
-// func pairs512_3x16(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr)
-TEXT ·pairs512_3x16(SB), NOSPLIT, $0-56
+// func pairs512_3x16(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr, tiles int)
+TEXT ·pairs512_3x16(SB), NOSPLIT, $0-64
 	MOVQ p+0(FP), R13
-	MOVQ a+8(FP), AX
-	MOVQ b+16(FP), R8
-	MOVQ 40(R13), DI
 	MOVQ 8(R13), R9
 	MOVQ 0(R13), BX
 	MOVL 60(R13), R14
 	KMOVW R14, K1
+
+tile:
+	MOVQ a+8(FP), AX
+	MOVQ b+16(FP), R8
+	MOVQ 40(R13), DI
+	SUBQ 72(R13), DI
 	MOVQ c+40(FP), R14
 	PREFETCHT0 0(R14)
+	PREFETCHT0 63(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
+	PREFETCHT0 63(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
+	PREFETCHT0 63(R14)
 	MOVL 56(R13), R14
 	TESTL $1, R14
 	JZ fresh
@@ -460,9 +503,6 @@ zero:
 	VPXORD Z2, Z2, Z2
 
 started:
-	MOVL 56(R13), R14
-	TESTL $8, R14
-	JNZ tailb
 	MOVQ next+48(FP), R10
 	TESTQ R10, R10
 	JZ plain1
@@ -470,7 +510,7 @@ started:
 	JLT done4
 
 loop3:
-	PREFETCHT0 0(R10)
+	PREFETCHT0 (R10)
 	VMOVUPS 0(R8), Z3
 	VBROADCASTSS 0(AX), Z4
 	BYTE $0x62; BYTE $0xf2; BYTE $0x5e; BYTE $0x48; BYTE $0x52; BYTE $0xc3
@@ -479,7 +519,8 @@ loop3:
 	VBROADCASTSS 0(AX)(BX*2), Z6
 	BYTE $0x62; BYTE $0xf2; BYTE $0x4e; BYTE $0x48; BYTE $0x52; BYTE $0xd3
 	ADDQ R9, R8
-	PREFETCHT0 64(R10)
+	ADDQ R9, R10
+	PREFETCHT0 (R10)
 	VMOVUPS 0(R8), Z3
 	VBROADCASTSS 4(AX), Z4
 	BYTE $0x62; BYTE $0xf2; BYTE $0x5e; BYTE $0x48; BYTE $0x52; BYTE $0xc3
@@ -488,7 +529,8 @@ loop3:
 	VBROADCASTSS 4(AX)(BX*2), Z6
 	BYTE $0x62; BYTE $0xf2; BYTE $0x4e; BYTE $0x48; BYTE $0x52; BYTE $0xd3
 	ADDQ R9, R8
-	PREFETCHT0 128(R10)
+	ADDQ R9, R10
+	PREFETCHT0 (R10)
 	VMOVUPS 0(R8), Z3
 	VBROADCASTSS 8(AX), Z4
 	BYTE $0x62; BYTE $0xf2; BYTE $0x5e; BYTE $0x48; BYTE $0x52; BYTE $0xc3
@@ -497,7 +539,8 @@ loop3:
 	VBROADCASTSS 8(AX)(BX*2), Z6
 	BYTE $0x62; BYTE $0xf2; BYTE $0x4e; BYTE $0x48; BYTE $0x52; BYTE $0xd3
 	ADDQ R9, R8
-	PREFETCHT0 192(R10)
+	ADDQ R9, R10
+	PREFETCHT0 (R10)
 	VMOVUPS 0(R8), Z3
 	VBROADCASTSS 12(AX), Z4
 	BYTE $0x62; BYTE $0xf2; BYTE $0x5e; BYTE $0x48; BYTE $0x52; BYTE $0xc3
@@ -506,7 +549,7 @@ loop3:
 	VBROADCASTSS 12(AX)(BX*2), Z6
 	BYTE $0x62; BYTE $0xf2; BYTE $0x4e; BYTE $0x48; BYTE $0x52; BYTE $0xd3
 	ADDQ R9, R8
-	ADDQ $256, R10
+	ADDQ R9, R10
 	ADDQ $16, AX
 	SUBQ $4, DI
 	JGE loop3
@@ -577,13 +620,13 @@ loop8:
 	JNZ loop8
 
 kend7:
-	JMP store
-
-tailb:
+	MOVQ 72(R13), DI
+	TESTQ DI, DI
+	JZ store9
 	SUBQ $1, DI
-	JLT done10
+	JLT done11
 
-loop9:
+loop10:
 	VMOVUPS.Z 0(R8), K1, Z3
 	VBROADCASTSS 0(AX), Z4
 	BYTE $0x62; BYTE $0xf2; BYTE $0x5e; BYTE $0x48; BYTE $0x52; BYTE $0xc3
@@ -594,12 +637,12 @@ loop9:
 	ADDQ R9, R8
 	ADDQ $4, AX
 	SUBQ $1, DI
-	JGE loop9
+	JGE loop10
 
-done10:
+done11:
 	ADDQ $1, DI
 
-store:
+store9:
 	MOVQ res+32(FP), AX
 	TESTQ AX, AX
 	JZ clip
@@ -658,28 +701,49 @@ outfull:
 	JMP end
 
 end:
+	DECQ tiles+56(FP)
+	JZ last12
+	IMUL3Q $3, 0(R13), R14
+	ADDQ R14, a+8(FP)
+	IMUL3Q $3, 24(R13), R14
+	ADDQ R14, c+40(FP)
+	MOVQ $0, next+48(FP)
+	CMPQ res+32(FP), $0
+	JEQ tile
+	IMUL3Q $3, 32(R13), R14
+	ADDQ R14, res+32(FP)
+	JMP tile
+
+last12:
 	VZEROUPPER
 	RET
 
-// func pairs512_4x16(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr)
-TEXT ·pairs512_4x16(SB), NOSPLIT, $0-56
+// func pairs512_4x16(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr, tiles int)
+TEXT ·pairs512_4x16(SB), NOSPLIT, $0-64
 	MOVQ p+0(FP), R13
-	MOVQ a+8(FP), AX
-	MOVQ b+16(FP), R8
-	MOVQ 40(R13), DI
 	MOVQ 8(R13), R9
 	MOVQ 0(R13), BX
 	LEAQ (BX)(BX*2), CX
 	MOVL 60(R13), R14
 	KMOVW R14, K1
+
+tile:
+	MOVQ a+8(FP), AX
+	MOVQ b+16(FP), R8
+	MOVQ 40(R13), DI
+	SUBQ 72(R13), DI
 	MOVQ c+40(FP), R14
 	PREFETCHT0 0(R14)
+	PREFETCHT0 63(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
+	PREFETCHT0 63(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
+	PREFETCHT0 63(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
+	PREFETCHT0 63(R14)
 	MOVL 56(R13), R14
 	TESTL $1, R14
 	JZ fresh
@@ -731,9 +795,6 @@ zero:
 	VPXORD Z3, Z3, Z3
 
 started:
-	MOVL 56(R13), R14
-	TESTL $8, R14
-	JNZ tailb
 	MOVQ next+48(FP), R10
 	TESTQ R10, R10
 	JZ plain1
@@ -741,7 +802,7 @@ started:
 	JLT done4
 
 loop3:
-	PREFETCHT0 0(R10)
+	PREFETCHT0 (R10)
 	VMOVUPS 0(R8), Z4
 	VBROADCASTSS 0(AX), Z5
 	BYTE $0x62; BYTE $0xf2; BYTE $0x56; BYTE $0x48; BYTE $0x52; BYTE $0xc4
@@ -752,7 +813,8 @@ loop3:
 	VBROADCASTSS 0(AX)(CX*1), Z8
 	BYTE $0x62; BYTE $0xf2; BYTE $0x3e; BYTE $0x48; BYTE $0x52; BYTE $0xdc
 	ADDQ R9, R8
-	PREFETCHT0 64(R10)
+	ADDQ R9, R10
+	PREFETCHT0 (R10)
 	VMOVUPS 0(R8), Z4
 	VBROADCASTSS 4(AX), Z5
 	BYTE $0x62; BYTE $0xf2; BYTE $0x56; BYTE $0x48; BYTE $0x52; BYTE $0xc4
@@ -763,7 +825,8 @@ loop3:
 	VBROADCASTSS 4(AX)(CX*1), Z8
 	BYTE $0x62; BYTE $0xf2; BYTE $0x3e; BYTE $0x48; BYTE $0x52; BYTE $0xdc
 	ADDQ R9, R8
-	PREFETCHT0 128(R10)
+	ADDQ R9, R10
+	PREFETCHT0 (R10)
 	VMOVUPS 0(R8), Z4
 	VBROADCASTSS 8(AX), Z5
 	BYTE $0x62; BYTE $0xf2; BYTE $0x56; BYTE $0x48; BYTE $0x52; BYTE $0xc4
@@ -774,7 +837,8 @@ loop3:
 	VBROADCASTSS 8(AX)(CX*1), Z8
 	BYTE $0x62; BYTE $0xf2; BYTE $0x3e; BYTE $0x48; BYTE $0x52; BYTE $0xdc
 	ADDQ R9, R8
-	PREFETCHT0 192(R10)
+	ADDQ R9, R10
+	PREFETCHT0 (R10)
 	VMOVUPS 0(R8), Z4
 	VBROADCASTSS 12(AX), Z5
 	BYTE $0x62; BYTE $0xf2; BYTE $0x56; BYTE $0x48; BYTE $0x52; BYTE $0xc4
@@ -785,7 +849,7 @@ loop3:
 	VBROADCASTSS 12(AX)(CX*1), Z8
 	BYTE $0x62; BYTE $0xf2; BYTE $0x3e; BYTE $0x48; BYTE $0x52; BYTE $0xdc
 	ADDQ R9, R8
-	ADDQ $256, R10
+	ADDQ R9, R10
 	ADDQ $16, AX
 	SUBQ $4, DI
 	JGE loop3
@@ -866,13 +930,13 @@ loop8:
 	JNZ loop8
 
 kend7:
-	JMP store
-
-tailb:
+	MOVQ 72(R13), DI
+	TESTQ DI, DI
+	JZ store9
 	SUBQ $1, DI
-	JLT done10
+	JLT done11
 
-loop9:
+loop10:
 	VMOVUPS.Z 0(R8), K1, Z4
 	VBROADCASTSS 0(AX), Z5
 	BYTE $0x62; BYTE $0xf2; BYTE $0x56; BYTE $0x48; BYTE $0x52; BYTE $0xc4
@@ -885,12 +949,12 @@ loop9:
 	ADDQ R9, R8
 	ADDQ $4, AX
 	SUBQ $1, DI
-	JGE loop9
+	JGE loop10
 
-done10:
+done11:
 	ADDQ $1, DI
 
-store:
+store9:
 	MOVQ res+32(FP), AX
 	TESTQ AX, AX
 	JZ clip
@@ -961,30 +1025,52 @@ outfull:
 	JMP end
 
 end:
+	DECQ tiles+56(FP)
+	JZ last12
+	IMUL3Q $4, 0(R13), R14
+	ADDQ R14, a+8(FP)
+	IMUL3Q $4, 24(R13), R14
+	ADDQ R14, c+40(FP)
+	MOVQ $0, next+48(FP)
+	CMPQ res+32(FP), $0
+	JEQ tile
+	IMUL3Q $4, 32(R13), R14
+	ADDQ R14, res+32(FP)
+	JMP tile
+
+last12:
 	VZEROUPPER
 	RET
 
-// func pairs512_5x16(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr)
-TEXT ·pairs512_5x16(SB), NOSPLIT, $0-56
+// func pairs512_5x16(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr, tiles int)
+TEXT ·pairs512_5x16(SB), NOSPLIT, $0-64
 	MOVQ p+0(FP), R13
-	MOVQ a+8(FP), AX
-	MOVQ b+16(FP), R8
-	MOVQ 40(R13), DI
 	MOVQ 8(R13), R9
 	MOVQ 0(R13), BX
 	LEAQ (BX)(BX*2), CX
 	MOVL 60(R13), R14
 	KMOVW R14, K1
+
+tile:
+	MOVQ a+8(FP), AX
+	MOVQ b+16(FP), R8
+	MOVQ 40(R13), DI
+	SUBQ 72(R13), DI
 	MOVQ c+40(FP), R14
 	PREFETCHT0 0(R14)
+	PREFETCHT0 63(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
+	PREFETCHT0 63(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
+	PREFETCHT0 63(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
+	PREFETCHT0 63(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
+	PREFETCHT0 63(R14)
 	MOVL 56(R13), R14
 	TESTL $1, R14
 	JZ fresh
@@ -1043,9 +1129,6 @@ zero:
 	VPXORD Z4, Z4, Z4
 
 started:
-	MOVL 56(R13), R14
-	TESTL $8, R14
-	JNZ tailb
 	MOVQ next+48(FP), R10
 	TESTQ R10, R10
 	JZ plain1
@@ -1053,7 +1136,7 @@ started:
 	JLT done4
 
 loop3:
-	PREFETCHT1 0(R10)
+	PREFETCHT1 (R10)
 	VMOVUPS 0(R8), Z5
 	VBROADCASTSS 0(AX), Z6
 	BYTE $0x62; BYTE $0xf2; BYTE $0x4e; BYTE $0x48; BYTE $0x52; BYTE $0xc5
@@ -1066,7 +1149,8 @@ loop3:
 	VBROADCASTSS 0(AX)(BX*4), Z6
 	BYTE $0x62; BYTE $0xf2; BYTE $0x4e; BYTE $0x48; BYTE $0x52; BYTE $0xe5
 	ADDQ R9, R8
-	PREFETCHT1 64(R10)
+	ADDQ R9, R10
+	PREFETCHT1 (R10)
 	VMOVUPS 0(R8), Z5
 	VBROADCASTSS 4(AX), Z6
 	BYTE $0x62; BYTE $0xf2; BYTE $0x4e; BYTE $0x48; BYTE $0x52; BYTE $0xc5
@@ -1079,7 +1163,8 @@ loop3:
 	VBROADCASTSS 4(AX)(BX*4), Z6
 	BYTE $0x62; BYTE $0xf2; BYTE $0x4e; BYTE $0x48; BYTE $0x52; BYTE $0xe5
 	ADDQ R9, R8
-	PREFETCHT1 128(R10)
+	ADDQ R9, R10
+	PREFETCHT1 (R10)
 	VMOVUPS 0(R8), Z5
 	VBROADCASTSS 8(AX), Z6
 	BYTE $0x62; BYTE $0xf2; BYTE $0x4e; BYTE $0x48; BYTE $0x52; BYTE $0xc5
@@ -1092,7 +1177,8 @@ loop3:
 	VBROADCASTSS 8(AX)(BX*4), Z6
 	BYTE $0x62; BYTE $0xf2; BYTE $0x4e; BYTE $0x48; BYTE $0x52; BYTE $0xe5
 	ADDQ R9, R8
-	PREFETCHT1 192(R10)
+	ADDQ R9, R10
+	PREFETCHT1 (R10)
 	VMOVUPS 0(R8), Z5
 	VBROADCASTSS 12(AX), Z6
 	BYTE $0x62; BYTE $0xf2; BYTE $0x4e; BYTE $0x48; BYTE $0x52; BYTE $0xc5
@@ -1105,7 +1191,7 @@ loop3:
 	VBROADCASTSS 12(AX)(BX*4), Z6
 	BYTE $0x62; BYTE $0xf2; BYTE $0x4e; BYTE $0x48; BYTE $0x52; BYTE $0xe5
 	ADDQ R9, R8
-	ADDQ $256, R10
+	ADDQ R9, R10
 	ADDQ $16, AX
 	SUBQ $4, DI
 	JGE loop3
@@ -1196,13 +1282,13 @@ loop8:
 	JNZ loop8
 
 kend7:
-	JMP store
-
-tailb:
+	MOVQ 72(R13), DI
+	TESTQ DI, DI
+	JZ store9
 	SUBQ $1, DI
-	JLT done10
+	JLT done11
 
-loop9:
+loop10:
 	VMOVUPS.Z 0(R8), K1, Z5
 	VBROADCASTSS 0(AX), Z6
 	BYTE $0x62; BYTE $0xf2; BYTE $0x4e; BYTE $0x48; BYTE $0x52; BYTE $0xc5
@@ -1217,12 +1303,12 @@ loop9:
 	ADDQ R9, R8
 	ADDQ $4, AX
 	SUBQ $1, DI
-	JGE loop9
+	JGE loop10
 
-done10:
+done11:
 	ADDQ $1, DI
 
-store:
+store9:
 	MOVQ res+32(FP), AX
 	TESTQ AX, AX
 	JZ clip
@@ -1305,33 +1391,56 @@ outfull:
 	JMP end
 
 end:
+	DECQ tiles+56(FP)
+	JZ last12
+	IMUL3Q $5, 0(R13), R14
+	ADDQ R14, a+8(FP)
+	IMUL3Q $5, 24(R13), R14
+	ADDQ R14, c+40(FP)
+	MOVQ $0, next+48(FP)
+	CMPQ res+32(FP), $0
+	JEQ tile
+	IMUL3Q $5, 32(R13), R14
+	ADDQ R14, res+32(FP)
+	JMP tile
+
+last12:
 	VZEROUPPER
 	RET
 
-// func pairs512_6x16(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr)
-TEXT ·pairs512_6x16(SB), NOSPLIT, $0-56
+// func pairs512_6x16(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr, tiles int)
+TEXT ·pairs512_6x16(SB), NOSPLIT, $0-64
 	MOVQ p+0(FP), R13
-	MOVQ a+8(FP), AX
-	MOVQ b+16(FP), R8
-	MOVQ 40(R13), DI
 	MOVQ 8(R13), R9
 	MOVQ 0(R13), BX
 	LEAQ (BX)(BX*2), CX
 	LEAQ (BX)(BX*4), DX
 	MOVL 60(R13), R14
 	KMOVW R14, K1
+
+tile:
+	MOVQ a+8(FP), AX
+	MOVQ b+16(FP), R8
+	MOVQ 40(R13), DI
+	SUBQ 72(R13), DI
 	MOVQ c+40(FP), R14
 	PREFETCHT0 0(R14)
+	PREFETCHT0 63(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
+	PREFETCHT0 63(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
+	PREFETCHT0 63(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
+	PREFETCHT0 63(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
+	PREFETCHT0 63(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
+	PREFETCHT0 63(R14)
 	MOVL 56(R13), R14
 	TESTL $1, R14
 	JZ fresh
@@ -1397,9 +1506,6 @@ zero:
 	VPXORD Z5, Z5, Z5
 
 started:
-	MOVL 56(R13), R14
-	TESTL $8, R14
-	JNZ tailb
 	MOVQ next+48(FP), R10
 	TESTQ R10, R10
 	JZ plain1
@@ -1407,7 +1513,7 @@ started:
 	JLT done4
 
 loop3:
-	PREFETCHT1 0(R10)
+	PREFETCHT1 (R10)
 	VMOVUPS 0(R8), Z6
 	VBROADCASTSS 0(AX), Z7
 	BYTE $0x62; BYTE $0xf2; BYTE $0x46; BYTE $0x48; BYTE $0x52; BYTE $0xc6
@@ -1422,7 +1528,8 @@ loop3:
 	VBROADCASTSS 0(AX)(DX*1), Z8
 	BYTE $0x62; BYTE $0xf2; BYTE $0x3e; BYTE $0x48; BYTE $0x52; BYTE $0xee
 	ADDQ R9, R8
-	PREFETCHT1 64(R10)
+	ADDQ R9, R10
+	PREFETCHT1 (R10)
 	VMOVUPS 0(R8), Z6
 	VBROADCASTSS 4(AX), Z7
 	BYTE $0x62; BYTE $0xf2; BYTE $0x46; BYTE $0x48; BYTE $0x52; BYTE $0xc6
@@ -1437,7 +1544,8 @@ loop3:
 	VBROADCASTSS 4(AX)(DX*1), Z8
 	BYTE $0x62; BYTE $0xf2; BYTE $0x3e; BYTE $0x48; BYTE $0x52; BYTE $0xee
 	ADDQ R9, R8
-	PREFETCHT1 128(R10)
+	ADDQ R9, R10
+	PREFETCHT1 (R10)
 	VMOVUPS 0(R8), Z6
 	VBROADCASTSS 8(AX), Z7
 	BYTE $0x62; BYTE $0xf2; BYTE $0x46; BYTE $0x48; BYTE $0x52; BYTE $0xc6
@@ -1452,7 +1560,8 @@ loop3:
 	VBROADCASTSS 8(AX)(DX*1), Z8
 	BYTE $0x62; BYTE $0xf2; BYTE $0x3e; BYTE $0x48; BYTE $0x52; BYTE $0xee
 	ADDQ R9, R8
-	PREFETCHT1 192(R10)
+	ADDQ R9, R10
+	PREFETCHT1 (R10)
 	VMOVUPS 0(R8), Z6
 	VBROADCASTSS 12(AX), Z7
 	BYTE $0x62; BYTE $0xf2; BYTE $0x46; BYTE $0x48; BYTE $0x52; BYTE $0xc6
@@ -1467,7 +1576,7 @@ loop3:
 	VBROADCASTSS 12(AX)(DX*1), Z8
 	BYTE $0x62; BYTE $0xf2; BYTE $0x3e; BYTE $0x48; BYTE $0x52; BYTE $0xee
 	ADDQ R9, R8
-	ADDQ $256, R10
+	ADDQ R9, R10
 	ADDQ $16, AX
 	SUBQ $4, DI
 	JGE loop3
@@ -1568,13 +1677,13 @@ loop8:
 	JNZ loop8
 
 kend7:
-	JMP store
-
-tailb:
+	MOVQ 72(R13), DI
+	TESTQ DI, DI
+	JZ store9
 	SUBQ $1, DI
-	JLT done10
+	JLT done11
 
-loop9:
+loop10:
 	VMOVUPS.Z 0(R8), K1, Z6
 	VBROADCASTSS 0(AX), Z7
 	BYTE $0x62; BYTE $0xf2; BYTE $0x46; BYTE $0x48; BYTE $0x52; BYTE $0xc6
@@ -1591,12 +1700,12 @@ loop9:
 	ADDQ R9, R8
 	ADDQ $4, AX
 	SUBQ $1, DI
-	JGE loop9
+	JGE loop10
 
-done10:
+done11:
 	ADDQ $1, DI
 
-store:
+store9:
 	MOVQ res+32(FP), AX
 	TESTQ AX, AX
 	JZ clip
@@ -1691,35 +1800,59 @@ outfull:
 	JMP end
 
 end:
+	DECQ tiles+56(FP)
+	JZ last12
+	IMUL3Q $6, 0(R13), R14
+	ADDQ R14, a+8(FP)
+	IMUL3Q $6, 24(R13), R14
+	ADDQ R14, c+40(FP)
+	MOVQ $0, next+48(FP)
+	CMPQ res+32(FP), $0
+	JEQ tile
+	IMUL3Q $6, 32(R13), R14
+	ADDQ R14, res+32(FP)
+	JMP tile
+
+last12:
 	VZEROUPPER
 	RET
 
-// func pairs512_7x16(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr)
-TEXT ·pairs512_7x16(SB), NOSPLIT, $0-56
+// func pairs512_7x16(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr, tiles int)
+TEXT ·pairs512_7x16(SB), NOSPLIT, $0-64
 	MOVQ p+0(FP), R13
-	MOVQ a+8(FP), AX
-	MOVQ b+16(FP), R8
-	MOVQ 40(R13), DI
 	MOVQ 8(R13), R9
 	MOVQ 0(R13), BX
 	LEAQ (BX)(BX*2), CX
 	LEAQ (BX)(BX*4), DX
 	MOVL 60(R13), R14
 	KMOVW R14, K1
+
+tile:
+	MOVQ a+8(FP), AX
+	MOVQ b+16(FP), R8
+	MOVQ 40(R13), DI
+	SUBQ 72(R13), DI
 	MOVQ c+40(FP), R14
 	PREFETCHT0 0(R14)
+	PREFETCHT0 63(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
+	PREFETCHT0 63(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
+	PREFETCHT0 63(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
+	PREFETCHT0 63(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
+	PREFETCHT0 63(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
+	PREFETCHT0 63(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
+	PREFETCHT0 63(R14)
 	MOVL 56(R13), R14
 	TESTL $1, R14
 	JZ fresh
@@ -1792,9 +1925,6 @@ zero:
 	VPXORD Z6, Z6, Z6
 
 started:
-	MOVL 56(R13), R14
-	TESTL $8, R14
-	JNZ tailb
 	MOVQ next+48(FP), R10
 	TESTQ R10, R10
 	JZ plain1
@@ -1802,7 +1932,7 @@ started:
 	JLT done4
 
 loop3:
-	PREFETCHT1 0(R10)
+	PREFETCHT1 (R10)
 	VMOVUPS 0(R8), Z7
 	VBROADCASTSS 0(AX), Z8
 	BYTE $0x62; BYTE $0xf2; BYTE $0x3e; BYTE $0x48; BYTE $0x52; BYTE $0xc7
@@ -1819,7 +1949,8 @@ loop3:
 	VBROADCASTSS 0(AX)(CX*2), Z10
 	BYTE $0x62; BYTE $0xf2; BYTE $0x2e; BYTE $0x48; BYTE $0x52; BYTE $0xf7
 	ADDQ R9, R8
-	PREFETCHT1 64(R10)
+	ADDQ R9, R10
+	PREFETCHT1 (R10)
 	VMOVUPS 0(R8), Z7
 	VBROADCASTSS 4(AX), Z8
 	BYTE $0x62; BYTE $0xf2; BYTE $0x3e; BYTE $0x48; BYTE $0x52; BYTE $0xc7
@@ -1836,7 +1967,8 @@ loop3:
 	VBROADCASTSS 4(AX)(CX*2), Z10
 	BYTE $0x62; BYTE $0xf2; BYTE $0x2e; BYTE $0x48; BYTE $0x52; BYTE $0xf7
 	ADDQ R9, R8
-	PREFETCHT1 128(R10)
+	ADDQ R9, R10
+	PREFETCHT1 (R10)
 	VMOVUPS 0(R8), Z7
 	VBROADCASTSS 8(AX), Z8
 	BYTE $0x62; BYTE $0xf2; BYTE $0x3e; BYTE $0x48; BYTE $0x52; BYTE $0xc7
@@ -1853,7 +1985,8 @@ loop3:
 	VBROADCASTSS 8(AX)(CX*2), Z10
 	BYTE $0x62; BYTE $0xf2; BYTE $0x2e; BYTE $0x48; BYTE $0x52; BYTE $0xf7
 	ADDQ R9, R8
-	PREFETCHT1 192(R10)
+	ADDQ R9, R10
+	PREFETCHT1 (R10)
 	VMOVUPS 0(R8), Z7
 	VBROADCASTSS 12(AX), Z8
 	BYTE $0x62; BYTE $0xf2; BYTE $0x3e; BYTE $0x48; BYTE $0x52; BYTE $0xc7
@@ -1870,7 +2003,7 @@ loop3:
 	VBROADCASTSS 12(AX)(CX*2), Z10
 	BYTE $0x62; BYTE $0xf2; BYTE $0x2e; BYTE $0x48; BYTE $0x52; BYTE $0xf7
 	ADDQ R9, R8
-	ADDQ $256, R10
+	ADDQ R9, R10
 	ADDQ $16, AX
 	SUBQ $4, DI
 	JGE loop3
@@ -1981,13 +2114,13 @@ loop8:
 	JNZ loop8
 
 kend7:
-	JMP store
-
-tailb:
+	MOVQ 72(R13), DI
+	TESTQ DI, DI
+	JZ store9
 	SUBQ $1, DI
-	JLT done10
+	JLT done11
 
-loop9:
+loop10:
 	VMOVUPS.Z 0(R8), K1, Z7
 	VBROADCASTSS 0(AX), Z8
 	BYTE $0x62; BYTE $0xf2; BYTE $0x3e; BYTE $0x48; BYTE $0x52; BYTE $0xc7
@@ -2006,12 +2139,12 @@ loop9:
 	ADDQ R9, R8
 	ADDQ $4, AX
 	SUBQ $1, DI
-	JGE loop9
+	JGE loop10
 
-done10:
+done11:
 	ADDQ $1, DI
 
-store:
+store9:
 	MOVQ res+32(FP), AX
 	TESTQ AX, AX
 	JZ clip
@@ -2118,15 +2251,26 @@ outfull:
 	JMP end
 
 end:
+	DECQ tiles+56(FP)
+	JZ last12
+	IMUL3Q $7, 0(R13), R14
+	ADDQ R14, a+8(FP)
+	IMUL3Q $7, 24(R13), R14
+	ADDQ R14, c+40(FP)
+	MOVQ $0, next+48(FP)
+	CMPQ res+32(FP), $0
+	JEQ tile
+	IMUL3Q $7, 32(R13), R14
+	ADDQ R14, res+32(FP)
+	JMP tile
+
+last12:
 	VZEROUPPER
 	RET
 
-// func pairs512_8x16(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr)
-TEXT ·pairs512_8x16(SB), NOSPLIT, $0-56
+// func pairs512_8x16(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr, tiles int)
+TEXT ·pairs512_8x16(SB), NOSPLIT, $0-64
 	MOVQ p+0(FP), R13
-	MOVQ a+8(FP), AX
-	MOVQ b+16(FP), R8
-	MOVQ 40(R13), DI
 	MOVQ 8(R13), R9
 	MOVQ 0(R13), BX
 	LEAQ (BX)(BX*2), CX
@@ -2134,22 +2278,36 @@ TEXT ·pairs512_8x16(SB), NOSPLIT, $0-56
 	LEAQ (CX)(BX*4), SI
 	MOVL 60(R13), R14
 	KMOVW R14, K1
+
+tile:
+	MOVQ a+8(FP), AX
+	MOVQ b+16(FP), R8
+	MOVQ 40(R13), DI
+	SUBQ 72(R13), DI
 	MOVQ c+40(FP), R14
 	PREFETCHT0 0(R14)
+	PREFETCHT0 63(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
+	PREFETCHT0 63(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
+	PREFETCHT0 63(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
+	PREFETCHT0 63(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
+	PREFETCHT0 63(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
+	PREFETCHT0 63(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
+	PREFETCHT0 63(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
+	PREFETCHT0 63(R14)
 	MOVL 56(R13), R14
 	TESTL $1, R14
 	JZ fresh
@@ -2229,9 +2387,6 @@ zero:
 	VPXORD Z7, Z7, Z7
 
 started:
-	MOVL 56(R13), R14
-	TESTL $8, R14
-	JNZ tailb
 	MOVQ next+48(FP), R10
 	TESTQ R10, R10
 	JZ plain1
@@ -2239,7 +2394,7 @@ started:
 	JLT done4
 
 loop3:
-	PREFETCHT1 0(R10)
+	PREFETCHT1 (R10)
 	VMOVUPS 0(R8), Z8
 	VBROADCASTSS 0(AX), Z9
 	BYTE $0x62; BYTE $0xd2; BYTE $0x36; BYTE $0x48; BYTE $0x52; BYTE $0xc0
@@ -2258,7 +2413,8 @@ loop3:
 	VBROADCASTSS 0(AX)(SI*1), Z12
 	BYTE $0x62; BYTE $0xd2; BYTE $0x1e; BYTE $0x48; BYTE $0x52; BYTE $0xf8
 	ADDQ R9, R8
-	PREFETCHT1 64(R10)
+	ADDQ R9, R10
+	PREFETCHT1 (R10)
 	VMOVUPS 0(R8), Z8
 	VBROADCASTSS 4(AX), Z9
 	BYTE $0x62; BYTE $0xd2; BYTE $0x36; BYTE $0x48; BYTE $0x52; BYTE $0xc0
@@ -2277,7 +2433,8 @@ loop3:
 	VBROADCASTSS 4(AX)(SI*1), Z12
 	BYTE $0x62; BYTE $0xd2; BYTE $0x1e; BYTE $0x48; BYTE $0x52; BYTE $0xf8
 	ADDQ R9, R8
-	PREFETCHT1 128(R10)
+	ADDQ R9, R10
+	PREFETCHT1 (R10)
 	VMOVUPS 0(R8), Z8
 	VBROADCASTSS 8(AX), Z9
 	BYTE $0x62; BYTE $0xd2; BYTE $0x36; BYTE $0x48; BYTE $0x52; BYTE $0xc0
@@ -2296,7 +2453,8 @@ loop3:
 	VBROADCASTSS 8(AX)(SI*1), Z12
 	BYTE $0x62; BYTE $0xd2; BYTE $0x1e; BYTE $0x48; BYTE $0x52; BYTE $0xf8
 	ADDQ R9, R8
-	PREFETCHT1 192(R10)
+	ADDQ R9, R10
+	PREFETCHT1 (R10)
 	VMOVUPS 0(R8), Z8
 	VBROADCASTSS 12(AX), Z9
 	BYTE $0x62; BYTE $0xd2; BYTE $0x36; BYTE $0x48; BYTE $0x52; BYTE $0xc0
@@ -2315,7 +2473,7 @@ loop3:
 	VBROADCASTSS 12(AX)(SI*1), Z12
 	BYTE $0x62; BYTE $0xd2; BYTE $0x1e; BYTE $0x48; BYTE $0x52; BYTE $0xf8
 	ADDQ R9, R8
-	ADDQ $256, R10
+	ADDQ R9, R10
 	ADDQ $16, AX
 	SUBQ $4, DI
 	JGE loop3
@@ -2436,13 +2594,13 @@ loop8:
 	JNZ loop8
 
 kend7:
-	JMP store
-
-tailb:
+	MOVQ 72(R13), DI
+	TESTQ DI, DI
+	JZ store9
 	SUBQ $1, DI
-	JLT done10
+	JLT done11
 
-loop9:
+loop10:
 	VMOVUPS.Z 0(R8), K1, Z8
 	VBROADCASTSS 0(AX), Z9
 	BYTE $0x62; BYTE $0xd2; BYTE $0x36; BYTE $0x48; BYTE $0x52; BYTE $0xc0
@@ -2463,12 +2621,12 @@ loop9:
 	ADDQ R9, R8
 	ADDQ $4, AX
 	SUBQ $1, DI
-	JGE loop9
+	JGE loop10
 
-done10:
+done11:
 	ADDQ $1, DI
 
-store:
+store9:
 	MOVQ res+32(FP), AX
 	TESTQ AX, AX
 	JZ clip
@@ -2587,22 +2745,40 @@ outfull:
 	JMP end
 
 end:
+	DECQ tiles+56(FP)
+	JZ last12
+	IMUL3Q $8, 0(R13), R14
+	ADDQ R14, a+8(FP)
+	IMUL3Q $8, 24(R13), R14
+	ADDQ R14, c+40(FP)
+	MOVQ $0, next+48(FP)
+	CMPQ res+32(FP), $0
+	JEQ tile
+	IMUL3Q $8, 32(R13), R14
+	ADDQ R14, res+32(FP)
+	JMP tile
+
+last12:
 	VZEROUPPER
 	RET
 
-// func pairs512_1x32(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr)
-TEXT ·pairs512_1x32(SB), NOSPLIT, $0-56
+// func pairs512_1x32(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr, tiles int)
+TEXT ·pairs512_1x32(SB), NOSPLIT, $0-64
 	MOVQ p+0(FP), R13
-	MOVQ a+8(FP), AX
-	MOVQ b+16(FP), R8
-	MOVQ 40(R13), DI
 	MOVQ 8(R13), R9
 	MOVQ 16(R13), R11
 	MOVL 60(R13), R14
 	KMOVW R14, K1
+
+tile:
+	MOVQ a+8(FP), AX
+	MOVQ b+16(FP), R8
+	MOVQ 40(R13), DI
+	SUBQ 72(R13), DI
 	MOVQ c+40(FP), R14
 	PREFETCHT0 0(R14)
 	PREFETCHT0 64(R14)
+	PREFETCHT0 127(R14)
 	MOVL 56(R13), R14
 	TESTL $1, R14
 	JZ fresh
@@ -2638,9 +2814,6 @@ zero:
 	VPXORD Z1, Z1, Z1
 
 started:
-	MOVL 56(R13), R14
-	TESTL $8, R14
-	JNZ tailb
 	MOVQ next+48(FP), R10
 	TESTQ R10, R10
 	JZ plain1
@@ -2648,39 +2821,42 @@ started:
 	JLT done4
 
 loop3:
-	PREFETCHT0 0(R10)
-	PREFETCHT0 0(R10)(R11*1)
+	PREFETCHT0 (R10)
+	PREFETCHT0 (R10)(R11*1)
 	VBROADCASTSS 0(AX), Z2
 	VMOVUPS 0(R8), Z3
 	BYTE $0x62; BYTE $0xf2; BYTE $0x6e; BYTE $0x48; BYTE $0x52; BYTE $0xc3
 	VMOVUPS 0(R8)(R11*1), Z4
 	BYTE $0x62; BYTE $0xf2; BYTE $0x6e; BYTE $0x48; BYTE $0x52; BYTE $0xcc
 	ADDQ R9, R8
-	PREFETCHT0 64(R10)
-	PREFETCHT0 64(R10)(R11*1)
+	ADDQ R9, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 (R10)(R11*1)
 	VBROADCASTSS 4(AX), Z2
 	VMOVUPS 0(R8), Z3
 	BYTE $0x62; BYTE $0xf2; BYTE $0x6e; BYTE $0x48; BYTE $0x52; BYTE $0xc3
 	VMOVUPS 0(R8)(R11*1), Z4
 	BYTE $0x62; BYTE $0xf2; BYTE $0x6e; BYTE $0x48; BYTE $0x52; BYTE $0xcc
 	ADDQ R9, R8
-	PREFETCHT0 128(R10)
-	PREFETCHT0 128(R10)(R11*1)
+	ADDQ R9, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 (R10)(R11*1)
 	VBROADCASTSS 8(AX), Z2
 	VMOVUPS 0(R8), Z3
 	BYTE $0x62; BYTE $0xf2; BYTE $0x6e; BYTE $0x48; BYTE $0x52; BYTE $0xc3
 	VMOVUPS 0(R8)(R11*1), Z4
 	BYTE $0x62; BYTE $0xf2; BYTE $0x6e; BYTE $0x48; BYTE $0x52; BYTE $0xcc
 	ADDQ R9, R8
-	PREFETCHT0 192(R10)
-	PREFETCHT0 192(R10)(R11*1)
+	ADDQ R9, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 (R10)(R11*1)
 	VBROADCASTSS 12(AX), Z2
 	VMOVUPS 0(R8), Z3
 	BYTE $0x62; BYTE $0xf2; BYTE $0x6e; BYTE $0x48; BYTE $0x52; BYTE $0xc3
 	VMOVUPS 0(R8)(R11*1), Z4
 	BYTE $0x62; BYTE $0xf2; BYTE $0x6e; BYTE $0x48; BYTE $0x52; BYTE $0xcc
 	ADDQ R9, R8
-	ADDQ $256, R10
+	ADDQ R9, R10
 	ADDQ $16, AX
 	SUBQ $4, DI
 	JGE loop3
@@ -2741,13 +2917,13 @@ loop8:
 	JNZ loop8
 
 kend7:
-	JMP store
-
-tailb:
+	MOVQ 72(R13), DI
+	TESTQ DI, DI
+	JZ store9
 	SUBQ $1, DI
-	JLT done10
+	JLT done11
 
-loop9:
+loop10:
 	VBROADCASTSS 0(AX), Z2
 	VMOVUPS 0(R8), Z3
 	BYTE $0x62; BYTE $0xf2; BYTE $0x6e; BYTE $0x48; BYTE $0x52; BYTE $0xc3
@@ -2756,12 +2932,12 @@ loop9:
 	ADDQ R9, R8
 	ADDQ $4, AX
 	SUBQ $1, DI
-	JGE loop9
+	JGE loop10
 
-done10:
+done11:
 	ADDQ $1, DI
 
-store:
+store9:
 	MOVQ res+32(FP), AX
 	TESTQ AX, AX
 	JZ clip
@@ -2804,26 +2980,45 @@ outfull:
 	JMP end
 
 end:
+	DECQ tiles+56(FP)
+	JZ last12
+	IMUL3Q $1, 0(R13), R14
+	ADDQ R14, a+8(FP)
+	IMUL3Q $1, 24(R13), R14
+	ADDQ R14, c+40(FP)
+	MOVQ $0, next+48(FP)
+	CMPQ res+32(FP), $0
+	JEQ tile
+	IMUL3Q $1, 32(R13), R14
+	ADDQ R14, res+32(FP)
+	JMP tile
+
+last12:
 	VZEROUPPER
 	RET
 
-// func pairs512_2x32(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr)
-TEXT ·pairs512_2x32(SB), NOSPLIT, $0-56
+// func pairs512_2x32(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr, tiles int)
+TEXT ·pairs512_2x32(SB), NOSPLIT, $0-64
 	MOVQ p+0(FP), R13
-	MOVQ a+8(FP), AX
-	MOVQ b+16(FP), R8
-	MOVQ 40(R13), DI
 	MOVQ 8(R13), R9
 	MOVQ 16(R13), R11
 	MOVQ 0(R13), BX
 	MOVL 60(R13), R14
 	KMOVW R14, K1
+
+tile:
+	MOVQ a+8(FP), AX
+	MOVQ b+16(FP), R8
+	MOVQ 40(R13), DI
+	SUBQ 72(R13), DI
 	MOVQ c+40(FP), R14
 	PREFETCHT0 0(R14)
 	PREFETCHT0 64(R14)
+	PREFETCHT0 127(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
 	PREFETCHT0 64(R14)
+	PREFETCHT0 127(R14)
 	MOVL 56(R13), R14
 	TESTL $1, R14
 	JZ fresh
@@ -2871,9 +3066,6 @@ zero:
 	VPXORD Z3, Z3, Z3
 
 started:
-	MOVL 56(R13), R14
-	TESTL $8, R14
-	JNZ tailb
 	MOVQ next+48(FP), R10
 	TESTQ R10, R10
 	JZ plain1
@@ -2881,8 +3073,8 @@ started:
 	JLT done4
 
 loop3:
-	PREFETCHT0 0(R10)
-	PREFETCHT0 0(R10)(R11*1)
+	PREFETCHT0 (R10)
+	PREFETCHT0 (R10)(R11*1)
 	VMOVUPS 0(R8), Z4
 	VMOVUPS 0(R8)(R11*1), Z5
 	VBROADCASTSS 0(AX), Z6
@@ -2892,8 +3084,9 @@ loop3:
 	BYTE $0x62; BYTE $0xf2; BYTE $0x46; BYTE $0x48; BYTE $0x52; BYTE $0xd4
 	BYTE $0x62; BYTE $0xf2; BYTE $0x46; BYTE $0x48; BYTE $0x52; BYTE $0xdd
 	ADDQ R9, R8
-	PREFETCHT0 64(R10)
-	PREFETCHT0 64(R10)(R11*1)
+	ADDQ R9, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 (R10)(R11*1)
 	VMOVUPS 0(R8), Z4
 	VMOVUPS 0(R8)(R11*1), Z5
 	VBROADCASTSS 4(AX), Z6
@@ -2903,8 +3096,9 @@ loop3:
 	BYTE $0x62; BYTE $0xf2; BYTE $0x46; BYTE $0x48; BYTE $0x52; BYTE $0xd4
 	BYTE $0x62; BYTE $0xf2; BYTE $0x46; BYTE $0x48; BYTE $0x52; BYTE $0xdd
 	ADDQ R9, R8
-	PREFETCHT0 128(R10)
-	PREFETCHT0 128(R10)(R11*1)
+	ADDQ R9, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 (R10)(R11*1)
 	VMOVUPS 0(R8), Z4
 	VMOVUPS 0(R8)(R11*1), Z5
 	VBROADCASTSS 8(AX), Z6
@@ -2914,8 +3108,9 @@ loop3:
 	BYTE $0x62; BYTE $0xf2; BYTE $0x46; BYTE $0x48; BYTE $0x52; BYTE $0xd4
 	BYTE $0x62; BYTE $0xf2; BYTE $0x46; BYTE $0x48; BYTE $0x52; BYTE $0xdd
 	ADDQ R9, R8
-	PREFETCHT0 192(R10)
-	PREFETCHT0 192(R10)(R11*1)
+	ADDQ R9, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 (R10)(R11*1)
 	VMOVUPS 0(R8), Z4
 	VMOVUPS 0(R8)(R11*1), Z5
 	VBROADCASTSS 12(AX), Z6
@@ -2925,7 +3120,7 @@ loop3:
 	BYTE $0x62; BYTE $0xf2; BYTE $0x46; BYTE $0x48; BYTE $0x52; BYTE $0xd4
 	BYTE $0x62; BYTE $0xf2; BYTE $0x46; BYTE $0x48; BYTE $0x52; BYTE $0xdd
 	ADDQ R9, R8
-	ADDQ $256, R10
+	ADDQ R9, R10
 	ADDQ $16, AX
 	SUBQ $4, DI
 	JGE loop3
@@ -3001,13 +3196,13 @@ loop8:
 	JNZ loop8
 
 kend7:
-	JMP store
-
-tailb:
+	MOVQ 72(R13), DI
+	TESTQ DI, DI
+	JZ store9
 	SUBQ $1, DI
-	JLT done10
+	JLT done11
 
-loop9:
+loop10:
 	VMOVUPS 0(R8), Z4
 	VMOVUPS.Z 0(R8)(R11*1), K1, Z5
 	VBROADCASTSS 0(AX), Z6
@@ -3019,12 +3214,12 @@ loop9:
 	ADDQ R9, R8
 	ADDQ $4, AX
 	SUBQ $1, DI
-	JGE loop9
+	JGE loop10
 
-done10:
+done11:
 	ADDQ $1, DI
 
-store:
+store9:
 	MOVQ res+32(FP), AX
 	TESTQ AX, AX
 	JZ clip
@@ -3087,29 +3282,49 @@ outfull:
 	JMP end
 
 end:
+	DECQ tiles+56(FP)
+	JZ last12
+	IMUL3Q $2, 0(R13), R14
+	ADDQ R14, a+8(FP)
+	IMUL3Q $2, 24(R13), R14
+	ADDQ R14, c+40(FP)
+	MOVQ $0, next+48(FP)
+	CMPQ res+32(FP), $0
+	JEQ tile
+	IMUL3Q $2, 32(R13), R14
+	ADDQ R14, res+32(FP)
+	JMP tile
+
+last12:
 	VZEROUPPER
 	RET
 
-// func pairs512_3x32(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr)
-TEXT ·pairs512_3x32(SB), NOSPLIT, $0-56
+// func pairs512_3x32(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr, tiles int)
+TEXT ·pairs512_3x32(SB), NOSPLIT, $0-64
 	MOVQ p+0(FP), R13
-	MOVQ a+8(FP), AX
-	MOVQ b+16(FP), R8
-	MOVQ 40(R13), DI
 	MOVQ 8(R13), R9
 	MOVQ 16(R13), R11
 	MOVQ 0(R13), BX
 	MOVL 60(R13), R14
 	KMOVW R14, K1
+
+tile:
+	MOVQ a+8(FP), AX
+	MOVQ b+16(FP), R8
+	MOVQ 40(R13), DI
+	SUBQ 72(R13), DI
 	MOVQ c+40(FP), R14
 	PREFETCHT0 0(R14)
 	PREFETCHT0 64(R14)
+	PREFETCHT0 127(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
 	PREFETCHT0 64(R14)
+	PREFETCHT0 127(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
 	PREFETCHT0 64(R14)
+	PREFETCHT0 127(R14)
 	MOVL 56(R13), R14
 	TESTL $1, R14
 	JZ fresh
@@ -3169,9 +3384,6 @@ zero:
 	VPXORD Z5, Z5, Z5
 
 started:
-	MOVL 56(R13), R14
-	TESTL $8, R14
-	JNZ tailb
 	MOVQ next+48(FP), R10
 	TESTQ R10, R10
 	JZ plain1
@@ -3179,8 +3391,8 @@ started:
 	JLT done4
 
 loop3:
-	PREFETCHT0 0(R10)
-	PREFETCHT0 0(R10)(R11*1)
+	PREFETCHT0 (R10)
+	PREFETCHT0 (R10)(R11*1)
 	VMOVUPS 0(R8), Z6
 	VMOVUPS 0(R8)(R11*1), Z7
 	VBROADCASTSS 0(AX), Z8
@@ -3193,8 +3405,9 @@ loop3:
 	BYTE $0x62; BYTE $0xf2; BYTE $0x2e; BYTE $0x48; BYTE $0x52; BYTE $0xe6
 	BYTE $0x62; BYTE $0xf2; BYTE $0x2e; BYTE $0x48; BYTE $0x52; BYTE $0xef
 	ADDQ R9, R8
-	PREFETCHT0 64(R10)
-	PREFETCHT0 64(R10)(R11*1)
+	ADDQ R9, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 (R10)(R11*1)
 	VMOVUPS 0(R8), Z6
 	VMOVUPS 0(R8)(R11*1), Z7
 	VBROADCASTSS 4(AX), Z8
@@ -3207,8 +3420,9 @@ loop3:
 	BYTE $0x62; BYTE $0xf2; BYTE $0x2e; BYTE $0x48; BYTE $0x52; BYTE $0xe6
 	BYTE $0x62; BYTE $0xf2; BYTE $0x2e; BYTE $0x48; BYTE $0x52; BYTE $0xef
 	ADDQ R9, R8
-	PREFETCHT0 128(R10)
-	PREFETCHT0 128(R10)(R11*1)
+	ADDQ R9, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 (R10)(R11*1)
 	VMOVUPS 0(R8), Z6
 	VMOVUPS 0(R8)(R11*1), Z7
 	VBROADCASTSS 8(AX), Z8
@@ -3221,8 +3435,9 @@ loop3:
 	BYTE $0x62; BYTE $0xf2; BYTE $0x2e; BYTE $0x48; BYTE $0x52; BYTE $0xe6
 	BYTE $0x62; BYTE $0xf2; BYTE $0x2e; BYTE $0x48; BYTE $0x52; BYTE $0xef
 	ADDQ R9, R8
-	PREFETCHT0 192(R10)
-	PREFETCHT0 192(R10)(R11*1)
+	ADDQ R9, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 (R10)(R11*1)
 	VMOVUPS 0(R8), Z6
 	VMOVUPS 0(R8)(R11*1), Z7
 	VBROADCASTSS 12(AX), Z8
@@ -3235,7 +3450,7 @@ loop3:
 	BYTE $0x62; BYTE $0xf2; BYTE $0x2e; BYTE $0x48; BYTE $0x52; BYTE $0xe6
 	BYTE $0x62; BYTE $0xf2; BYTE $0x2e; BYTE $0x48; BYTE $0x52; BYTE $0xef
 	ADDQ R9, R8
-	ADDQ $256, R10
+	ADDQ R9, R10
 	ADDQ $16, AX
 	SUBQ $4, DI
 	JGE loop3
@@ -3326,13 +3541,13 @@ loop8:
 	JNZ loop8
 
 kend7:
-	JMP store
-
-tailb:
+	MOVQ 72(R13), DI
+	TESTQ DI, DI
+	JZ store9
 	SUBQ $1, DI
-	JLT done10
+	JLT done11
 
-loop9:
+loop10:
 	VMOVUPS 0(R8), Z6
 	VMOVUPS.Z 0(R8)(R11*1), K1, Z7
 	VBROADCASTSS 0(AX), Z8
@@ -3347,12 +3562,12 @@ loop9:
 	ADDQ R9, R8
 	ADDQ $4, AX
 	SUBQ $1, DI
-	JGE loop9
+	JGE loop10
 
-done10:
+done11:
 	ADDQ $1, DI
 
-store:
+store9:
 	MOVQ res+32(FP), AX
 	TESTQ AX, AX
 	JZ clip
@@ -3435,33 +3650,54 @@ outfull:
 	JMP end
 
 end:
+	DECQ tiles+56(FP)
+	JZ last12
+	IMUL3Q $3, 0(R13), R14
+	ADDQ R14, a+8(FP)
+	IMUL3Q $3, 24(R13), R14
+	ADDQ R14, c+40(FP)
+	MOVQ $0, next+48(FP)
+	CMPQ res+32(FP), $0
+	JEQ tile
+	IMUL3Q $3, 32(R13), R14
+	ADDQ R14, res+32(FP)
+	JMP tile
+
+last12:
 	VZEROUPPER
 	RET
 
-// func pairs512_4x32(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr)
-TEXT ·pairs512_4x32(SB), NOSPLIT, $0-56
+// func pairs512_4x32(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr, tiles int)
+TEXT ·pairs512_4x32(SB), NOSPLIT, $0-64
 	MOVQ p+0(FP), R13
-	MOVQ a+8(FP), AX
-	MOVQ b+16(FP), R8
-	MOVQ 40(R13), DI
 	MOVQ 8(R13), R9
 	MOVQ 16(R13), R11
 	MOVQ 0(R13), BX
 	LEAQ (BX)(BX*2), CX
 	MOVL 60(R13), R14
 	KMOVW R14, K1
+
+tile:
+	MOVQ a+8(FP), AX
+	MOVQ b+16(FP), R8
+	MOVQ 40(R13), DI
+	SUBQ 72(R13), DI
 	MOVQ c+40(FP), R14
 	PREFETCHT0 0(R14)
 	PREFETCHT0 64(R14)
+	PREFETCHT0 127(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
 	PREFETCHT0 64(R14)
+	PREFETCHT0 127(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
 	PREFETCHT0 64(R14)
+	PREFETCHT0 127(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
 	PREFETCHT0 64(R14)
+	PREFETCHT0 127(R14)
 	MOVL 56(R13), R14
 	TESTL $1, R14
 	JZ fresh
@@ -3533,9 +3769,6 @@ zero:
 	VPXORD Z7, Z7, Z7
 
 started:
-	MOVL 56(R13), R14
-	TESTL $8, R14
-	JNZ tailb
 	MOVQ next+48(FP), R10
 	TESTQ R10, R10
 	JZ plain1
@@ -3543,8 +3776,8 @@ started:
 	JLT done4
 
 loop3:
-	PREFETCHT0 0(R10)
-	PREFETCHT0 0(R10)(R11*1)
+	PREFETCHT0 (R10)
+	PREFETCHT0 (R10)(R11*1)
 	VMOVUPS 0(R8), Z8
 	VMOVUPS 0(R8)(R11*1), Z9
 	VBROADCASTSS 0(AX), Z10
@@ -3560,8 +3793,9 @@ loop3:
 	BYTE $0x62; BYTE $0xd2; BYTE $0x16; BYTE $0x48; BYTE $0x52; BYTE $0xf0
 	BYTE $0x62; BYTE $0xd2; BYTE $0x16; BYTE $0x48; BYTE $0x52; BYTE $0xf9
 	ADDQ R9, R8
-	PREFETCHT0 64(R10)
-	PREFETCHT0 64(R10)(R11*1)
+	ADDQ R9, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 (R10)(R11*1)
 	VMOVUPS 0(R8), Z8
 	VMOVUPS 0(R8)(R11*1), Z9
 	VBROADCASTSS 4(AX), Z10
@@ -3577,8 +3811,9 @@ loop3:
 	BYTE $0x62; BYTE $0xd2; BYTE $0x16; BYTE $0x48; BYTE $0x52; BYTE $0xf0
 	BYTE $0x62; BYTE $0xd2; BYTE $0x16; BYTE $0x48; BYTE $0x52; BYTE $0xf9
 	ADDQ R9, R8
-	PREFETCHT0 128(R10)
-	PREFETCHT0 128(R10)(R11*1)
+	ADDQ R9, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 (R10)(R11*1)
 	VMOVUPS 0(R8), Z8
 	VMOVUPS 0(R8)(R11*1), Z9
 	VBROADCASTSS 8(AX), Z10
@@ -3594,8 +3829,9 @@ loop3:
 	BYTE $0x62; BYTE $0xd2; BYTE $0x16; BYTE $0x48; BYTE $0x52; BYTE $0xf0
 	BYTE $0x62; BYTE $0xd2; BYTE $0x16; BYTE $0x48; BYTE $0x52; BYTE $0xf9
 	ADDQ R9, R8
-	PREFETCHT0 192(R10)
-	PREFETCHT0 192(R10)(R11*1)
+	ADDQ R9, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 (R10)(R11*1)
 	VMOVUPS 0(R8), Z8
 	VMOVUPS 0(R8)(R11*1), Z9
 	VBROADCASTSS 12(AX), Z10
@@ -3611,7 +3847,7 @@ loop3:
 	BYTE $0x62; BYTE $0xd2; BYTE $0x16; BYTE $0x48; BYTE $0x52; BYTE $0xf0
 	BYTE $0x62; BYTE $0xd2; BYTE $0x16; BYTE $0x48; BYTE $0x52; BYTE $0xf9
 	ADDQ R9, R8
-	ADDQ $256, R10
+	ADDQ R9, R10
 	ADDQ $16, AX
 	SUBQ $4, DI
 	JGE loop3
@@ -3717,13 +3953,13 @@ loop8:
 	JNZ loop8
 
 kend7:
-	JMP store
-
-tailb:
+	MOVQ 72(R13), DI
+	TESTQ DI, DI
+	JZ store9
 	SUBQ $1, DI
-	JLT done10
+	JLT done11
 
-loop9:
+loop10:
 	VMOVUPS 0(R8), Z8
 	VMOVUPS.Z 0(R8)(R11*1), K1, Z9
 	VBROADCASTSS 0(AX), Z10
@@ -3741,12 +3977,12 @@ loop9:
 	ADDQ R9, R8
 	ADDQ $4, AX
 	SUBQ $1, DI
-	JGE loop9
+	JGE loop10
 
-done10:
+done11:
 	ADDQ $1, DI
 
-store:
+store9:
 	MOVQ res+32(FP), AX
 	TESTQ AX, AX
 	JZ clip
@@ -3849,36 +4085,58 @@ outfull:
 	JMP end
 
 end:
+	DECQ tiles+56(FP)
+	JZ last12
+	IMUL3Q $4, 0(R13), R14
+	ADDQ R14, a+8(FP)
+	IMUL3Q $4, 24(R13), R14
+	ADDQ R14, c+40(FP)
+	MOVQ $0, next+48(FP)
+	CMPQ res+32(FP), $0
+	JEQ tile
+	IMUL3Q $4, 32(R13), R14
+	ADDQ R14, res+32(FP)
+	JMP tile
+
+last12:
 	VZEROUPPER
 	RET
 
-// func pairs512_5x32(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr)
-TEXT ·pairs512_5x32(SB), NOSPLIT, $0-56
+// func pairs512_5x32(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr, tiles int)
+TEXT ·pairs512_5x32(SB), NOSPLIT, $0-64
 	MOVQ p+0(FP), R13
-	MOVQ a+8(FP), AX
-	MOVQ b+16(FP), R8
-	MOVQ 40(R13), DI
 	MOVQ 8(R13), R9
 	MOVQ 16(R13), R11
 	MOVQ 0(R13), BX
 	LEAQ (BX)(BX*2), CX
 	MOVL 60(R13), R14
 	KMOVW R14, K1
+
+tile:
+	MOVQ a+8(FP), AX
+	MOVQ b+16(FP), R8
+	MOVQ 40(R13), DI
+	SUBQ 72(R13), DI
 	MOVQ c+40(FP), R14
 	PREFETCHT0 0(R14)
 	PREFETCHT0 64(R14)
+	PREFETCHT0 127(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
 	PREFETCHT0 64(R14)
+	PREFETCHT0 127(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
 	PREFETCHT0 64(R14)
+	PREFETCHT0 127(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
 	PREFETCHT0 64(R14)
+	PREFETCHT0 127(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
 	PREFETCHT0 64(R14)
+	PREFETCHT0 127(R14)
 	MOVL 56(R13), R14
 	TESTL $1, R14
 	JZ fresh
@@ -3962,9 +4220,6 @@ zero:
 	VPXORD Z9, Z9, Z9
 
 started:
-	MOVL 56(R13), R14
-	TESTL $8, R14
-	JNZ tailb
 	MOVQ next+48(FP), R10
 	TESTQ R10, R10
 	JZ plain1
@@ -3972,7 +4227,7 @@ started:
 	JLT done4
 
 loop3:
-	PREFETCHT1 0(R10)
+	PREFETCHT1 (R10)
 	VMOVUPS 0(R8), Z10
 	VMOVUPS 0(R8)(R11*1), Z11
 	VBROADCASTSS 0(AX), Z12
@@ -3991,7 +4246,8 @@ loop3:
 	BYTE $0x62; BYTE $0x52; BYTE $0x1e; BYTE $0x48; BYTE $0x52; BYTE $0xc2
 	BYTE $0x62; BYTE $0x52; BYTE $0x1e; BYTE $0x48; BYTE $0x52; BYTE $0xcb
 	ADDQ R9, R8
-	PREFETCHT1 64(R10)
+	ADDQ R9, R10
+	PREFETCHT1 (R10)
 	VMOVUPS 0(R8), Z10
 	VMOVUPS 0(R8)(R11*1), Z11
 	VBROADCASTSS 4(AX), Z12
@@ -4010,7 +4266,8 @@ loop3:
 	BYTE $0x62; BYTE $0x52; BYTE $0x1e; BYTE $0x48; BYTE $0x52; BYTE $0xc2
 	BYTE $0x62; BYTE $0x52; BYTE $0x1e; BYTE $0x48; BYTE $0x52; BYTE $0xcb
 	ADDQ R9, R8
-	PREFETCHT1 128(R10)
+	ADDQ R9, R10
+	PREFETCHT1 (R10)
 	VMOVUPS 0(R8), Z10
 	VMOVUPS 0(R8)(R11*1), Z11
 	VBROADCASTSS 8(AX), Z12
@@ -4029,7 +4286,8 @@ loop3:
 	BYTE $0x62; BYTE $0x52; BYTE $0x1e; BYTE $0x48; BYTE $0x52; BYTE $0xc2
 	BYTE $0x62; BYTE $0x52; BYTE $0x1e; BYTE $0x48; BYTE $0x52; BYTE $0xcb
 	ADDQ R9, R8
-	PREFETCHT1 192(R10)
+	ADDQ R9, R10
+	PREFETCHT1 (R10)
 	VMOVUPS 0(R8), Z10
 	VMOVUPS 0(R8)(R11*1), Z11
 	VBROADCASTSS 12(AX), Z12
@@ -4048,7 +4306,7 @@ loop3:
 	BYTE $0x62; BYTE $0x52; BYTE $0x1e; BYTE $0x48; BYTE $0x52; BYTE $0xc2
 	BYTE $0x62; BYTE $0x52; BYTE $0x1e; BYTE $0x48; BYTE $0x52; BYTE $0xcb
 	ADDQ R9, R8
-	ADDQ $256, R10
+	ADDQ R9, R10
 	ADDQ $16, AX
 	SUBQ $4, DI
 	JGE loop3
@@ -4169,13 +4427,13 @@ loop8:
 	JNZ loop8
 
 kend7:
-	JMP store
-
-tailb:
+	MOVQ 72(R13), DI
+	TESTQ DI, DI
+	JZ store9
 	SUBQ $1, DI
-	JLT done10
+	JLT done11
 
-loop9:
+loop10:
 	VMOVUPS 0(R8), Z10
 	VMOVUPS.Z 0(R8)(R11*1), K1, Z11
 	VBROADCASTSS 0(AX), Z12
@@ -4196,12 +4454,12 @@ loop9:
 	ADDQ R9, R8
 	ADDQ $4, AX
 	SUBQ $1, DI
-	JGE loop9
+	JGE loop10
 
-done10:
+done11:
 	ADDQ $1, DI
 
-store:
+store9:
 	MOVQ res+32(FP), AX
 	TESTQ AX, AX
 	JZ clip
@@ -4324,15 +4582,26 @@ outfull:
 	JMP end
 
 end:
+	DECQ tiles+56(FP)
+	JZ last12
+	IMUL3Q $5, 0(R13), R14
+	ADDQ R14, a+8(FP)
+	IMUL3Q $5, 24(R13), R14
+	ADDQ R14, c+40(FP)
+	MOVQ $0, next+48(FP)
+	CMPQ res+32(FP), $0
+	JEQ tile
+	IMUL3Q $5, 32(R13), R14
+	ADDQ R14, res+32(FP)
+	JMP tile
+
+last12:
 	VZEROUPPER
 	RET
 
-// func pairs512_6x32(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr)
-TEXT ·pairs512_6x32(SB), NOSPLIT, $0-56
+// func pairs512_6x32(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr, tiles int)
+TEXT ·pairs512_6x32(SB), NOSPLIT, $0-64
 	MOVQ p+0(FP), R13
-	MOVQ a+8(FP), AX
-	MOVQ b+16(FP), R8
-	MOVQ 40(R13), DI
 	MOVQ 8(R13), R9
 	MOVQ 16(R13), R11
 	MOVQ 0(R13), BX
@@ -4340,24 +4609,36 @@ TEXT ·pairs512_6x32(SB), NOSPLIT, $0-56
 	LEAQ (BX)(BX*4), DX
 	MOVL 60(R13), R14
 	KMOVW R14, K1
+
+tile:
+	MOVQ a+8(FP), AX
+	MOVQ b+16(FP), R8
+	MOVQ 40(R13), DI
+	SUBQ 72(R13), DI
 	MOVQ c+40(FP), R14
 	PREFETCHT0 0(R14)
 	PREFETCHT0 64(R14)
+	PREFETCHT0 127(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
 	PREFETCHT0 64(R14)
+	PREFETCHT0 127(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
 	PREFETCHT0 64(R14)
+	PREFETCHT0 127(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
 	PREFETCHT0 64(R14)
+	PREFETCHT0 127(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
 	PREFETCHT0 64(R14)
+	PREFETCHT0 127(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
 	PREFETCHT0 64(R14)
+	PREFETCHT0 127(R14)
 	MOVL 56(R13), R14
 	TESTL $1, R14
 	JZ fresh
@@ -4453,9 +4734,6 @@ zero:
 	VPXORD Z11, Z11, Z11
 
 started:
-	MOVL 56(R13), R14
-	TESTL $8, R14
-	JNZ tailb
 	MOVQ next+48(FP), R10
 	TESTQ R10, R10
 	JZ plain1
@@ -4463,7 +4741,7 @@ started:
 	JLT done4
 
 loop3:
-	PREFETCHT1 0(R10)
+	PREFETCHT1 (R10)
 	VMOVUPS 0(R8), Z12
 	VMOVUPS 0(R8)(R11*1), Z13
 	VBROADCASTSS 0(AX), Z14
@@ -4485,7 +4763,8 @@ loop3:
 	BYTE $0x62; BYTE $0x52; BYTE $0x06; BYTE $0x48; BYTE $0x52; BYTE $0xd4
 	BYTE $0x62; BYTE $0x52; BYTE $0x06; BYTE $0x48; BYTE $0x52; BYTE $0xdd
 	ADDQ R9, R8
-	PREFETCHT1 64(R10)
+	ADDQ R9, R10
+	PREFETCHT1 (R10)
 	VMOVUPS 0(R8), Z12
 	VMOVUPS 0(R8)(R11*1), Z13
 	VBROADCASTSS 4(AX), Z14
@@ -4507,7 +4786,8 @@ loop3:
 	BYTE $0x62; BYTE $0x52; BYTE $0x06; BYTE $0x48; BYTE $0x52; BYTE $0xd4
 	BYTE $0x62; BYTE $0x52; BYTE $0x06; BYTE $0x48; BYTE $0x52; BYTE $0xdd
 	ADDQ R9, R8
-	PREFETCHT1 128(R10)
+	ADDQ R9, R10
+	PREFETCHT1 (R10)
 	VMOVUPS 0(R8), Z12
 	VMOVUPS 0(R8)(R11*1), Z13
 	VBROADCASTSS 8(AX), Z14
@@ -4529,7 +4809,8 @@ loop3:
 	BYTE $0x62; BYTE $0x52; BYTE $0x06; BYTE $0x48; BYTE $0x52; BYTE $0xd4
 	BYTE $0x62; BYTE $0x52; BYTE $0x06; BYTE $0x48; BYTE $0x52; BYTE $0xdd
 	ADDQ R9, R8
-	PREFETCHT1 192(R10)
+	ADDQ R9, R10
+	PREFETCHT1 (R10)
 	VMOVUPS 0(R8), Z12
 	VMOVUPS 0(R8)(R11*1), Z13
 	VBROADCASTSS 12(AX), Z14
@@ -4551,7 +4832,7 @@ loop3:
 	BYTE $0x62; BYTE $0x52; BYTE $0x06; BYTE $0x48; BYTE $0x52; BYTE $0xd4
 	BYTE $0x62; BYTE $0x52; BYTE $0x06; BYTE $0x48; BYTE $0x52; BYTE $0xdd
 	ADDQ R9, R8
-	ADDQ $256, R10
+	ADDQ R9, R10
 	ADDQ $16, AX
 	SUBQ $4, DI
 	JGE loop3
@@ -4687,13 +4968,13 @@ loop8:
 	JNZ loop8
 
 kend7:
-	JMP store
-
-tailb:
+	MOVQ 72(R13), DI
+	TESTQ DI, DI
+	JZ store9
 	SUBQ $1, DI
-	JLT done10
+	JLT done11
 
-loop9:
+loop10:
 	VMOVUPS 0(R8), Z12
 	VMOVUPS.Z 0(R8)(R11*1), K1, Z13
 	VBROADCASTSS 0(AX), Z14
@@ -4717,12 +4998,12 @@ loop9:
 	ADDQ R9, R8
 	ADDQ $4, AX
 	SUBQ $1, DI
-	JGE loop9
+	JGE loop10
 
-done10:
+done11:
 	ADDQ $1, DI
 
-store:
+store9:
 	MOVQ res+32(FP), AX
 	TESTQ AX, AX
 	JZ clip
@@ -4865,15 +5146,26 @@ outfull:
 	JMP end
 
 end:
+	DECQ tiles+56(FP)
+	JZ last12
+	IMUL3Q $6, 0(R13), R14
+	ADDQ R14, a+8(FP)
+	IMUL3Q $6, 24(R13), R14
+	ADDQ R14, c+40(FP)
+	MOVQ $0, next+48(FP)
+	CMPQ res+32(FP), $0
+	JEQ tile
+	IMUL3Q $6, 32(R13), R14
+	ADDQ R14, res+32(FP)
+	JMP tile
+
+last12:
 	VZEROUPPER
 	RET
 
-// func pairs512_7x32(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr)
-TEXT ·pairs512_7x32(SB), NOSPLIT, $0-56
+// func pairs512_7x32(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr, tiles int)
+TEXT ·pairs512_7x32(SB), NOSPLIT, $0-64
 	MOVQ p+0(FP), R13
-	MOVQ a+8(FP), AX
-	MOVQ b+16(FP), R8
-	MOVQ 40(R13), DI
 	MOVQ 8(R13), R9
 	MOVQ 16(R13), R11
 	MOVQ 0(R13), BX
@@ -4881,27 +5173,40 @@ TEXT ·pairs512_7x32(SB), NOSPLIT, $0-56
 	LEAQ (BX)(BX*4), DX
 	MOVL 60(R13), R14
 	KMOVW R14, K1
+
+tile:
+	MOVQ a+8(FP), AX
+	MOVQ b+16(FP), R8
+	MOVQ 40(R13), DI
+	SUBQ 72(R13), DI
 	MOVQ c+40(FP), R14
 	PREFETCHT0 0(R14)
 	PREFETCHT0 64(R14)
+	PREFETCHT0 127(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
 	PREFETCHT0 64(R14)
+	PREFETCHT0 127(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
 	PREFETCHT0 64(R14)
+	PREFETCHT0 127(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
 	PREFETCHT0 64(R14)
+	PREFETCHT0 127(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
 	PREFETCHT0 64(R14)
+	PREFETCHT0 127(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
 	PREFETCHT0 64(R14)
+	PREFETCHT0 127(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
 	PREFETCHT0 64(R14)
+	PREFETCHT0 127(R14)
 	MOVL 56(R13), R14
 	TESTL $1, R14
 	JZ fresh
@@ -5009,9 +5314,6 @@ zero:
 	VPXORD Z13, Z13, Z13
 
 started:
-	MOVL 56(R13), R14
-	TESTL $8, R14
-	JNZ tailb
 	MOVQ next+48(FP), R10
 	TESTQ R10, R10
 	JZ plain1
@@ -5019,7 +5321,7 @@ started:
 	JLT done4
 
 loop3:
-	PREFETCHT1 0(R10)
+	PREFETCHT1 (R10)
 	VMOVUPS 0(R8), Z14
 	VMOVUPS 0(R8)(R11*1), Z15
 	VBROADCASTSS 0(AX), Z16
@@ -5044,7 +5346,8 @@ loop3:
 	BYTE $0x62; BYTE $0x52; BYTE $0x6e; BYTE $0x40; BYTE $0x52; BYTE $0xe6
 	BYTE $0x62; BYTE $0x52; BYTE $0x6e; BYTE $0x40; BYTE $0x52; BYTE $0xef
 	ADDQ R9, R8
-	PREFETCHT1 64(R10)
+	ADDQ R9, R10
+	PREFETCHT1 (R10)
 	VMOVUPS 0(R8), Z14
 	VMOVUPS 0(R8)(R11*1), Z15
 	VBROADCASTSS 4(AX), Z16
@@ -5069,7 +5372,8 @@ loop3:
 	BYTE $0x62; BYTE $0x52; BYTE $0x6e; BYTE $0x40; BYTE $0x52; BYTE $0xe6
 	BYTE $0x62; BYTE $0x52; BYTE $0x6e; BYTE $0x40; BYTE $0x52; BYTE $0xef
 	ADDQ R9, R8
-	PREFETCHT1 128(R10)
+	ADDQ R9, R10
+	PREFETCHT1 (R10)
 	VMOVUPS 0(R8), Z14
 	VMOVUPS 0(R8)(R11*1), Z15
 	VBROADCASTSS 8(AX), Z16
@@ -5094,7 +5398,8 @@ loop3:
 	BYTE $0x62; BYTE $0x52; BYTE $0x6e; BYTE $0x40; BYTE $0x52; BYTE $0xe6
 	BYTE $0x62; BYTE $0x52; BYTE $0x6e; BYTE $0x40; BYTE $0x52; BYTE $0xef
 	ADDQ R9, R8
-	PREFETCHT1 192(R10)
+	ADDQ R9, R10
+	PREFETCHT1 (R10)
 	VMOVUPS 0(R8), Z14
 	VMOVUPS 0(R8)(R11*1), Z15
 	VBROADCASTSS 12(AX), Z16
@@ -5119,7 +5424,7 @@ loop3:
 	BYTE $0x62; BYTE $0x52; BYTE $0x6e; BYTE $0x40; BYTE $0x52; BYTE $0xe6
 	BYTE $0x62; BYTE $0x52; BYTE $0x6e; BYTE $0x40; BYTE $0x52; BYTE $0xef
 	ADDQ R9, R8
-	ADDQ $256, R10
+	ADDQ R9, R10
 	ADDQ $16, AX
 	SUBQ $4, DI
 	JGE loop3
@@ -5270,13 +5575,13 @@ loop8:
 	JNZ loop8
 
 kend7:
-	JMP store
-
-tailb:
+	MOVQ 72(R13), DI
+	TESTQ DI, DI
+	JZ store9
 	SUBQ $1, DI
-	JLT done10
+	JLT done11
 
-loop9:
+loop10:
 	VMOVUPS 0(R8), Z14
 	VMOVUPS.Z 0(R8)(R11*1), K1, Z15
 	VBROADCASTSS 0(AX), Z16
@@ -5303,12 +5608,12 @@ loop9:
 	ADDQ R9, R8
 	ADDQ $4, AX
 	SUBQ $1, DI
-	JGE loop9
+	JGE loop10
 
-done10:
+done11:
 	ADDQ $1, DI
 
-store:
+store9:
 	MOVQ res+32(FP), AX
 	TESTQ AX, AX
 	JZ clip
@@ -5471,15 +5776,26 @@ outfull:
 	JMP end
 
 end:
+	DECQ tiles+56(FP)
+	JZ last12
+	IMUL3Q $7, 0(R13), R14
+	ADDQ R14, a+8(FP)
+	IMUL3Q $7, 24(R13), R14
+	ADDQ R14, c+40(FP)
+	MOVQ $0, next+48(FP)
+	CMPQ res+32(FP), $0
+	JEQ tile
+	IMUL3Q $7, 32(R13), R14
+	ADDQ R14, res+32(FP)
+	JMP tile
+
+last12:
 	VZEROUPPER
 	RET
 
-// func pairs512_8x32(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr)
-TEXT ·pairs512_8x32(SB), NOSPLIT, $0-56
+// func pairs512_8x32(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr, tiles int)
+TEXT ·pairs512_8x32(SB), NOSPLIT, $0-64
 	MOVQ p+0(FP), R13
-	MOVQ a+8(FP), AX
-	MOVQ b+16(FP), R8
-	MOVQ 40(R13), DI
 	MOVQ 8(R13), R9
 	MOVQ 16(R13), R11
 	MOVQ 0(R13), BX
@@ -5488,30 +5804,44 @@ TEXT ·pairs512_8x32(SB), NOSPLIT, $0-56
 	LEAQ (CX)(BX*4), SI
 	MOVL 60(R13), R14
 	KMOVW R14, K1
+
+tile:
+	MOVQ a+8(FP), AX
+	MOVQ b+16(FP), R8
+	MOVQ 40(R13), DI
+	SUBQ 72(R13), DI
 	MOVQ c+40(FP), R14
 	PREFETCHT0 0(R14)
 	PREFETCHT0 64(R14)
+	PREFETCHT0 127(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
 	PREFETCHT0 64(R14)
+	PREFETCHT0 127(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
 	PREFETCHT0 64(R14)
+	PREFETCHT0 127(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
 	PREFETCHT0 64(R14)
+	PREFETCHT0 127(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
 	PREFETCHT0 64(R14)
+	PREFETCHT0 127(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
 	PREFETCHT0 64(R14)
+	PREFETCHT0 127(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
 	PREFETCHT0 64(R14)
+	PREFETCHT0 127(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
 	PREFETCHT0 64(R14)
+	PREFETCHT0 127(R14)
 	MOVL 56(R13), R14
 	TESTL $1, R14
 	JZ fresh
@@ -5631,9 +5961,6 @@ zero:
 	VPXORD Z15, Z15, Z15
 
 started:
-	MOVL 56(R13), R14
-	TESTL $8, R14
-	JNZ tailb
 	MOVQ next+48(FP), R10
 	TESTQ R10, R10
 	JZ plain1
@@ -5641,7 +5968,7 @@ started:
 	JLT done4
 
 loop3:
-	PREFETCHT1 0(R10)
+	PREFETCHT1 (R10)
 	VMOVUPS 0(R8), Z16
 	VMOVUPS 0(R8)(R11*1), Z17
 	VBROADCASTSS 0(AX), Z18
@@ -5669,7 +5996,8 @@ loop3:
 	BYTE $0x62; BYTE $0x32; BYTE $0x56; BYTE $0x40; BYTE $0x52; BYTE $0xf0
 	BYTE $0x62; BYTE $0x32; BYTE $0x56; BYTE $0x40; BYTE $0x52; BYTE $0xf9
 	ADDQ R9, R8
-	PREFETCHT1 64(R10)
+	ADDQ R9, R10
+	PREFETCHT1 (R10)
 	VMOVUPS 0(R8), Z16
 	VMOVUPS 0(R8)(R11*1), Z17
 	VBROADCASTSS 4(AX), Z18
@@ -5697,7 +6025,8 @@ loop3:
 	BYTE $0x62; BYTE $0x32; BYTE $0x56; BYTE $0x40; BYTE $0x52; BYTE $0xf0
 	BYTE $0x62; BYTE $0x32; BYTE $0x56; BYTE $0x40; BYTE $0x52; BYTE $0xf9
 	ADDQ R9, R8
-	PREFETCHT1 128(R10)
+	ADDQ R9, R10
+	PREFETCHT1 (R10)
 	VMOVUPS 0(R8), Z16
 	VMOVUPS 0(R8)(R11*1), Z17
 	VBROADCASTSS 8(AX), Z18
@@ -5725,7 +6054,8 @@ loop3:
 	BYTE $0x62; BYTE $0x32; BYTE $0x56; BYTE $0x40; BYTE $0x52; BYTE $0xf0
 	BYTE $0x62; BYTE $0x32; BYTE $0x56; BYTE $0x40; BYTE $0x52; BYTE $0xf9
 	ADDQ R9, R8
-	PREFETCHT1 192(R10)
+	ADDQ R9, R10
+	PREFETCHT1 (R10)
 	VMOVUPS 0(R8), Z16
 	VMOVUPS 0(R8)(R11*1), Z17
 	VBROADCASTSS 12(AX), Z18
@@ -5753,7 +6083,7 @@ loop3:
 	BYTE $0x62; BYTE $0x32; BYTE $0x56; BYTE $0x40; BYTE $0x52; BYTE $0xf0
 	BYTE $0x62; BYTE $0x32; BYTE $0x56; BYTE $0x40; BYTE $0x52; BYTE $0xf9
 	ADDQ R9, R8
-	ADDQ $256, R10
+	ADDQ R9, R10
 	ADDQ $16, AX
 	SUBQ $4, DI
 	JGE loop3
@@ -5919,13 +6249,13 @@ loop8:
 	JNZ loop8
 
 kend7:
-	JMP store
-
-tailb:
+	MOVQ 72(R13), DI
+	TESTQ DI, DI
+	JZ store9
 	SUBQ $1, DI
-	JLT done10
+	JLT done11
 
-loop9:
+loop10:
 	VMOVUPS 0(R8), Z16
 	VMOVUPS.Z 0(R8)(R11*1), K1, Z17
 	VBROADCASTSS 0(AX), Z18
@@ -5955,12 +6285,12 @@ loop9:
 	ADDQ R9, R8
 	ADDQ $4, AX
 	SUBQ $1, DI
-	JGE loop9
+	JGE loop10
 
-done10:
+done11:
 	ADDQ $1, DI
 
-store:
+store9:
 	MOVQ res+32(FP), AX
 	TESTQ AX, AX
 	JZ clip
@@ -6143,23 +6473,41 @@ outfull:
 	JMP end
 
 end:
+	DECQ tiles+56(FP)
+	JZ last12
+	IMUL3Q $8, 0(R13), R14
+	ADDQ R14, a+8(FP)
+	IMUL3Q $8, 24(R13), R14
+	ADDQ R14, c+40(FP)
+	MOVQ $0, next+48(FP)
+	CMPQ res+32(FP), $0
+	JEQ tile
+	IMUL3Q $8, 32(R13), R14
+	ADDQ R14, res+32(FP)
+	JMP tile
+
+last12:
 	VZEROUPPER
 	RET
 
-// func pairs512_1x48(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr)
-TEXT ·pairs512_1x48(SB), NOSPLIT, $0-56
+// func pairs512_1x48(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr, tiles int)
+TEXT ·pairs512_1x48(SB), NOSPLIT, $0-64
 	MOVQ p+0(FP), R13
-	MOVQ a+8(FP), AX
-	MOVQ b+16(FP), R8
-	MOVQ 40(R13), DI
 	MOVQ 8(R13), R9
 	MOVQ 16(R13), R11
 	MOVL 60(R13), R14
 	KMOVW R14, K1
+
+tile:
+	MOVQ a+8(FP), AX
+	MOVQ b+16(FP), R8
+	MOVQ 40(R13), DI
+	SUBQ 72(R13), DI
 	MOVQ c+40(FP), R14
 	PREFETCHT0 0(R14)
 	PREFETCHT0 64(R14)
 	PREFETCHT0 128(R14)
+	PREFETCHT0 191(R14)
 	MOVL 56(R13), R14
 	TESTL $1, R14
 	JZ fresh
@@ -6200,9 +6548,6 @@ zero:
 	VPXORD Z2, Z2, Z2
 
 started:
-	MOVL 56(R13), R14
-	TESTL $8, R14
-	JNZ tailb
 	MOVQ next+48(FP), R10
 	TESTQ R10, R10
 	JZ plain1
@@ -6210,9 +6555,9 @@ started:
 	JLT done4
 
 loop3:
-	PREFETCHT0 0(R10)
-	PREFETCHT0 0(R10)(R11*1)
-	PREFETCHT0 0(R10)(R11*2)
+	PREFETCHT0 (R10)
+	PREFETCHT0 (R10)(R11*1)
+	PREFETCHT0 (R10)(R11*2)
 	VBROADCASTSS 0(AX), Z3
 	VMOVUPS 0(R8), Z4
 	BYTE $0x62; BYTE $0xf2; BYTE $0x66; BYTE $0x48; BYTE $0x52; BYTE $0xc4
@@ -6221,9 +6566,10 @@ loop3:
 	VMOVUPS 0(R8)(R11*2), Z6
 	BYTE $0x62; BYTE $0xf2; BYTE $0x66; BYTE $0x48; BYTE $0x52; BYTE $0xd6
 	ADDQ R9, R8
-	PREFETCHT0 64(R10)
-	PREFETCHT0 64(R10)(R11*1)
-	PREFETCHT0 64(R10)(R11*2)
+	ADDQ R9, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 (R10)(R11*1)
+	PREFETCHT0 (R10)(R11*2)
 	VBROADCASTSS 4(AX), Z3
 	VMOVUPS 0(R8), Z4
 	BYTE $0x62; BYTE $0xf2; BYTE $0x66; BYTE $0x48; BYTE $0x52; BYTE $0xc4
@@ -6232,9 +6578,10 @@ loop3:
 	VMOVUPS 0(R8)(R11*2), Z6
 	BYTE $0x62; BYTE $0xf2; BYTE $0x66; BYTE $0x48; BYTE $0x52; BYTE $0xd6
 	ADDQ R9, R8
-	PREFETCHT0 128(R10)
-	PREFETCHT0 128(R10)(R11*1)
-	PREFETCHT0 128(R10)(R11*2)
+	ADDQ R9, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 (R10)(R11*1)
+	PREFETCHT0 (R10)(R11*2)
 	VBROADCASTSS 8(AX), Z3
 	VMOVUPS 0(R8), Z4
 	BYTE $0x62; BYTE $0xf2; BYTE $0x66; BYTE $0x48; BYTE $0x52; BYTE $0xc4
@@ -6243,9 +6590,10 @@ loop3:
 	VMOVUPS 0(R8)(R11*2), Z6
 	BYTE $0x62; BYTE $0xf2; BYTE $0x66; BYTE $0x48; BYTE $0x52; BYTE $0xd6
 	ADDQ R9, R8
-	PREFETCHT0 192(R10)
-	PREFETCHT0 192(R10)(R11*1)
-	PREFETCHT0 192(R10)(R11*2)
+	ADDQ R9, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 (R10)(R11*1)
+	PREFETCHT0 (R10)(R11*2)
 	VBROADCASTSS 12(AX), Z3
 	VMOVUPS 0(R8), Z4
 	BYTE $0x62; BYTE $0xf2; BYTE $0x66; BYTE $0x48; BYTE $0x52; BYTE $0xc4
@@ -6254,7 +6602,7 @@ loop3:
 	VMOVUPS 0(R8)(R11*2), Z6
 	BYTE $0x62; BYTE $0xf2; BYTE $0x66; BYTE $0x48; BYTE $0x52; BYTE $0xd6
 	ADDQ R9, R8
-	ADDQ $256, R10
+	ADDQ R9, R10
 	ADDQ $16, AX
 	SUBQ $4, DI
 	JGE loop3
@@ -6325,13 +6673,13 @@ loop8:
 	JNZ loop8
 
 kend7:
-	JMP store
-
-tailb:
+	MOVQ 72(R13), DI
+	TESTQ DI, DI
+	JZ store9
 	SUBQ $1, DI
-	JLT done10
+	JLT done11
 
-loop9:
+loop10:
 	VBROADCASTSS 0(AX), Z3
 	VMOVUPS 0(R8), Z4
 	BYTE $0x62; BYTE $0xf2; BYTE $0x66; BYTE $0x48; BYTE $0x52; BYTE $0xc4
@@ -6342,12 +6690,12 @@ loop9:
 	ADDQ R9, R8
 	ADDQ $4, AX
 	SUBQ $1, DI
-	JGE loop9
+	JGE loop10
 
-done10:
+done11:
 	ADDQ $1, DI
 
-store:
+store9:
 	MOVQ res+32(FP), AX
 	TESTQ AX, AX
 	JZ clip
@@ -6398,28 +6746,47 @@ outfull:
 	JMP end
 
 end:
+	DECQ tiles+56(FP)
+	JZ last12
+	IMUL3Q $1, 0(R13), R14
+	ADDQ R14, a+8(FP)
+	IMUL3Q $1, 24(R13), R14
+	ADDQ R14, c+40(FP)
+	MOVQ $0, next+48(FP)
+	CMPQ res+32(FP), $0
+	JEQ tile
+	IMUL3Q $1, 32(R13), R14
+	ADDQ R14, res+32(FP)
+	JMP tile
+
+last12:
 	VZEROUPPER
 	RET
 
-// func pairs512_2x48(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr)
-TEXT ·pairs512_2x48(SB), NOSPLIT, $0-56
+// func pairs512_2x48(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr, tiles int)
+TEXT ·pairs512_2x48(SB), NOSPLIT, $0-64
 	MOVQ p+0(FP), R13
-	MOVQ a+8(FP), AX
-	MOVQ b+16(FP), R8
-	MOVQ 40(R13), DI
 	MOVQ 8(R13), R9
 	MOVQ 16(R13), R11
 	MOVQ 0(R13), BX
 	MOVL 60(R13), R14
 	KMOVW R14, K1
+
+tile:
+	MOVQ a+8(FP), AX
+	MOVQ b+16(FP), R8
+	MOVQ 40(R13), DI
+	SUBQ 72(R13), DI
 	MOVQ c+40(FP), R14
 	PREFETCHT0 0(R14)
 	PREFETCHT0 64(R14)
 	PREFETCHT0 128(R14)
+	PREFETCHT0 191(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
 	PREFETCHT0 64(R14)
 	PREFETCHT0 128(R14)
+	PREFETCHT0 191(R14)
 	MOVL 56(R13), R14
 	TESTL $1, R14
 	JZ fresh
@@ -6477,9 +6844,6 @@ zero:
 	VPXORD Z5, Z5, Z5
 
 started:
-	MOVL 56(R13), R14
-	TESTL $8, R14
-	JNZ tailb
 	MOVQ next+48(FP), R10
 	TESTQ R10, R10
 	JZ plain1
@@ -6487,9 +6851,9 @@ started:
 	JLT done4
 
 loop3:
-	PREFETCHT0 0(R10)
-	PREFETCHT0 0(R10)(R11*1)
-	PREFETCHT0 0(R10)(R11*2)
+	PREFETCHT0 (R10)
+	PREFETCHT0 (R10)(R11*1)
+	PREFETCHT0 (R10)(R11*2)
 	VMOVUPS 0(R8), Z6
 	VMOVUPS 0(R8)(R11*1), Z7
 	VMOVUPS 0(R8)(R11*2), Z8
@@ -6502,9 +6866,10 @@ loop3:
 	BYTE $0x62; BYTE $0xf2; BYTE $0x2e; BYTE $0x48; BYTE $0x52; BYTE $0xe7
 	BYTE $0x62; BYTE $0xd2; BYTE $0x2e; BYTE $0x48; BYTE $0x52; BYTE $0xe8
 	ADDQ R9, R8
-	PREFETCHT0 64(R10)
-	PREFETCHT0 64(R10)(R11*1)
-	PREFETCHT0 64(R10)(R11*2)
+	ADDQ R9, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 (R10)(R11*1)
+	PREFETCHT0 (R10)(R11*2)
 	VMOVUPS 0(R8), Z6
 	VMOVUPS 0(R8)(R11*1), Z7
 	VMOVUPS 0(R8)(R11*2), Z8
@@ -6517,9 +6882,10 @@ loop3:
 	BYTE $0x62; BYTE $0xf2; BYTE $0x2e; BYTE $0x48; BYTE $0x52; BYTE $0xe7
 	BYTE $0x62; BYTE $0xd2; BYTE $0x2e; BYTE $0x48; BYTE $0x52; BYTE $0xe8
 	ADDQ R9, R8
-	PREFETCHT0 128(R10)
-	PREFETCHT0 128(R10)(R11*1)
-	PREFETCHT0 128(R10)(R11*2)
+	ADDQ R9, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 (R10)(R11*1)
+	PREFETCHT0 (R10)(R11*2)
 	VMOVUPS 0(R8), Z6
 	VMOVUPS 0(R8)(R11*1), Z7
 	VMOVUPS 0(R8)(R11*2), Z8
@@ -6532,9 +6898,10 @@ loop3:
 	BYTE $0x62; BYTE $0xf2; BYTE $0x2e; BYTE $0x48; BYTE $0x52; BYTE $0xe7
 	BYTE $0x62; BYTE $0xd2; BYTE $0x2e; BYTE $0x48; BYTE $0x52; BYTE $0xe8
 	ADDQ R9, R8
-	PREFETCHT0 192(R10)
-	PREFETCHT0 192(R10)(R11*1)
-	PREFETCHT0 192(R10)(R11*2)
+	ADDQ R9, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 (R10)(R11*1)
+	PREFETCHT0 (R10)(R11*2)
 	VMOVUPS 0(R8), Z6
 	VMOVUPS 0(R8)(R11*1), Z7
 	VMOVUPS 0(R8)(R11*2), Z8
@@ -6547,7 +6914,7 @@ loop3:
 	BYTE $0x62; BYTE $0xf2; BYTE $0x2e; BYTE $0x48; BYTE $0x52; BYTE $0xe7
 	BYTE $0x62; BYTE $0xd2; BYTE $0x2e; BYTE $0x48; BYTE $0x52; BYTE $0xe8
 	ADDQ R9, R8
-	ADDQ $256, R10
+	ADDQ R9, R10
 	ADDQ $16, AX
 	SUBQ $4, DI
 	JGE loop3
@@ -6638,13 +7005,13 @@ loop8:
 	JNZ loop8
 
 kend7:
-	JMP store
-
-tailb:
+	MOVQ 72(R13), DI
+	TESTQ DI, DI
+	JZ store9
 	SUBQ $1, DI
-	JLT done10
+	JLT done11
 
-loop9:
+loop10:
 	VMOVUPS 0(R8), Z6
 	VMOVUPS 0(R8)(R11*1), Z7
 	VMOVUPS.Z 0(R8)(R11*2), K1, Z8
@@ -6659,12 +7026,12 @@ loop9:
 	ADDQ R9, R8
 	ADDQ $4, AX
 	SUBQ $1, DI
-	JGE loop9
+	JGE loop10
 
-done10:
+done11:
 	ADDQ $1, DI
 
-store:
+store9:
 	MOVQ res+32(FP), AX
 	TESTQ AX, AX
 	JZ clip
@@ -6743,32 +7110,52 @@ outfull:
 	JMP end
 
 end:
+	DECQ tiles+56(FP)
+	JZ last12
+	IMUL3Q $2, 0(R13), R14
+	ADDQ R14, a+8(FP)
+	IMUL3Q $2, 24(R13), R14
+	ADDQ R14, c+40(FP)
+	MOVQ $0, next+48(FP)
+	CMPQ res+32(FP), $0
+	JEQ tile
+	IMUL3Q $2, 32(R13), R14
+	ADDQ R14, res+32(FP)
+	JMP tile
+
+last12:
 	VZEROUPPER
 	RET
 
-// func pairs512_3x48(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr)
-TEXT ·pairs512_3x48(SB), NOSPLIT, $0-56
+// func pairs512_3x48(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr, tiles int)
+TEXT ·pairs512_3x48(SB), NOSPLIT, $0-64
 	MOVQ p+0(FP), R13
-	MOVQ a+8(FP), AX
-	MOVQ b+16(FP), R8
-	MOVQ 40(R13), DI
 	MOVQ 8(R13), R9
 	MOVQ 16(R13), R11
 	MOVQ 0(R13), BX
 	MOVL 60(R13), R14
 	KMOVW R14, K1
+
+tile:
+	MOVQ a+8(FP), AX
+	MOVQ b+16(FP), R8
+	MOVQ 40(R13), DI
+	SUBQ 72(R13), DI
 	MOVQ c+40(FP), R14
 	PREFETCHT0 0(R14)
 	PREFETCHT0 64(R14)
 	PREFETCHT0 128(R14)
+	PREFETCHT0 191(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
 	PREFETCHT0 64(R14)
 	PREFETCHT0 128(R14)
+	PREFETCHT0 191(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
 	PREFETCHT0 64(R14)
 	PREFETCHT0 128(R14)
+	PREFETCHT0 191(R14)
 	MOVL 56(R13), R14
 	TESTL $1, R14
 	JZ fresh
@@ -6843,9 +7230,6 @@ zero:
 	VPXORD Z8, Z8, Z8
 
 started:
-	MOVL 56(R13), R14
-	TESTL $8, R14
-	JNZ tailb
 	MOVQ next+48(FP), R10
 	TESTQ R10, R10
 	JZ plain1
@@ -6853,9 +7237,9 @@ started:
 	JLT done4
 
 loop3:
-	PREFETCHT0 0(R10)
-	PREFETCHT0 0(R10)(R11*1)
-	PREFETCHT0 0(R10)(R11*2)
+	PREFETCHT0 (R10)
+	PREFETCHT0 (R10)(R11*1)
+	PREFETCHT0 (R10)(R11*2)
 	VMOVUPS 0(R8), Z9
 	VMOVUPS 0(R8)(R11*1), Z10
 	VMOVUPS 0(R8)(R11*2), Z11
@@ -6872,9 +7256,10 @@ loop3:
 	BYTE $0x62; BYTE $0xd2; BYTE $0x0e; BYTE $0x48; BYTE $0x52; BYTE $0xfa
 	BYTE $0x62; BYTE $0x52; BYTE $0x0e; BYTE $0x48; BYTE $0x52; BYTE $0xc3
 	ADDQ R9, R8
-	PREFETCHT0 64(R10)
-	PREFETCHT0 64(R10)(R11*1)
-	PREFETCHT0 64(R10)(R11*2)
+	ADDQ R9, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 (R10)(R11*1)
+	PREFETCHT0 (R10)(R11*2)
 	VMOVUPS 0(R8), Z9
 	VMOVUPS 0(R8)(R11*1), Z10
 	VMOVUPS 0(R8)(R11*2), Z11
@@ -6891,9 +7276,10 @@ loop3:
 	BYTE $0x62; BYTE $0xd2; BYTE $0x0e; BYTE $0x48; BYTE $0x52; BYTE $0xfa
 	BYTE $0x62; BYTE $0x52; BYTE $0x0e; BYTE $0x48; BYTE $0x52; BYTE $0xc3
 	ADDQ R9, R8
-	PREFETCHT0 128(R10)
-	PREFETCHT0 128(R10)(R11*1)
-	PREFETCHT0 128(R10)(R11*2)
+	ADDQ R9, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 (R10)(R11*1)
+	PREFETCHT0 (R10)(R11*2)
 	VMOVUPS 0(R8), Z9
 	VMOVUPS 0(R8)(R11*1), Z10
 	VMOVUPS 0(R8)(R11*2), Z11
@@ -6910,9 +7296,10 @@ loop3:
 	BYTE $0x62; BYTE $0xd2; BYTE $0x0e; BYTE $0x48; BYTE $0x52; BYTE $0xfa
 	BYTE $0x62; BYTE $0x52; BYTE $0x0e; BYTE $0x48; BYTE $0x52; BYTE $0xc3
 	ADDQ R9, R8
-	PREFETCHT0 192(R10)
-	PREFETCHT0 192(R10)(R11*1)
-	PREFETCHT0 192(R10)(R11*2)
+	ADDQ R9, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 (R10)(R11*1)
+	PREFETCHT0 (R10)(R11*2)
 	VMOVUPS 0(R8), Z9
 	VMOVUPS 0(R8)(R11*1), Z10
 	VMOVUPS 0(R8)(R11*2), Z11
@@ -6929,7 +7316,7 @@ loop3:
 	BYTE $0x62; BYTE $0xd2; BYTE $0x0e; BYTE $0x48; BYTE $0x52; BYTE $0xfa
 	BYTE $0x62; BYTE $0x52; BYTE $0x0e; BYTE $0x48; BYTE $0x52; BYTE $0xc3
 	ADDQ R9, R8
-	ADDQ $256, R10
+	ADDQ R9, R10
 	ADDQ $16, AX
 	SUBQ $4, DI
 	JGE loop3
@@ -7040,13 +7427,13 @@ loop8:
 	JNZ loop8
 
 kend7:
-	JMP store
-
-tailb:
+	MOVQ 72(R13), DI
+	TESTQ DI, DI
+	JZ store9
 	SUBQ $1, DI
-	JLT done10
+	JLT done11
 
-loop9:
+loop10:
 	VMOVUPS 0(R8), Z9
 	VMOVUPS 0(R8)(R11*1), Z10
 	VMOVUPS.Z 0(R8)(R11*2), K1, Z11
@@ -7065,12 +7452,12 @@ loop9:
 	ADDQ R9, R8
 	ADDQ $4, AX
 	SUBQ $1, DI
-	JGE loop9
+	JGE loop10
 
-done10:
+done11:
 	ADDQ $1, DI
 
-store:
+store9:
 	MOVQ res+32(FP), AX
 	TESTQ AX, AX
 	JZ clip
@@ -7177,37 +7564,58 @@ outfull:
 	JMP end
 
 end:
+	DECQ tiles+56(FP)
+	JZ last12
+	IMUL3Q $3, 0(R13), R14
+	ADDQ R14, a+8(FP)
+	IMUL3Q $3, 24(R13), R14
+	ADDQ R14, c+40(FP)
+	MOVQ $0, next+48(FP)
+	CMPQ res+32(FP), $0
+	JEQ tile
+	IMUL3Q $3, 32(R13), R14
+	ADDQ R14, res+32(FP)
+	JMP tile
+
+last12:
 	VZEROUPPER
 	RET
 
-// func pairs512_4x48(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr)
-TEXT ·pairs512_4x48(SB), NOSPLIT, $0-56
+// func pairs512_4x48(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr, tiles int)
+TEXT ·pairs512_4x48(SB), NOSPLIT, $0-64
 	MOVQ p+0(FP), R13
-	MOVQ a+8(FP), AX
-	MOVQ b+16(FP), R8
-	MOVQ 40(R13), DI
 	MOVQ 8(R13), R9
 	MOVQ 16(R13), R11
 	MOVQ 0(R13), BX
 	LEAQ (BX)(BX*2), CX
 	MOVL 60(R13), R14
 	KMOVW R14, K1
+
+tile:
+	MOVQ a+8(FP), AX
+	MOVQ b+16(FP), R8
+	MOVQ 40(R13), DI
+	SUBQ 72(R13), DI
 	MOVQ c+40(FP), R14
 	PREFETCHT0 0(R14)
 	PREFETCHT0 64(R14)
 	PREFETCHT0 128(R14)
+	PREFETCHT0 191(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
 	PREFETCHT0 64(R14)
 	PREFETCHT0 128(R14)
+	PREFETCHT0 191(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
 	PREFETCHT0 64(R14)
 	PREFETCHT0 128(R14)
+	PREFETCHT0 191(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
 	PREFETCHT0 64(R14)
 	PREFETCHT0 128(R14)
+	PREFETCHT0 191(R14)
 	MOVL 56(R13), R14
 	TESTL $1, R14
 	JZ fresh
@@ -7299,9 +7707,6 @@ zero:
 	VPXORD Z11, Z11, Z11
 
 started:
-	MOVL 56(R13), R14
-	TESTL $8, R14
-	JNZ tailb
 	MOVQ next+48(FP), R10
 	TESTQ R10, R10
 	JZ plain1
@@ -7309,9 +7714,9 @@ started:
 	JLT done4
 
 loop3:
-	PREFETCHT0 0(R10)
-	PREFETCHT0 0(R10)(R11*1)
-	PREFETCHT0 0(R10)(R11*2)
+	PREFETCHT0 (R10)
+	PREFETCHT0 (R10)(R11*1)
+	PREFETCHT0 (R10)(R11*2)
 	VMOVUPS 0(R8), Z12
 	VMOVUPS 0(R8)(R11*1), Z13
 	VMOVUPS 0(R8)(R11*2), Z14
@@ -7332,9 +7737,10 @@ loop3:
 	BYTE $0x62; BYTE $0x52; BYTE $0x6e; BYTE $0x40; BYTE $0x52; BYTE $0xd5
 	BYTE $0x62; BYTE $0x52; BYTE $0x6e; BYTE $0x40; BYTE $0x52; BYTE $0xde
 	ADDQ R9, R8
-	PREFETCHT0 64(R10)
-	PREFETCHT0 64(R10)(R11*1)
-	PREFETCHT0 64(R10)(R11*2)
+	ADDQ R9, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 (R10)(R11*1)
+	PREFETCHT0 (R10)(R11*2)
 	VMOVUPS 0(R8), Z12
 	VMOVUPS 0(R8)(R11*1), Z13
 	VMOVUPS 0(R8)(R11*2), Z14
@@ -7355,9 +7761,10 @@ loop3:
 	BYTE $0x62; BYTE $0x52; BYTE $0x6e; BYTE $0x40; BYTE $0x52; BYTE $0xd5
 	BYTE $0x62; BYTE $0x52; BYTE $0x6e; BYTE $0x40; BYTE $0x52; BYTE $0xde
 	ADDQ R9, R8
-	PREFETCHT0 128(R10)
-	PREFETCHT0 128(R10)(R11*1)
-	PREFETCHT0 128(R10)(R11*2)
+	ADDQ R9, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 (R10)(R11*1)
+	PREFETCHT0 (R10)(R11*2)
 	VMOVUPS 0(R8), Z12
 	VMOVUPS 0(R8)(R11*1), Z13
 	VMOVUPS 0(R8)(R11*2), Z14
@@ -7378,9 +7785,10 @@ loop3:
 	BYTE $0x62; BYTE $0x52; BYTE $0x6e; BYTE $0x40; BYTE $0x52; BYTE $0xd5
 	BYTE $0x62; BYTE $0x52; BYTE $0x6e; BYTE $0x40; BYTE $0x52; BYTE $0xde
 	ADDQ R9, R8
-	PREFETCHT0 192(R10)
-	PREFETCHT0 192(R10)(R11*1)
-	PREFETCHT0 192(R10)(R11*2)
+	ADDQ R9, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 (R10)(R11*1)
+	PREFETCHT0 (R10)(R11*2)
 	VMOVUPS 0(R8), Z12
 	VMOVUPS 0(R8)(R11*1), Z13
 	VMOVUPS 0(R8)(R11*2), Z14
@@ -7401,7 +7809,7 @@ loop3:
 	BYTE $0x62; BYTE $0x52; BYTE $0x6e; BYTE $0x40; BYTE $0x52; BYTE $0xd5
 	BYTE $0x62; BYTE $0x52; BYTE $0x6e; BYTE $0x40; BYTE $0x52; BYTE $0xde
 	ADDQ R9, R8
-	ADDQ $256, R10
+	ADDQ R9, R10
 	ADDQ $16, AX
 	SUBQ $4, DI
 	JGE loop3
@@ -7532,13 +7940,13 @@ loop8:
 	JNZ loop8
 
 kend7:
-	JMP store
-
-tailb:
+	MOVQ 72(R13), DI
+	TESTQ DI, DI
+	JZ store9
 	SUBQ $1, DI
-	JLT done10
+	JLT done11
 
-loop9:
+loop10:
 	VMOVUPS 0(R8), Z12
 	VMOVUPS 0(R8)(R11*1), Z13
 	VMOVUPS.Z 0(R8)(R11*2), K1, Z14
@@ -7561,12 +7969,12 @@ loop9:
 	ADDQ R9, R8
 	ADDQ $4, AX
 	SUBQ $1, DI
-	JGE loop9
+	JGE loop10
 
-done10:
+done11:
 	ADDQ $1, DI
 
-store:
+store9:
 	MOVQ res+32(FP), AX
 	TESTQ AX, AX
 	JZ clip
@@ -7701,41 +8109,63 @@ outfull:
 	JMP end
 
 end:
+	DECQ tiles+56(FP)
+	JZ last12
+	IMUL3Q $4, 0(R13), R14
+	ADDQ R14, a+8(FP)
+	IMUL3Q $4, 24(R13), R14
+	ADDQ R14, c+40(FP)
+	MOVQ $0, next+48(FP)
+	CMPQ res+32(FP), $0
+	JEQ tile
+	IMUL3Q $4, 32(R13), R14
+	ADDQ R14, res+32(FP)
+	JMP tile
+
+last12:
 	VZEROUPPER
 	RET
 
-// func pairs512_5x48(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr)
-TEXT ·pairs512_5x48(SB), NOSPLIT, $0-56
+// func pairs512_5x48(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr, tiles int)
+TEXT ·pairs512_5x48(SB), NOSPLIT, $0-64
 	MOVQ p+0(FP), R13
-	MOVQ a+8(FP), AX
-	MOVQ b+16(FP), R8
-	MOVQ 40(R13), DI
 	MOVQ 8(R13), R9
 	MOVQ 16(R13), R11
 	MOVQ 0(R13), BX
 	LEAQ (BX)(BX*2), CX
 	MOVL 60(R13), R14
 	KMOVW R14, K1
+
+tile:
+	MOVQ a+8(FP), AX
+	MOVQ b+16(FP), R8
+	MOVQ 40(R13), DI
+	SUBQ 72(R13), DI
 	MOVQ c+40(FP), R14
 	PREFETCHT0 0(R14)
 	PREFETCHT0 64(R14)
 	PREFETCHT0 128(R14)
+	PREFETCHT0 191(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
 	PREFETCHT0 64(R14)
 	PREFETCHT0 128(R14)
+	PREFETCHT0 191(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
 	PREFETCHT0 64(R14)
 	PREFETCHT0 128(R14)
+	PREFETCHT0 191(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
 	PREFETCHT0 64(R14)
 	PREFETCHT0 128(R14)
+	PREFETCHT0 191(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
 	PREFETCHT0 64(R14)
 	PREFETCHT0 128(R14)
+	PREFETCHT0 191(R14)
 	MOVL 56(R13), R14
 	TESTL $1, R14
 	JZ fresh
@@ -7844,9 +8274,6 @@ zero:
 	VPXORD Z14, Z14, Z14
 
 started:
-	MOVL 56(R13), R14
-	TESTL $8, R14
-	JNZ tailb
 	MOVQ next+48(FP), R10
 	TESTQ R10, R10
 	JZ plain1
@@ -7854,7 +8281,7 @@ started:
 	JLT done4
 
 loop3:
-	PREFETCHT1 0(R10)
+	PREFETCHT1 (R10)
 	VMOVUPS 0(R8), Z15
 	VMOVUPS 0(R8)(R11*1), Z16
 	VMOVUPS 0(R8)(R11*2), Z17
@@ -7879,7 +8306,8 @@ loop3:
 	BYTE $0x62; BYTE $0x32; BYTE $0x6e; BYTE $0x40; BYTE $0x52; BYTE $0xe8
 	BYTE $0x62; BYTE $0x32; BYTE $0x6e; BYTE $0x40; BYTE $0x52; BYTE $0xf1
 	ADDQ R9, R8
-	PREFETCHT1 64(R10)
+	ADDQ R9, R10
+	PREFETCHT1 (R10)
 	VMOVUPS 0(R8), Z15
 	VMOVUPS 0(R8)(R11*1), Z16
 	VMOVUPS 0(R8)(R11*2), Z17
@@ -7904,7 +8332,8 @@ loop3:
 	BYTE $0x62; BYTE $0x32; BYTE $0x6e; BYTE $0x40; BYTE $0x52; BYTE $0xe8
 	BYTE $0x62; BYTE $0x32; BYTE $0x6e; BYTE $0x40; BYTE $0x52; BYTE $0xf1
 	ADDQ R9, R8
-	PREFETCHT1 128(R10)
+	ADDQ R9, R10
+	PREFETCHT1 (R10)
 	VMOVUPS 0(R8), Z15
 	VMOVUPS 0(R8)(R11*1), Z16
 	VMOVUPS 0(R8)(R11*2), Z17
@@ -7929,7 +8358,8 @@ loop3:
 	BYTE $0x62; BYTE $0x32; BYTE $0x6e; BYTE $0x40; BYTE $0x52; BYTE $0xe8
 	BYTE $0x62; BYTE $0x32; BYTE $0x6e; BYTE $0x40; BYTE $0x52; BYTE $0xf1
 	ADDQ R9, R8
-	PREFETCHT1 192(R10)
+	ADDQ R9, R10
+	PREFETCHT1 (R10)
 	VMOVUPS 0(R8), Z15
 	VMOVUPS 0(R8)(R11*1), Z16
 	VMOVUPS 0(R8)(R11*2), Z17
@@ -7954,7 +8384,7 @@ loop3:
 	BYTE $0x62; BYTE $0x32; BYTE $0x6e; BYTE $0x40; BYTE $0x52; BYTE $0xe8
 	BYTE $0x62; BYTE $0x32; BYTE $0x6e; BYTE $0x40; BYTE $0x52; BYTE $0xf1
 	ADDQ R9, R8
-	ADDQ $256, R10
+	ADDQ R9, R10
 	ADDQ $16, AX
 	SUBQ $4, DI
 	JGE loop3
@@ -8105,13 +8535,13 @@ loop8:
 	JNZ loop8
 
 kend7:
-	JMP store
-
-tailb:
+	MOVQ 72(R13), DI
+	TESTQ DI, DI
+	JZ store9
 	SUBQ $1, DI
-	JLT done10
+	JLT done11
 
-loop9:
+loop10:
 	VMOVUPS 0(R8), Z15
 	VMOVUPS 0(R8)(R11*1), Z16
 	VMOVUPS.Z 0(R8)(R11*2), K1, Z17
@@ -8138,12 +8568,12 @@ loop9:
 	ADDQ R9, R8
 	ADDQ $4, AX
 	SUBQ $1, DI
-	JGE loop9
+	JGE loop10
 
-done10:
+done11:
 	ADDQ $1, DI
 
-store:
+store9:
 	MOVQ res+32(FP), AX
 	TESTQ AX, AX
 	JZ clip
@@ -8306,15 +8736,26 @@ outfull:
 	JMP end
 
 end:
+	DECQ tiles+56(FP)
+	JZ last12
+	IMUL3Q $5, 0(R13), R14
+	ADDQ R14, a+8(FP)
+	IMUL3Q $5, 24(R13), R14
+	ADDQ R14, c+40(FP)
+	MOVQ $0, next+48(FP)
+	CMPQ res+32(FP), $0
+	JEQ tile
+	IMUL3Q $5, 32(R13), R14
+	ADDQ R14, res+32(FP)
+	JMP tile
+
+last12:
 	VZEROUPPER
 	RET
 
-// func pairs512_6x48(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr)
-TEXT ·pairs512_6x48(SB), NOSPLIT, $0-56
+// func pairs512_6x48(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr, tiles int)
+TEXT ·pairs512_6x48(SB), NOSPLIT, $0-64
 	MOVQ p+0(FP), R13
-	MOVQ a+8(FP), AX
-	MOVQ b+16(FP), R8
-	MOVQ 40(R13), DI
 	MOVQ 8(R13), R9
 	MOVQ 16(R13), R11
 	MOVQ 0(R13), BX
@@ -8322,30 +8763,42 @@ TEXT ·pairs512_6x48(SB), NOSPLIT, $0-56
 	LEAQ (BX)(BX*4), DX
 	MOVL 60(R13), R14
 	KMOVW R14, K1
+
+tile:
+	MOVQ a+8(FP), AX
+	MOVQ b+16(FP), R8
+	MOVQ 40(R13), DI
+	SUBQ 72(R13), DI
 	MOVQ c+40(FP), R14
 	PREFETCHT0 0(R14)
 	PREFETCHT0 64(R14)
 	PREFETCHT0 128(R14)
+	PREFETCHT0 191(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
 	PREFETCHT0 64(R14)
 	PREFETCHT0 128(R14)
+	PREFETCHT0 191(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
 	PREFETCHT0 64(R14)
 	PREFETCHT0 128(R14)
+	PREFETCHT0 191(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
 	PREFETCHT0 64(R14)
 	PREFETCHT0 128(R14)
+	PREFETCHT0 191(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
 	PREFETCHT0 64(R14)
 	PREFETCHT0 128(R14)
+	PREFETCHT0 191(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
 	PREFETCHT0 64(R14)
 	PREFETCHT0 128(R14)
+	PREFETCHT0 191(R14)
 	MOVL 56(R13), R14
 	TESTL $1, R14
 	JZ fresh
@@ -8471,9 +8924,6 @@ zero:
 	VPXORD Z17, Z17, Z17
 
 started:
-	MOVL 56(R13), R14
-	TESTL $8, R14
-	JNZ tailb
 	MOVQ next+48(FP), R10
 	TESTQ R10, R10
 	JZ plain1
@@ -8481,7 +8931,7 @@ started:
 	JLT done4
 
 loop3:
-	PREFETCHT1 0(R10)
+	PREFETCHT1 (R10)
 	VMOVUPS 0(R8), Z18
 	VMOVUPS 0(R8)(R11*1), Z19
 	VMOVUPS 0(R8)(R11*2), Z20
@@ -8510,7 +8960,8 @@ loop3:
 	BYTE $0x62; BYTE $0xa2; BYTE $0x4e; BYTE $0x40; BYTE $0x52; BYTE $0xc3
 	BYTE $0x62; BYTE $0xa2; BYTE $0x4e; BYTE $0x40; BYTE $0x52; BYTE $0xcc
 	ADDQ R9, R8
-	PREFETCHT1 64(R10)
+	ADDQ R9, R10
+	PREFETCHT1 (R10)
 	VMOVUPS 0(R8), Z18
 	VMOVUPS 0(R8)(R11*1), Z19
 	VMOVUPS 0(R8)(R11*2), Z20
@@ -8539,7 +8990,8 @@ loop3:
 	BYTE $0x62; BYTE $0xa2; BYTE $0x4e; BYTE $0x40; BYTE $0x52; BYTE $0xc3
 	BYTE $0x62; BYTE $0xa2; BYTE $0x4e; BYTE $0x40; BYTE $0x52; BYTE $0xcc
 	ADDQ R9, R8
-	PREFETCHT1 128(R10)
+	ADDQ R9, R10
+	PREFETCHT1 (R10)
 	VMOVUPS 0(R8), Z18
 	VMOVUPS 0(R8)(R11*1), Z19
 	VMOVUPS 0(R8)(R11*2), Z20
@@ -8568,7 +9020,8 @@ loop3:
 	BYTE $0x62; BYTE $0xa2; BYTE $0x4e; BYTE $0x40; BYTE $0x52; BYTE $0xc3
 	BYTE $0x62; BYTE $0xa2; BYTE $0x4e; BYTE $0x40; BYTE $0x52; BYTE $0xcc
 	ADDQ R9, R8
-	PREFETCHT1 192(R10)
+	ADDQ R9, R10
+	PREFETCHT1 (R10)
 	VMOVUPS 0(R8), Z18
 	VMOVUPS 0(R8)(R11*1), Z19
 	VMOVUPS 0(R8)(R11*2), Z20
@@ -8597,7 +9050,7 @@ loop3:
 	BYTE $0x62; BYTE $0xa2; BYTE $0x4e; BYTE $0x40; BYTE $0x52; BYTE $0xc3
 	BYTE $0x62; BYTE $0xa2; BYTE $0x4e; BYTE $0x40; BYTE $0x52; BYTE $0xcc
 	ADDQ R9, R8
-	ADDQ $256, R10
+	ADDQ R9, R10
 	ADDQ $16, AX
 	SUBQ $4, DI
 	JGE loop3
@@ -8768,13 +9221,13 @@ loop8:
 	JNZ loop8
 
 kend7:
-	JMP store
-
-tailb:
+	MOVQ 72(R13), DI
+	TESTQ DI, DI
+	JZ store9
 	SUBQ $1, DI
-	JLT done10
+	JLT done11
 
-loop9:
+loop10:
 	VMOVUPS 0(R8), Z18
 	VMOVUPS 0(R8)(R11*1), Z19
 	VMOVUPS.Z 0(R8)(R11*2), K1, Z20
@@ -8805,12 +9258,12 @@ loop9:
 	ADDQ R9, R8
 	ADDQ $4, AX
 	SUBQ $1, DI
-	JGE loop9
+	JGE loop10
 
-done10:
+done11:
 	ADDQ $1, DI
 
-store:
+store9:
 	MOVQ res+32(FP), AX
 	TESTQ AX, AX
 	JZ clip
@@ -9001,15 +9454,26 @@ outfull:
 	JMP end
 
 end:
+	DECQ tiles+56(FP)
+	JZ last12
+	IMUL3Q $6, 0(R13), R14
+	ADDQ R14, a+8(FP)
+	IMUL3Q $6, 24(R13), R14
+	ADDQ R14, c+40(FP)
+	MOVQ $0, next+48(FP)
+	CMPQ res+32(FP), $0
+	JEQ tile
+	IMUL3Q $6, 32(R13), R14
+	ADDQ R14, res+32(FP)
+	JMP tile
+
+last12:
 	VZEROUPPER
 	RET
 
-// func pairs512_7x48(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr)
-TEXT ·pairs512_7x48(SB), NOSPLIT, $0-56
+// func pairs512_7x48(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr, tiles int)
+TEXT ·pairs512_7x48(SB), NOSPLIT, $0-64
 	MOVQ p+0(FP), R13
-	MOVQ a+8(FP), AX
-	MOVQ b+16(FP), R8
-	MOVQ 40(R13), DI
 	MOVQ 8(R13), R9
 	MOVQ 16(R13), R11
 	MOVQ 0(R13), BX
@@ -9017,34 +9481,47 @@ TEXT ·pairs512_7x48(SB), NOSPLIT, $0-56
 	LEAQ (BX)(BX*4), DX
 	MOVL 60(R13), R14
 	KMOVW R14, K1
+
+tile:
+	MOVQ a+8(FP), AX
+	MOVQ b+16(FP), R8
+	MOVQ 40(R13), DI
+	SUBQ 72(R13), DI
 	MOVQ c+40(FP), R14
 	PREFETCHT0 0(R14)
 	PREFETCHT0 64(R14)
 	PREFETCHT0 128(R14)
+	PREFETCHT0 191(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
 	PREFETCHT0 64(R14)
 	PREFETCHT0 128(R14)
+	PREFETCHT0 191(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
 	PREFETCHT0 64(R14)
 	PREFETCHT0 128(R14)
+	PREFETCHT0 191(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
 	PREFETCHT0 64(R14)
 	PREFETCHT0 128(R14)
+	PREFETCHT0 191(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
 	PREFETCHT0 64(R14)
 	PREFETCHT0 128(R14)
+	PREFETCHT0 191(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
 	PREFETCHT0 64(R14)
 	PREFETCHT0 128(R14)
+	PREFETCHT0 191(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
 	PREFETCHT0 64(R14)
 	PREFETCHT0 128(R14)
+	PREFETCHT0 191(R14)
 	MOVL 56(R13), R14
 	TESTL $1, R14
 	JZ fresh
@@ -9187,9 +9664,6 @@ zero:
 	VPXORD Z20, Z20, Z20
 
 started:
-	MOVL 56(R13), R14
-	TESTL $8, R14
-	JNZ tailb
 	MOVQ next+48(FP), R10
 	TESTQ R10, R10
 	JZ plain1
@@ -9197,7 +9671,7 @@ started:
 	JLT done4
 
 loop3:
-	PREFETCHT1 0(R10)
+	PREFETCHT1 (R10)
 	VMOVUPS 0(R8), Z21
 	VMOVUPS 0(R8)(R11*1), Z22
 	VMOVUPS 0(R8)(R11*2), Z23
@@ -9230,7 +9704,8 @@ loop3:
 	BYTE $0x62; BYTE $0xa2; BYTE $0x2e; BYTE $0x40; BYTE $0x52; BYTE $0xde
 	BYTE $0x62; BYTE $0xa2; BYTE $0x2e; BYTE $0x40; BYTE $0x52; BYTE $0xe7
 	ADDQ R9, R8
-	PREFETCHT1 64(R10)
+	ADDQ R9, R10
+	PREFETCHT1 (R10)
 	VMOVUPS 0(R8), Z21
 	VMOVUPS 0(R8)(R11*1), Z22
 	VMOVUPS 0(R8)(R11*2), Z23
@@ -9263,7 +9738,8 @@ loop3:
 	BYTE $0x62; BYTE $0xa2; BYTE $0x2e; BYTE $0x40; BYTE $0x52; BYTE $0xde
 	BYTE $0x62; BYTE $0xa2; BYTE $0x2e; BYTE $0x40; BYTE $0x52; BYTE $0xe7
 	ADDQ R9, R8
-	PREFETCHT1 128(R10)
+	ADDQ R9, R10
+	PREFETCHT1 (R10)
 	VMOVUPS 0(R8), Z21
 	VMOVUPS 0(R8)(R11*1), Z22
 	VMOVUPS 0(R8)(R11*2), Z23
@@ -9296,7 +9772,8 @@ loop3:
 	BYTE $0x62; BYTE $0xa2; BYTE $0x2e; BYTE $0x40; BYTE $0x52; BYTE $0xde
 	BYTE $0x62; BYTE $0xa2; BYTE $0x2e; BYTE $0x40; BYTE $0x52; BYTE $0xe7
 	ADDQ R9, R8
-	PREFETCHT1 192(R10)
+	ADDQ R9, R10
+	PREFETCHT1 (R10)
 	VMOVUPS 0(R8), Z21
 	VMOVUPS 0(R8)(R11*1), Z22
 	VMOVUPS 0(R8)(R11*2), Z23
@@ -9329,7 +9806,7 @@ loop3:
 	BYTE $0x62; BYTE $0xa2; BYTE $0x2e; BYTE $0x40; BYTE $0x52; BYTE $0xde
 	BYTE $0x62; BYTE $0xa2; BYTE $0x2e; BYTE $0x40; BYTE $0x52; BYTE $0xe7
 	ADDQ R9, R8
-	ADDQ $256, R10
+	ADDQ R9, R10
 	ADDQ $16, AX
 	SUBQ $4, DI
 	JGE loop3
@@ -9520,13 +9997,13 @@ loop8:
 	JNZ loop8
 
 kend7:
-	JMP store
-
-tailb:
+	MOVQ 72(R13), DI
+	TESTQ DI, DI
+	JZ store9
 	SUBQ $1, DI
-	JLT done10
+	JLT done11
 
-loop9:
+loop10:
 	VMOVUPS 0(R8), Z21
 	VMOVUPS 0(R8)(R11*1), Z22
 	VMOVUPS.Z 0(R8)(R11*2), K1, Z23
@@ -9561,12 +10038,12 @@ loop9:
 	ADDQ R9, R8
 	ADDQ $4, AX
 	SUBQ $1, DI
-	JGE loop9
+	JGE loop10
 
-done10:
+done11:
 	ADDQ $1, DI
 
-store:
+store9:
 	MOVQ res+32(FP), AX
 	TESTQ AX, AX
 	JZ clip
@@ -9785,15 +10262,26 @@ outfull:
 	JMP end
 
 end:
+	DECQ tiles+56(FP)
+	JZ last12
+	IMUL3Q $7, 0(R13), R14
+	ADDQ R14, a+8(FP)
+	IMUL3Q $7, 24(R13), R14
+	ADDQ R14, c+40(FP)
+	MOVQ $0, next+48(FP)
+	CMPQ res+32(FP), $0
+	JEQ tile
+	IMUL3Q $7, 32(R13), R14
+	ADDQ R14, res+32(FP)
+	JMP tile
+
+last12:
 	VZEROUPPER
 	RET
 
-// func pairs512_8x48(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr)
-TEXT ·pairs512_8x48(SB), NOSPLIT, $0-56
+// func pairs512_8x48(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr, tiles int)
+TEXT ·pairs512_8x48(SB), NOSPLIT, $0-64
 	MOVQ p+0(FP), R13
-	MOVQ a+8(FP), AX
-	MOVQ b+16(FP), R8
-	MOVQ 40(R13), DI
 	MOVQ 8(R13), R9
 	MOVQ 16(R13), R11
 	MOVQ 0(R13), BX
@@ -9802,38 +10290,52 @@ TEXT ·pairs512_8x48(SB), NOSPLIT, $0-56
 	LEAQ (CX)(BX*4), SI
 	MOVL 60(R13), R14
 	KMOVW R14, K1
+
+tile:
+	MOVQ a+8(FP), AX
+	MOVQ b+16(FP), R8
+	MOVQ 40(R13), DI
+	SUBQ 72(R13), DI
 	MOVQ c+40(FP), R14
 	PREFETCHT0 0(R14)
 	PREFETCHT0 64(R14)
 	PREFETCHT0 128(R14)
+	PREFETCHT0 191(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
 	PREFETCHT0 64(R14)
 	PREFETCHT0 128(R14)
+	PREFETCHT0 191(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
 	PREFETCHT0 64(R14)
 	PREFETCHT0 128(R14)
+	PREFETCHT0 191(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
 	PREFETCHT0 64(R14)
 	PREFETCHT0 128(R14)
+	PREFETCHT0 191(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
 	PREFETCHT0 64(R14)
 	PREFETCHT0 128(R14)
+	PREFETCHT0 191(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
 	PREFETCHT0 64(R14)
 	PREFETCHT0 128(R14)
+	PREFETCHT0 191(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
 	PREFETCHT0 64(R14)
 	PREFETCHT0 128(R14)
+	PREFETCHT0 191(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
 	PREFETCHT0 64(R14)
 	PREFETCHT0 128(R14)
+	PREFETCHT0 191(R14)
 	MOVL 56(R13), R14
 	TESTL $1, R14
 	JZ fresh
@@ -9993,9 +10495,6 @@ zero:
 	VPXORD Z23, Z23, Z23
 
 started:
-	MOVL 56(R13), R14
-	TESTL $8, R14
-	JNZ tailb
 	MOVQ next+48(FP), R10
 	TESTQ R10, R10
 	JZ plain1
@@ -10003,7 +10502,7 @@ started:
 	JLT done4
 
 loop3:
-	PREFETCHT1 0(R10)
+	PREFETCHT1 (R10)
 	VMOVUPS 0(R8), Z24
 	VMOVUPS 0(R8)(R11*1), Z25
 	VMOVUPS 0(R8)(R11*2), Z26
@@ -10040,7 +10539,8 @@ loop3:
 	BYTE $0x62; BYTE $0x82; BYTE $0x0e; BYTE $0x40; BYTE $0x52; BYTE $0xf1
 	BYTE $0x62; BYTE $0x82; BYTE $0x0e; BYTE $0x40; BYTE $0x52; BYTE $0xfa
 	ADDQ R9, R8
-	PREFETCHT1 64(R10)
+	ADDQ R9, R10
+	PREFETCHT1 (R10)
 	VMOVUPS 0(R8), Z24
 	VMOVUPS 0(R8)(R11*1), Z25
 	VMOVUPS 0(R8)(R11*2), Z26
@@ -10077,7 +10577,8 @@ loop3:
 	BYTE $0x62; BYTE $0x82; BYTE $0x0e; BYTE $0x40; BYTE $0x52; BYTE $0xf1
 	BYTE $0x62; BYTE $0x82; BYTE $0x0e; BYTE $0x40; BYTE $0x52; BYTE $0xfa
 	ADDQ R9, R8
-	PREFETCHT1 128(R10)
+	ADDQ R9, R10
+	PREFETCHT1 (R10)
 	VMOVUPS 0(R8), Z24
 	VMOVUPS 0(R8)(R11*1), Z25
 	VMOVUPS 0(R8)(R11*2), Z26
@@ -10114,7 +10615,8 @@ loop3:
 	BYTE $0x62; BYTE $0x82; BYTE $0x0e; BYTE $0x40; BYTE $0x52; BYTE $0xf1
 	BYTE $0x62; BYTE $0x82; BYTE $0x0e; BYTE $0x40; BYTE $0x52; BYTE $0xfa
 	ADDQ R9, R8
-	PREFETCHT1 192(R10)
+	ADDQ R9, R10
+	PREFETCHT1 (R10)
 	VMOVUPS 0(R8), Z24
 	VMOVUPS 0(R8)(R11*1), Z25
 	VMOVUPS 0(R8)(R11*2), Z26
@@ -10151,7 +10653,7 @@ loop3:
 	BYTE $0x62; BYTE $0x82; BYTE $0x0e; BYTE $0x40; BYTE $0x52; BYTE $0xf1
 	BYTE $0x62; BYTE $0x82; BYTE $0x0e; BYTE $0x40; BYTE $0x52; BYTE $0xfa
 	ADDQ R9, R8
-	ADDQ $256, R10
+	ADDQ R9, R10
 	ADDQ $16, AX
 	SUBQ $4, DI
 	JGE loop3
@@ -10362,13 +10864,13 @@ loop8:
 	JNZ loop8
 
 kend7:
-	JMP store
-
-tailb:
+	MOVQ 72(R13), DI
+	TESTQ DI, DI
+	JZ store9
 	SUBQ $1, DI
-	JLT done10
+	JLT done11
 
-loop9:
+loop10:
 	VMOVUPS 0(R8), Z24
 	VMOVUPS 0(R8)(R11*1), Z25
 	VMOVUPS.Z 0(R8)(R11*2), K1, Z26
@@ -10407,12 +10909,12 @@ loop9:
 	ADDQ R9, R8
 	ADDQ $4, AX
 	SUBQ $1, DI
-	JGE loop9
+	JGE loop10
 
-done10:
+done11:
 	ADDQ $1, DI
 
-store:
+store9:
 	MOVQ res+32(FP), AX
 	TESTQ AX, AX
 	JZ clip
@@ -10659,25 +11161,43 @@ outfull:
 	JMP end
 
 end:
+	DECQ tiles+56(FP)
+	JZ last12
+	IMUL3Q $8, 0(R13), R14
+	ADDQ R14, a+8(FP)
+	IMUL3Q $8, 24(R13), R14
+	ADDQ R14, c+40(FP)
+	MOVQ $0, next+48(FP)
+	CMPQ res+32(FP), $0
+	JEQ tile
+	IMUL3Q $8, 32(R13), R14
+	ADDQ R14, res+32(FP)
+	JMP tile
+
+last12:
 	VZEROUPPER
 	RET
 
-// func pairs512_1x64(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr)
-TEXT ·pairs512_1x64(SB), NOSPLIT, $0-56
+// func pairs512_1x64(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr, tiles int)
+TEXT ·pairs512_1x64(SB), NOSPLIT, $0-64
 	MOVQ p+0(FP), R13
-	MOVQ a+8(FP), AX
-	MOVQ b+16(FP), R8
-	MOVQ 40(R13), DI
 	MOVQ 8(R13), R9
 	MOVQ 16(R13), R11
 	LEAQ (R11)(R11*2), R12
 	MOVL 60(R13), R14
 	KMOVW R14, K1
+
+tile:
+	MOVQ a+8(FP), AX
+	MOVQ b+16(FP), R8
+	MOVQ 40(R13), DI
+	SUBQ 72(R13), DI
 	MOVQ c+40(FP), R14
 	PREFETCHT0 0(R14)
 	PREFETCHT0 64(R14)
 	PREFETCHT0 128(R14)
 	PREFETCHT0 192(R14)
+	PREFETCHT0 255(R14)
 	MOVL 56(R13), R14
 	TESTL $1, R14
 	JZ fresh
@@ -10723,9 +11243,6 @@ zero:
 	VPXORD Z3, Z3, Z3
 
 started:
-	MOVL 56(R13), R14
-	TESTL $8, R14
-	JNZ tailb
 	MOVQ next+48(FP), R10
 	TESTQ R10, R10
 	JZ plain1
@@ -10733,10 +11250,10 @@ started:
 	JLT done4
 
 loop3:
-	PREFETCHT0 0(R10)
-	PREFETCHT0 0(R10)(R11*1)
-	PREFETCHT0 0(R10)(R11*2)
-	PREFETCHT0 0(R10)(R12*1)
+	PREFETCHT0 (R10)
+	PREFETCHT0 (R10)(R11*1)
+	PREFETCHT0 (R10)(R11*2)
+	PREFETCHT0 (R10)(R12*1)
 	VBROADCASTSS 0(AX), Z4
 	VMOVUPS 0(R8), Z5
 	BYTE $0x62; BYTE $0xf2; BYTE $0x5e; BYTE $0x48; BYTE $0x52; BYTE $0xc5
@@ -10747,10 +11264,11 @@ loop3:
 	VMOVUPS 0(R8)(R12*1), Z8
 	BYTE $0x62; BYTE $0xd2; BYTE $0x5e; BYTE $0x48; BYTE $0x52; BYTE $0xd8
 	ADDQ R9, R8
-	PREFETCHT0 64(R10)
-	PREFETCHT0 64(R10)(R11*1)
-	PREFETCHT0 64(R10)(R11*2)
-	PREFETCHT0 64(R10)(R12*1)
+	ADDQ R9, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 (R10)(R11*1)
+	PREFETCHT0 (R10)(R11*2)
+	PREFETCHT0 (R10)(R12*1)
 	VBROADCASTSS 4(AX), Z4
 	VMOVUPS 0(R8), Z5
 	BYTE $0x62; BYTE $0xf2; BYTE $0x5e; BYTE $0x48; BYTE $0x52; BYTE $0xc5
@@ -10761,10 +11279,11 @@ loop3:
 	VMOVUPS 0(R8)(R12*1), Z8
 	BYTE $0x62; BYTE $0xd2; BYTE $0x5e; BYTE $0x48; BYTE $0x52; BYTE $0xd8
 	ADDQ R9, R8
-	PREFETCHT0 128(R10)
-	PREFETCHT0 128(R10)(R11*1)
-	PREFETCHT0 128(R10)(R11*2)
-	PREFETCHT0 128(R10)(R12*1)
+	ADDQ R9, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 (R10)(R11*1)
+	PREFETCHT0 (R10)(R11*2)
+	PREFETCHT0 (R10)(R12*1)
 	VBROADCASTSS 8(AX), Z4
 	VMOVUPS 0(R8), Z5
 	BYTE $0x62; BYTE $0xf2; BYTE $0x5e; BYTE $0x48; BYTE $0x52; BYTE $0xc5
@@ -10775,10 +11294,11 @@ loop3:
 	VMOVUPS 0(R8)(R12*1), Z8
 	BYTE $0x62; BYTE $0xd2; BYTE $0x5e; BYTE $0x48; BYTE $0x52; BYTE $0xd8
 	ADDQ R9, R8
-	PREFETCHT0 192(R10)
-	PREFETCHT0 192(R10)(R11*1)
-	PREFETCHT0 192(R10)(R11*2)
-	PREFETCHT0 192(R10)(R12*1)
+	ADDQ R9, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 (R10)(R11*1)
+	PREFETCHT0 (R10)(R11*2)
+	PREFETCHT0 (R10)(R12*1)
 	VBROADCASTSS 12(AX), Z4
 	VMOVUPS 0(R8), Z5
 	BYTE $0x62; BYTE $0xf2; BYTE $0x5e; BYTE $0x48; BYTE $0x52; BYTE $0xc5
@@ -10789,7 +11309,7 @@ loop3:
 	VMOVUPS 0(R8)(R12*1), Z8
 	BYTE $0x62; BYTE $0xd2; BYTE $0x5e; BYTE $0x48; BYTE $0x52; BYTE $0xd8
 	ADDQ R9, R8
-	ADDQ $256, R10
+	ADDQ R9, R10
 	ADDQ $16, AX
 	SUBQ $4, DI
 	JGE loop3
@@ -10870,13 +11390,13 @@ loop8:
 	JNZ loop8
 
 kend7:
-	JMP store
-
-tailb:
+	MOVQ 72(R13), DI
+	TESTQ DI, DI
+	JZ store9
 	SUBQ $1, DI
-	JLT done10
+	JLT done11
 
-loop9:
+loop10:
 	VBROADCASTSS 0(AX), Z4
 	VMOVUPS 0(R8), Z5
 	BYTE $0x62; BYTE $0xf2; BYTE $0x5e; BYTE $0x48; BYTE $0x52; BYTE $0xc5
@@ -10889,12 +11409,12 @@ loop9:
 	ADDQ R9, R8
 	ADDQ $4, AX
 	SUBQ $1, DI
-	JGE loop9
+	JGE loop10
 
-done10:
+done11:
 	ADDQ $1, DI
 
-store:
+store9:
 	MOVQ res+32(FP), AX
 	TESTQ AX, AX
 	JZ clip
@@ -10953,31 +11473,50 @@ outfull:
 	JMP end
 
 end:
+	DECQ tiles+56(FP)
+	JZ last12
+	IMUL3Q $1, 0(R13), R14
+	ADDQ R14, a+8(FP)
+	IMUL3Q $1, 24(R13), R14
+	ADDQ R14, c+40(FP)
+	MOVQ $0, next+48(FP)
+	CMPQ res+32(FP), $0
+	JEQ tile
+	IMUL3Q $1, 32(R13), R14
+	ADDQ R14, res+32(FP)
+	JMP tile
+
+last12:
 	VZEROUPPER
 	RET
 
-// func pairs512_2x64(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr)
-TEXT ·pairs512_2x64(SB), NOSPLIT, $0-56
+// func pairs512_2x64(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr, tiles int)
+TEXT ·pairs512_2x64(SB), NOSPLIT, $0-64
 	MOVQ p+0(FP), R13
-	MOVQ a+8(FP), AX
-	MOVQ b+16(FP), R8
-	MOVQ 40(R13), DI
 	MOVQ 8(R13), R9
 	MOVQ 16(R13), R11
 	LEAQ (R11)(R11*2), R12
 	MOVQ 0(R13), BX
 	MOVL 60(R13), R14
 	KMOVW R14, K1
+
+tile:
+	MOVQ a+8(FP), AX
+	MOVQ b+16(FP), R8
+	MOVQ 40(R13), DI
+	SUBQ 72(R13), DI
 	MOVQ c+40(FP), R14
 	PREFETCHT0 0(R14)
 	PREFETCHT0 64(R14)
 	PREFETCHT0 128(R14)
 	PREFETCHT0 192(R14)
+	PREFETCHT0 255(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
 	PREFETCHT0 64(R14)
 	PREFETCHT0 128(R14)
 	PREFETCHT0 192(R14)
+	PREFETCHT0 255(R14)
 	MOVL 56(R13), R14
 	TESTL $1, R14
 	JZ fresh
@@ -11045,9 +11584,6 @@ zero:
 	VPXORD Z7, Z7, Z7
 
 started:
-	MOVL 56(R13), R14
-	TESTL $8, R14
-	JNZ tailb
 	MOVQ next+48(FP), R10
 	TESTQ R10, R10
 	JZ plain1
@@ -11055,10 +11591,10 @@ started:
 	JLT done4
 
 loop3:
-	PREFETCHT0 0(R10)
-	PREFETCHT0 0(R10)(R11*1)
-	PREFETCHT0 0(R10)(R11*2)
-	PREFETCHT0 0(R10)(R12*1)
+	PREFETCHT0 (R10)
+	PREFETCHT0 (R10)(R11*1)
+	PREFETCHT0 (R10)(R11*2)
+	PREFETCHT0 (R10)(R12*1)
 	VMOVUPS 0(R8), Z8
 	VMOVUPS 0(R8)(R11*1), Z9
 	VMOVUPS 0(R8)(R11*2), Z10
@@ -11074,10 +11610,11 @@ loop3:
 	BYTE $0x62; BYTE $0xd2; BYTE $0x16; BYTE $0x48; BYTE $0x52; BYTE $0xf2
 	BYTE $0x62; BYTE $0xd2; BYTE $0x16; BYTE $0x48; BYTE $0x52; BYTE $0xfb
 	ADDQ R9, R8
-	PREFETCHT0 64(R10)
-	PREFETCHT0 64(R10)(R11*1)
-	PREFETCHT0 64(R10)(R11*2)
-	PREFETCHT0 64(R10)(R12*1)
+	ADDQ R9, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 (R10)(R11*1)
+	PREFETCHT0 (R10)(R11*2)
+	PREFETCHT0 (R10)(R12*1)
 	VMOVUPS 0(R8), Z8
 	VMOVUPS 0(R8)(R11*1), Z9
 	VMOVUPS 0(R8)(R11*2), Z10
@@ -11093,10 +11630,11 @@ loop3:
 	BYTE $0x62; BYTE $0xd2; BYTE $0x16; BYTE $0x48; BYTE $0x52; BYTE $0xf2
 	BYTE $0x62; BYTE $0xd2; BYTE $0x16; BYTE $0x48; BYTE $0x52; BYTE $0xfb
 	ADDQ R9, R8
-	PREFETCHT0 128(R10)
-	PREFETCHT0 128(R10)(R11*1)
-	PREFETCHT0 128(R10)(R11*2)
-	PREFETCHT0 128(R10)(R12*1)
+	ADDQ R9, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 (R10)(R11*1)
+	PREFETCHT0 (R10)(R11*2)
+	PREFETCHT0 (R10)(R12*1)
 	VMOVUPS 0(R8), Z8
 	VMOVUPS 0(R8)(R11*1), Z9
 	VMOVUPS 0(R8)(R11*2), Z10
@@ -11112,10 +11650,11 @@ loop3:
 	BYTE $0x62; BYTE $0xd2; BYTE $0x16; BYTE $0x48; BYTE $0x52; BYTE $0xf2
 	BYTE $0x62; BYTE $0xd2; BYTE $0x16; BYTE $0x48; BYTE $0x52; BYTE $0xfb
 	ADDQ R9, R8
-	PREFETCHT0 192(R10)
-	PREFETCHT0 192(R10)(R11*1)
-	PREFETCHT0 192(R10)(R11*2)
-	PREFETCHT0 192(R10)(R12*1)
+	ADDQ R9, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 (R10)(R11*1)
+	PREFETCHT0 (R10)(R11*2)
+	PREFETCHT0 (R10)(R12*1)
 	VMOVUPS 0(R8), Z8
 	VMOVUPS 0(R8)(R11*1), Z9
 	VMOVUPS 0(R8)(R11*2), Z10
@@ -11131,7 +11670,7 @@ loop3:
 	BYTE $0x62; BYTE $0xd2; BYTE $0x16; BYTE $0x48; BYTE $0x52; BYTE $0xf2
 	BYTE $0x62; BYTE $0xd2; BYTE $0x16; BYTE $0x48; BYTE $0x52; BYTE $0xfb
 	ADDQ R9, R8
-	ADDQ $256, R10
+	ADDQ R9, R10
 	ADDQ $16, AX
 	SUBQ $4, DI
 	JGE loop3
@@ -11237,13 +11776,13 @@ loop8:
 	JNZ loop8
 
 kend7:
-	JMP store
-
-tailb:
+	MOVQ 72(R13), DI
+	TESTQ DI, DI
+	JZ store9
 	SUBQ $1, DI
-	JLT done10
+	JLT done11
 
-loop9:
+loop10:
 	VMOVUPS 0(R8), Z8
 	VMOVUPS 0(R8)(R11*1), Z9
 	VMOVUPS 0(R8)(R11*2), Z10
@@ -11261,12 +11800,12 @@ loop9:
 	ADDQ R9, R8
 	ADDQ $4, AX
 	SUBQ $1, DI
-	JGE loop9
+	JGE loop10
 
-done10:
+done11:
 	ADDQ $1, DI
 
-store:
+store9:
 	MOVQ res+32(FP), AX
 	TESTQ AX, AX
 	JZ clip
@@ -11361,36 +11900,56 @@ outfull:
 	JMP end
 
 end:
+	DECQ tiles+56(FP)
+	JZ last12
+	IMUL3Q $2, 0(R13), R14
+	ADDQ R14, a+8(FP)
+	IMUL3Q $2, 24(R13), R14
+	ADDQ R14, c+40(FP)
+	MOVQ $0, next+48(FP)
+	CMPQ res+32(FP), $0
+	JEQ tile
+	IMUL3Q $2, 32(R13), R14
+	ADDQ R14, res+32(FP)
+	JMP tile
+
+last12:
 	VZEROUPPER
 	RET
 
-// func pairs512_3x64(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr)
-TEXT ·pairs512_3x64(SB), NOSPLIT, $0-56
+// func pairs512_3x64(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr, tiles int)
+TEXT ·pairs512_3x64(SB), NOSPLIT, $0-64
 	MOVQ p+0(FP), R13
-	MOVQ a+8(FP), AX
-	MOVQ b+16(FP), R8
-	MOVQ 40(R13), DI
 	MOVQ 8(R13), R9
 	MOVQ 16(R13), R11
 	LEAQ (R11)(R11*2), R12
 	MOVQ 0(R13), BX
 	MOVL 60(R13), R14
 	KMOVW R14, K1
+
+tile:
+	MOVQ a+8(FP), AX
+	MOVQ b+16(FP), R8
+	MOVQ 40(R13), DI
+	SUBQ 72(R13), DI
 	MOVQ c+40(FP), R14
 	PREFETCHT0 0(R14)
 	PREFETCHT0 64(R14)
 	PREFETCHT0 128(R14)
 	PREFETCHT0 192(R14)
+	PREFETCHT0 255(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
 	PREFETCHT0 64(R14)
 	PREFETCHT0 128(R14)
 	PREFETCHT0 192(R14)
+	PREFETCHT0 255(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
 	PREFETCHT0 64(R14)
 	PREFETCHT0 128(R14)
 	PREFETCHT0 192(R14)
+	PREFETCHT0 255(R14)
 	MOVL 56(R13), R14
 	TESTL $1, R14
 	JZ fresh
@@ -11480,9 +12039,6 @@ zero:
 	VPXORD Z11, Z11, Z11
 
 started:
-	MOVL 56(R13), R14
-	TESTL $8, R14
-	JNZ tailb
 	MOVQ next+48(FP), R10
 	TESTQ R10, R10
 	JZ plain1
@@ -11490,10 +12046,10 @@ started:
 	JLT done4
 
 loop3:
-	PREFETCHT0 0(R10)
-	PREFETCHT0 0(R10)(R11*1)
-	PREFETCHT0 0(R10)(R11*2)
-	PREFETCHT0 0(R10)(R12*1)
+	PREFETCHT0 (R10)
+	PREFETCHT0 (R10)(R11*1)
+	PREFETCHT0 (R10)(R11*2)
+	PREFETCHT0 (R10)(R12*1)
 	VMOVUPS 0(R8), Z12
 	VMOVUPS 0(R8)(R11*1), Z13
 	VMOVUPS 0(R8)(R11*2), Z14
@@ -11514,10 +12070,11 @@ loop3:
 	BYTE $0x62; BYTE $0x52; BYTE $0x6e; BYTE $0x40; BYTE $0x52; BYTE $0xd6
 	BYTE $0x62; BYTE $0x52; BYTE $0x6e; BYTE $0x40; BYTE $0x52; BYTE $0xdf
 	ADDQ R9, R8
-	PREFETCHT0 64(R10)
-	PREFETCHT0 64(R10)(R11*1)
-	PREFETCHT0 64(R10)(R11*2)
-	PREFETCHT0 64(R10)(R12*1)
+	ADDQ R9, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 (R10)(R11*1)
+	PREFETCHT0 (R10)(R11*2)
+	PREFETCHT0 (R10)(R12*1)
 	VMOVUPS 0(R8), Z12
 	VMOVUPS 0(R8)(R11*1), Z13
 	VMOVUPS 0(R8)(R11*2), Z14
@@ -11538,10 +12095,11 @@ loop3:
 	BYTE $0x62; BYTE $0x52; BYTE $0x6e; BYTE $0x40; BYTE $0x52; BYTE $0xd6
 	BYTE $0x62; BYTE $0x52; BYTE $0x6e; BYTE $0x40; BYTE $0x52; BYTE $0xdf
 	ADDQ R9, R8
-	PREFETCHT0 128(R10)
-	PREFETCHT0 128(R10)(R11*1)
-	PREFETCHT0 128(R10)(R11*2)
-	PREFETCHT0 128(R10)(R12*1)
+	ADDQ R9, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 (R10)(R11*1)
+	PREFETCHT0 (R10)(R11*2)
+	PREFETCHT0 (R10)(R12*1)
 	VMOVUPS 0(R8), Z12
 	VMOVUPS 0(R8)(R11*1), Z13
 	VMOVUPS 0(R8)(R11*2), Z14
@@ -11562,10 +12120,11 @@ loop3:
 	BYTE $0x62; BYTE $0x52; BYTE $0x6e; BYTE $0x40; BYTE $0x52; BYTE $0xd6
 	BYTE $0x62; BYTE $0x52; BYTE $0x6e; BYTE $0x40; BYTE $0x52; BYTE $0xdf
 	ADDQ R9, R8
-	PREFETCHT0 192(R10)
-	PREFETCHT0 192(R10)(R11*1)
-	PREFETCHT0 192(R10)(R11*2)
-	PREFETCHT0 192(R10)(R12*1)
+	ADDQ R9, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 (R10)(R11*1)
+	PREFETCHT0 (R10)(R11*2)
+	PREFETCHT0 (R10)(R12*1)
 	VMOVUPS 0(R8), Z12
 	VMOVUPS 0(R8)(R11*1), Z13
 	VMOVUPS 0(R8)(R11*2), Z14
@@ -11586,7 +12145,7 @@ loop3:
 	BYTE $0x62; BYTE $0x52; BYTE $0x6e; BYTE $0x40; BYTE $0x52; BYTE $0xd6
 	BYTE $0x62; BYTE $0x52; BYTE $0x6e; BYTE $0x40; BYTE $0x52; BYTE $0xdf
 	ADDQ R9, R8
-	ADDQ $256, R10
+	ADDQ R9, R10
 	ADDQ $16, AX
 	SUBQ $4, DI
 	JGE loop3
@@ -11717,13 +12276,13 @@ loop8:
 	JNZ loop8
 
 kend7:
-	JMP store
-
-tailb:
+	MOVQ 72(R13), DI
+	TESTQ DI, DI
+	JZ store9
 	SUBQ $1, DI
-	JLT done10
+	JLT done11
 
-loop9:
+loop10:
 	VMOVUPS 0(R8), Z12
 	VMOVUPS 0(R8)(R11*1), Z13
 	VMOVUPS 0(R8)(R11*2), Z14
@@ -11746,12 +12305,12 @@ loop9:
 	ADDQ R9, R8
 	ADDQ $4, AX
 	SUBQ $1, DI
-	JGE loop9
+	JGE loop10
 
-done10:
+done11:
 	ADDQ $1, DI
 
-store:
+store9:
 	MOVQ res+32(FP), AX
 	TESTQ AX, AX
 	JZ clip
@@ -11882,15 +12441,26 @@ outfull:
 	JMP end
 
 end:
+	DECQ tiles+56(FP)
+	JZ last12
+	IMUL3Q $3, 0(R13), R14
+	ADDQ R14, a+8(FP)
+	IMUL3Q $3, 24(R13), R14
+	ADDQ R14, c+40(FP)
+	MOVQ $0, next+48(FP)
+	CMPQ res+32(FP), $0
+	JEQ tile
+	IMUL3Q $3, 32(R13), R14
+	ADDQ R14, res+32(FP)
+	JMP tile
+
+last12:
 	VZEROUPPER
 	RET
 
-// func pairs512_4x64(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr)
-TEXT ·pairs512_4x64(SB), NOSPLIT, $0-56
+// func pairs512_4x64(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr, tiles int)
+TEXT ·pairs512_4x64(SB), NOSPLIT, $0-64
 	MOVQ p+0(FP), R13
-	MOVQ a+8(FP), AX
-	MOVQ b+16(FP), R8
-	MOVQ 40(R13), DI
 	MOVQ 8(R13), R9
 	MOVQ 16(R13), R11
 	LEAQ (R11)(R11*2), R12
@@ -11898,26 +12468,36 @@ TEXT ·pairs512_4x64(SB), NOSPLIT, $0-56
 	LEAQ (BX)(BX*2), CX
 	MOVL 60(R13), R14
 	KMOVW R14, K1
+
+tile:
+	MOVQ a+8(FP), AX
+	MOVQ b+16(FP), R8
+	MOVQ 40(R13), DI
+	SUBQ 72(R13), DI
 	MOVQ c+40(FP), R14
 	PREFETCHT0 0(R14)
 	PREFETCHT0 64(R14)
 	PREFETCHT0 128(R14)
 	PREFETCHT0 192(R14)
+	PREFETCHT0 255(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
 	PREFETCHT0 64(R14)
 	PREFETCHT0 128(R14)
 	PREFETCHT0 192(R14)
+	PREFETCHT0 255(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
 	PREFETCHT0 64(R14)
 	PREFETCHT0 128(R14)
 	PREFETCHT0 192(R14)
+	PREFETCHT0 255(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
 	PREFETCHT0 64(R14)
 	PREFETCHT0 128(R14)
 	PREFETCHT0 192(R14)
+	PREFETCHT0 255(R14)
 	MOVL 56(R13), R14
 	TESTL $1, R14
 	JZ fresh
@@ -12029,9 +12609,6 @@ zero:
 	VPXORD Z15, Z15, Z15
 
 started:
-	MOVL 56(R13), R14
-	TESTL $8, R14
-	JNZ tailb
 	MOVQ next+48(FP), R10
 	TESTQ R10, R10
 	JZ plain1
@@ -12039,10 +12616,10 @@ started:
 	JLT done4
 
 loop3:
-	PREFETCHT0 0(R10)
-	PREFETCHT0 0(R10)(R11*1)
-	PREFETCHT0 0(R10)(R11*2)
-	PREFETCHT0 0(R10)(R12*1)
+	PREFETCHT0 (R10)
+	PREFETCHT0 (R10)(R11*1)
+	PREFETCHT0 (R10)(R11*2)
+	PREFETCHT0 (R10)(R12*1)
 	VMOVUPS 0(R8), Z16
 	VMOVUPS 0(R8)(R11*1), Z17
 	VMOVUPS 0(R8)(R11*2), Z18
@@ -12068,10 +12645,11 @@ loop3:
 	BYTE $0x62; BYTE $0x32; BYTE $0x46; BYTE $0x40; BYTE $0x52; BYTE $0xf2
 	BYTE $0x62; BYTE $0x32; BYTE $0x46; BYTE $0x40; BYTE $0x52; BYTE $0xfb
 	ADDQ R9, R8
-	PREFETCHT0 64(R10)
-	PREFETCHT0 64(R10)(R11*1)
-	PREFETCHT0 64(R10)(R11*2)
-	PREFETCHT0 64(R10)(R12*1)
+	ADDQ R9, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 (R10)(R11*1)
+	PREFETCHT0 (R10)(R11*2)
+	PREFETCHT0 (R10)(R12*1)
 	VMOVUPS 0(R8), Z16
 	VMOVUPS 0(R8)(R11*1), Z17
 	VMOVUPS 0(R8)(R11*2), Z18
@@ -12097,10 +12675,11 @@ loop3:
 	BYTE $0x62; BYTE $0x32; BYTE $0x46; BYTE $0x40; BYTE $0x52; BYTE $0xf2
 	BYTE $0x62; BYTE $0x32; BYTE $0x46; BYTE $0x40; BYTE $0x52; BYTE $0xfb
 	ADDQ R9, R8
-	PREFETCHT0 128(R10)
-	PREFETCHT0 128(R10)(R11*1)
-	PREFETCHT0 128(R10)(R11*2)
-	PREFETCHT0 128(R10)(R12*1)
+	ADDQ R9, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 (R10)(R11*1)
+	PREFETCHT0 (R10)(R11*2)
+	PREFETCHT0 (R10)(R12*1)
 	VMOVUPS 0(R8), Z16
 	VMOVUPS 0(R8)(R11*1), Z17
 	VMOVUPS 0(R8)(R11*2), Z18
@@ -12126,10 +12705,11 @@ loop3:
 	BYTE $0x62; BYTE $0x32; BYTE $0x46; BYTE $0x40; BYTE $0x52; BYTE $0xf2
 	BYTE $0x62; BYTE $0x32; BYTE $0x46; BYTE $0x40; BYTE $0x52; BYTE $0xfb
 	ADDQ R9, R8
-	PREFETCHT0 192(R10)
-	PREFETCHT0 192(R10)(R11*1)
-	PREFETCHT0 192(R10)(R11*2)
-	PREFETCHT0 192(R10)(R12*1)
+	ADDQ R9, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 (R10)(R11*1)
+	PREFETCHT0 (R10)(R11*2)
+	PREFETCHT0 (R10)(R12*1)
 	VMOVUPS 0(R8), Z16
 	VMOVUPS 0(R8)(R11*1), Z17
 	VMOVUPS 0(R8)(R11*2), Z18
@@ -12155,7 +12735,7 @@ loop3:
 	BYTE $0x62; BYTE $0x32; BYTE $0x46; BYTE $0x40; BYTE $0x52; BYTE $0xf2
 	BYTE $0x62; BYTE $0x32; BYTE $0x46; BYTE $0x40; BYTE $0x52; BYTE $0xfb
 	ADDQ R9, R8
-	ADDQ $256, R10
+	ADDQ R9, R10
 	ADDQ $16, AX
 	SUBQ $4, DI
 	JGE loop3
@@ -12311,13 +12891,13 @@ loop8:
 	JNZ loop8
 
 kend7:
-	JMP store
-
-tailb:
+	MOVQ 72(R13), DI
+	TESTQ DI, DI
+	JZ store9
 	SUBQ $1, DI
-	JLT done10
+	JLT done11
 
-loop9:
+loop10:
 	VMOVUPS 0(R8), Z16
 	VMOVUPS 0(R8)(R11*1), Z17
 	VMOVUPS 0(R8)(R11*2), Z18
@@ -12345,12 +12925,12 @@ loop9:
 	ADDQ R9, R8
 	ADDQ $4, AX
 	SUBQ $1, DI
-	JGE loop9
+	JGE loop10
 
-done10:
+done11:
 	ADDQ $1, DI
 
-store:
+store9:
 	MOVQ res+32(FP), AX
 	TESTQ AX, AX
 	JZ clip
@@ -12517,15 +13097,26 @@ outfull:
 	JMP end
 
 end:
+	DECQ tiles+56(FP)
+	JZ last12
+	IMUL3Q $4, 0(R13), R14
+	ADDQ R14, a+8(FP)
+	IMUL3Q $4, 24(R13), R14
+	ADDQ R14, c+40(FP)
+	MOVQ $0, next+48(FP)
+	CMPQ res+32(FP), $0
+	JEQ tile
+	IMUL3Q $4, 32(R13), R14
+	ADDQ R14, res+32(FP)
+	JMP tile
+
+last12:
 	VZEROUPPER
 	RET
 
-// func pairs512_5x64(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr)
-TEXT ·pairs512_5x64(SB), NOSPLIT, $0-56
+// func pairs512_5x64(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr, tiles int)
+TEXT ·pairs512_5x64(SB), NOSPLIT, $0-64
 	MOVQ p+0(FP), R13
-	MOVQ a+8(FP), AX
-	MOVQ b+16(FP), R8
-	MOVQ 40(R13), DI
 	MOVQ 8(R13), R9
 	MOVQ 16(R13), R11
 	LEAQ (R11)(R11*2), R12
@@ -12533,31 +13124,42 @@ TEXT ·pairs512_5x64(SB), NOSPLIT, $0-56
 	LEAQ (BX)(BX*2), CX
 	MOVL 60(R13), R14
 	KMOVW R14, K1
+
+tile:
+	MOVQ a+8(FP), AX
+	MOVQ b+16(FP), R8
+	MOVQ 40(R13), DI
+	SUBQ 72(R13), DI
 	MOVQ c+40(FP), R14
 	PREFETCHT0 0(R14)
 	PREFETCHT0 64(R14)
 	PREFETCHT0 128(R14)
 	PREFETCHT0 192(R14)
+	PREFETCHT0 255(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
 	PREFETCHT0 64(R14)
 	PREFETCHT0 128(R14)
 	PREFETCHT0 192(R14)
+	PREFETCHT0 255(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
 	PREFETCHT0 64(R14)
 	PREFETCHT0 128(R14)
 	PREFETCHT0 192(R14)
+	PREFETCHT0 255(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
 	PREFETCHT0 64(R14)
 	PREFETCHT0 128(R14)
 	PREFETCHT0 192(R14)
+	PREFETCHT0 255(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
 	PREFETCHT0 64(R14)
 	PREFETCHT0 128(R14)
 	PREFETCHT0 192(R14)
+	PREFETCHT0 255(R14)
 	MOVL 56(R13), R14
 	TESTL $1, R14
 	JZ fresh
@@ -12691,9 +13293,6 @@ zero:
 	VPXORD Z19, Z19, Z19
 
 started:
-	MOVL 56(R13), R14
-	TESTL $8, R14
-	JNZ tailb
 	MOVQ next+48(FP), R10
 	TESTQ R10, R10
 	JZ plain1
@@ -12701,7 +13300,7 @@ started:
 	JLT done4
 
 loop3:
-	PREFETCHT1 0(R10)
+	PREFETCHT1 (R10)
 	VMOVUPS 0(R8), Z20
 	VMOVUPS 0(R8)(R11*1), Z21
 	VMOVUPS 0(R8)(R11*2), Z22
@@ -12732,7 +13331,8 @@ loop3:
 	BYTE $0x62; BYTE $0xa2; BYTE $0x3e; BYTE $0x40; BYTE $0x52; BYTE $0xd6
 	BYTE $0x62; BYTE $0xa2; BYTE $0x3e; BYTE $0x40; BYTE $0x52; BYTE $0xdf
 	ADDQ R9, R8
-	PREFETCHT1 64(R10)
+	ADDQ R9, R10
+	PREFETCHT1 (R10)
 	VMOVUPS 0(R8), Z20
 	VMOVUPS 0(R8)(R11*1), Z21
 	VMOVUPS 0(R8)(R11*2), Z22
@@ -12763,7 +13363,8 @@ loop3:
 	BYTE $0x62; BYTE $0xa2; BYTE $0x3e; BYTE $0x40; BYTE $0x52; BYTE $0xd6
 	BYTE $0x62; BYTE $0xa2; BYTE $0x3e; BYTE $0x40; BYTE $0x52; BYTE $0xdf
 	ADDQ R9, R8
-	PREFETCHT1 128(R10)
+	ADDQ R9, R10
+	PREFETCHT1 (R10)
 	VMOVUPS 0(R8), Z20
 	VMOVUPS 0(R8)(R11*1), Z21
 	VMOVUPS 0(R8)(R11*2), Z22
@@ -12794,7 +13395,8 @@ loop3:
 	BYTE $0x62; BYTE $0xa2; BYTE $0x3e; BYTE $0x40; BYTE $0x52; BYTE $0xd6
 	BYTE $0x62; BYTE $0xa2; BYTE $0x3e; BYTE $0x40; BYTE $0x52; BYTE $0xdf
 	ADDQ R9, R8
-	PREFETCHT1 192(R10)
+	ADDQ R9, R10
+	PREFETCHT1 (R10)
 	VMOVUPS 0(R8), Z20
 	VMOVUPS 0(R8)(R11*1), Z21
 	VMOVUPS 0(R8)(R11*2), Z22
@@ -12825,7 +13427,7 @@ loop3:
 	BYTE $0x62; BYTE $0xa2; BYTE $0x3e; BYTE $0x40; BYTE $0x52; BYTE $0xd6
 	BYTE $0x62; BYTE $0xa2; BYTE $0x3e; BYTE $0x40; BYTE $0x52; BYTE $0xdf
 	ADDQ R9, R8
-	ADDQ $256, R10
+	ADDQ R9, R10
 	ADDQ $16, AX
 	SUBQ $4, DI
 	JGE loop3
@@ -13006,13 +13608,13 @@ loop8:
 	JNZ loop8
 
 kend7:
-	JMP store
-
-tailb:
+	MOVQ 72(R13), DI
+	TESTQ DI, DI
+	JZ store9
 	SUBQ $1, DI
-	JLT done10
+	JLT done11
 
-loop9:
+loop10:
 	VMOVUPS 0(R8), Z20
 	VMOVUPS 0(R8)(R11*1), Z21
 	VMOVUPS 0(R8)(R11*2), Z22
@@ -13045,12 +13647,12 @@ loop9:
 	ADDQ R9, R8
 	ADDQ $4, AX
 	SUBQ $1, DI
-	JGE loop9
+	JGE loop10
 
-done10:
+done11:
 	ADDQ $1, DI
 
-store:
+store9:
 	MOVQ res+32(FP), AX
 	TESTQ AX, AX
 	JZ clip
@@ -13253,15 +13855,26 @@ outfull:
 	JMP end
 
 end:
+	DECQ tiles+56(FP)
+	JZ last12
+	IMUL3Q $5, 0(R13), R14
+	ADDQ R14, a+8(FP)
+	IMUL3Q $5, 24(R13), R14
+	ADDQ R14, c+40(FP)
+	MOVQ $0, next+48(FP)
+	CMPQ res+32(FP), $0
+	JEQ tile
+	IMUL3Q $5, 32(R13), R14
+	ADDQ R14, res+32(FP)
+	JMP tile
+
+last12:
 	VZEROUPPER
 	RET
 
-// func pairs512_6x64(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr)
-TEXT ·pairs512_6x64(SB), NOSPLIT, $0-56
+// func pairs512_6x64(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr, tiles int)
+TEXT ·pairs512_6x64(SB), NOSPLIT, $0-64
 	MOVQ p+0(FP), R13
-	MOVQ a+8(FP), AX
-	MOVQ b+16(FP), R8
-	MOVQ 40(R13), DI
 	MOVQ 8(R13), R9
 	MOVQ 16(R13), R11
 	LEAQ (R11)(R11*2), R12
@@ -13270,36 +13883,48 @@ TEXT ·pairs512_6x64(SB), NOSPLIT, $0-56
 	LEAQ (BX)(BX*4), DX
 	MOVL 60(R13), R14
 	KMOVW R14, K1
+
+tile:
+	MOVQ a+8(FP), AX
+	MOVQ b+16(FP), R8
+	MOVQ 40(R13), DI
+	SUBQ 72(R13), DI
 	MOVQ c+40(FP), R14
 	PREFETCHT0 0(R14)
 	PREFETCHT0 64(R14)
 	PREFETCHT0 128(R14)
 	PREFETCHT0 192(R14)
+	PREFETCHT0 255(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
 	PREFETCHT0 64(R14)
 	PREFETCHT0 128(R14)
 	PREFETCHT0 192(R14)
+	PREFETCHT0 255(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
 	PREFETCHT0 64(R14)
 	PREFETCHT0 128(R14)
 	PREFETCHT0 192(R14)
+	PREFETCHT0 255(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
 	PREFETCHT0 64(R14)
 	PREFETCHT0 128(R14)
 	PREFETCHT0 192(R14)
+	PREFETCHT0 255(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
 	PREFETCHT0 64(R14)
 	PREFETCHT0 128(R14)
 	PREFETCHT0 192(R14)
+	PREFETCHT0 255(R14)
 	ADDQ 24(R13), R14
 	PREFETCHT0 0(R14)
 	PREFETCHT0 64(R14)
 	PREFETCHT0 128(R14)
 	PREFETCHT0 192(R14)
+	PREFETCHT0 255(R14)
 	MOVL 56(R13), R14
 	TESTL $1, R14
 	JZ fresh
@@ -13455,9 +14080,6 @@ zero:
 	VPXORD Z23, Z23, Z23
 
 started:
-	MOVL 56(R13), R14
-	TESTL $8, R14
-	JNZ tailb
 	MOVQ next+48(FP), R10
 	TESTQ R10, R10
 	JZ plain1
@@ -13465,7 +14087,7 @@ started:
 	JLT done4
 
 loop3:
-	PREFETCHT1 0(R10)
+	PREFETCHT1 (R10)
 	VMOVUPS 0(R8), Z24
 	VMOVUPS 0(R8)(R11*1), Z25
 	VMOVUPS 0(R8)(R11*2), Z26
@@ -13501,7 +14123,8 @@ loop3:
 	BYTE $0x62; BYTE $0x82; BYTE $0x16; BYTE $0x40; BYTE $0x52; BYTE $0xf2
 	BYTE $0x62; BYTE $0x82; BYTE $0x16; BYTE $0x40; BYTE $0x52; BYTE $0xfb
 	ADDQ R9, R8
-	PREFETCHT1 64(R10)
+	ADDQ R9, R10
+	PREFETCHT1 (R10)
 	VMOVUPS 0(R8), Z24
 	VMOVUPS 0(R8)(R11*1), Z25
 	VMOVUPS 0(R8)(R11*2), Z26
@@ -13537,7 +14160,8 @@ loop3:
 	BYTE $0x62; BYTE $0x82; BYTE $0x16; BYTE $0x40; BYTE $0x52; BYTE $0xf2
 	BYTE $0x62; BYTE $0x82; BYTE $0x16; BYTE $0x40; BYTE $0x52; BYTE $0xfb
 	ADDQ R9, R8
-	PREFETCHT1 128(R10)
+	ADDQ R9, R10
+	PREFETCHT1 (R10)
 	VMOVUPS 0(R8), Z24
 	VMOVUPS 0(R8)(R11*1), Z25
 	VMOVUPS 0(R8)(R11*2), Z26
@@ -13573,7 +14197,8 @@ loop3:
 	BYTE $0x62; BYTE $0x82; BYTE $0x16; BYTE $0x40; BYTE $0x52; BYTE $0xf2
 	BYTE $0x62; BYTE $0x82; BYTE $0x16; BYTE $0x40; BYTE $0x52; BYTE $0xfb
 	ADDQ R9, R8
-	PREFETCHT1 192(R10)
+	ADDQ R9, R10
+	PREFETCHT1 (R10)
 	VMOVUPS 0(R8), Z24
 	VMOVUPS 0(R8)(R11*1), Z25
 	VMOVUPS 0(R8)(R11*2), Z26
@@ -13609,7 +14234,7 @@ loop3:
 	BYTE $0x62; BYTE $0x82; BYTE $0x16; BYTE $0x40; BYTE $0x52; BYTE $0xf2
 	BYTE $0x62; BYTE $0x82; BYTE $0x16; BYTE $0x40; BYTE $0x52; BYTE $0xfb
 	ADDQ R9, R8
-	ADDQ $256, R10
+	ADDQ R9, R10
 	ADDQ $16, AX
 	SUBQ $4, DI
 	JGE loop3
@@ -13815,13 +14440,13 @@ loop8:
 	JNZ loop8
 
 kend7:
-	JMP store
-
-tailb:
+	MOVQ 72(R13), DI
+	TESTQ DI, DI
+	JZ store9
 	SUBQ $1, DI
-	JLT done10
+	JLT done11
 
-loop9:
+loop10:
 	VMOVUPS 0(R8), Z24
 	VMOVUPS 0(R8)(R11*1), Z25
 	VMOVUPS 0(R8)(R11*2), Z26
@@ -13859,12 +14484,12 @@ loop9:
 	ADDQ R9, R8
 	ADDQ $4, AX
 	SUBQ $1, DI
-	JGE loop9
+	JGE loop10
 
-done10:
+done11:
 	ADDQ $1, DI
 
-store:
+store9:
 	MOVQ res+32(FP), AX
 	TESTQ AX, AX
 	JZ clip
@@ -14103,5 +14728,19 @@ outfull:
 	JMP end
 
 end:
+	DECQ tiles+56(FP)
+	JZ last12
+	IMUL3Q $6, 0(R13), R14
+	ADDQ R14, a+8(FP)
+	IMUL3Q $6, 24(R13), R14
+	ADDQ R14, c+40(FP)
+	MOVQ $0, next+48(FP)
+	CMPQ res+32(FP), $0
+	JEQ tile
+	IMUL3Q $6, 32(R13), R14
+	ADDQ R14, res+32(FP)
+	JMP tile
+
+last12:
 	VZEROUPPER
 	RET

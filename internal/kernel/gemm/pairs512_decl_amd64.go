@@ -2,218 +2,218 @@
 
 package gemm
 
-// pairs512_1x16 computes a tile of 1 rows and 16 columns; see tileParams.
+// pairs512_1x16 computes tiles of 1 rows and 16 columns below each other; see tileParams.
 //
 //go:noescape
-func pairs512_1x16(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr)
+func pairs512_1x16(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr, tiles int)
 
-// pairs512_2x16 computes a tile of 2 rows and 16 columns; see tileParams.
+// pairs512_2x16 computes tiles of 2 rows and 16 columns below each other; see tileParams.
 //
 //go:noescape
-func pairs512_2x16(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr)
+func pairs512_2x16(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr, tiles int)
 
-// pairs512_3x16 computes a tile of 3 rows and 16 columns; see tileParams.
+// pairs512_3x16 computes tiles of 3 rows and 16 columns below each other; see tileParams.
 //
 //go:noescape
-func pairs512_3x16(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr)
+func pairs512_3x16(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr, tiles int)
 
-// pairs512_4x16 computes a tile of 4 rows and 16 columns; see tileParams.
+// pairs512_4x16 computes tiles of 4 rows and 16 columns below each other; see tileParams.
 //
 //go:noescape
-func pairs512_4x16(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr)
+func pairs512_4x16(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr, tiles int)
 
-// pairs512_5x16 computes a tile of 5 rows and 16 columns; see tileParams.
+// pairs512_5x16 computes tiles of 5 rows and 16 columns below each other; see tileParams.
 //
 //go:noescape
-func pairs512_5x16(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr)
+func pairs512_5x16(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr, tiles int)
 
-// pairs512_6x16 computes a tile of 6 rows and 16 columns; see tileParams.
+// pairs512_6x16 computes tiles of 6 rows and 16 columns below each other; see tileParams.
 //
 //go:noescape
-func pairs512_6x16(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr)
+func pairs512_6x16(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr, tiles int)
 
-// pairs512_7x16 computes a tile of 7 rows and 16 columns; see tileParams.
+// pairs512_7x16 computes tiles of 7 rows and 16 columns below each other; see tileParams.
 //
 //go:noescape
-func pairs512_7x16(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr)
+func pairs512_7x16(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr, tiles int)
 
-// pairs512_8x16 computes a tile of 8 rows and 16 columns; see tileParams.
+// pairs512_8x16 computes tiles of 8 rows and 16 columns below each other; see tileParams.
 //
 //go:noescape
-func pairs512_8x16(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr)
+func pairs512_8x16(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr, tiles int)
 
-// pairs512_1x32 computes a tile of 1 rows and 32 columns; see tileParams.
+// pairs512_1x32 computes tiles of 1 rows and 32 columns below each other; see tileParams.
 //
 //go:noescape
-func pairs512_1x32(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr)
+func pairs512_1x32(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr, tiles int)
 
-// pairs512_2x32 computes a tile of 2 rows and 32 columns; see tileParams.
+// pairs512_2x32 computes tiles of 2 rows and 32 columns below each other; see tileParams.
 //
 //go:noescape
-func pairs512_2x32(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr)
+func pairs512_2x32(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr, tiles int)
 
-// pairs512_3x32 computes a tile of 3 rows and 32 columns; see tileParams.
+// pairs512_3x32 computes tiles of 3 rows and 32 columns below each other; see tileParams.
 //
 //go:noescape
-func pairs512_3x32(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr)
+func pairs512_3x32(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr, tiles int)
 
-// pairs512_4x32 computes a tile of 4 rows and 32 columns; see tileParams.
+// pairs512_4x32 computes tiles of 4 rows and 32 columns below each other; see tileParams.
 //
 //go:noescape
-func pairs512_4x32(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr)
+func pairs512_4x32(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr, tiles int)
 
-// pairs512_5x32 computes a tile of 5 rows and 32 columns; see tileParams.
+// pairs512_5x32 computes tiles of 5 rows and 32 columns below each other; see tileParams.
 //
 //go:noescape
-func pairs512_5x32(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr)
+func pairs512_5x32(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr, tiles int)
 
-// pairs512_6x32 computes a tile of 6 rows and 32 columns; see tileParams.
+// pairs512_6x32 computes tiles of 6 rows and 32 columns below each other; see tileParams.
 //
 //go:noescape
-func pairs512_6x32(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr)
+func pairs512_6x32(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr, tiles int)
 
-// pairs512_7x32 computes a tile of 7 rows and 32 columns; see tileParams.
+// pairs512_7x32 computes tiles of 7 rows and 32 columns below each other; see tileParams.
 //
 //go:noescape
-func pairs512_7x32(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr)
+func pairs512_7x32(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr, tiles int)
 
-// pairs512_8x32 computes a tile of 8 rows and 32 columns; see tileParams.
+// pairs512_8x32 computes tiles of 8 rows and 32 columns below each other; see tileParams.
 //
 //go:noescape
-func pairs512_8x32(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr)
+func pairs512_8x32(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr, tiles int)
 
-// pairs512_1x48 computes a tile of 1 rows and 48 columns; see tileParams.
+// pairs512_1x48 computes tiles of 1 rows and 48 columns below each other; see tileParams.
 //
 //go:noescape
-func pairs512_1x48(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr)
+func pairs512_1x48(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr, tiles int)
 
-// pairs512_2x48 computes a tile of 2 rows and 48 columns; see tileParams.
+// pairs512_2x48 computes tiles of 2 rows and 48 columns below each other; see tileParams.
 //
 //go:noescape
-func pairs512_2x48(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr)
+func pairs512_2x48(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr, tiles int)
 
-// pairs512_3x48 computes a tile of 3 rows and 48 columns; see tileParams.
+// pairs512_3x48 computes tiles of 3 rows and 48 columns below each other; see tileParams.
 //
 //go:noescape
-func pairs512_3x48(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr)
+func pairs512_3x48(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr, tiles int)
 
-// pairs512_4x48 computes a tile of 4 rows and 48 columns; see tileParams.
+// pairs512_4x48 computes tiles of 4 rows and 48 columns below each other; see tileParams.
 //
 //go:noescape
-func pairs512_4x48(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr)
+func pairs512_4x48(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr, tiles int)
 
-// pairs512_5x48 computes a tile of 5 rows and 48 columns; see tileParams.
+// pairs512_5x48 computes tiles of 5 rows and 48 columns below each other; see tileParams.
 //
 //go:noescape
-func pairs512_5x48(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr)
+func pairs512_5x48(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr, tiles int)
 
-// pairs512_6x48 computes a tile of 6 rows and 48 columns; see tileParams.
+// pairs512_6x48 computes tiles of 6 rows and 48 columns below each other; see tileParams.
 //
 //go:noescape
-func pairs512_6x48(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr)
+func pairs512_6x48(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr, tiles int)
 
-// pairs512_7x48 computes a tile of 7 rows and 48 columns; see tileParams.
+// pairs512_7x48 computes tiles of 7 rows and 48 columns below each other; see tileParams.
 //
 //go:noescape
-func pairs512_7x48(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr)
+func pairs512_7x48(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr, tiles int)
 
-// pairs512_8x48 computes a tile of 8 rows and 48 columns; see tileParams.
+// pairs512_8x48 computes tiles of 8 rows and 48 columns below each other; see tileParams.
 //
 //go:noescape
-func pairs512_8x48(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr)
+func pairs512_8x48(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr, tiles int)
 
-// pairs512_1x64 computes a tile of 1 rows and 64 columns; see tileParams.
+// pairs512_1x64 computes tiles of 1 rows and 64 columns below each other; see tileParams.
 //
 //go:noescape
-func pairs512_1x64(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr)
+func pairs512_1x64(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr, tiles int)
 
-// pairs512_2x64 computes a tile of 2 rows and 64 columns; see tileParams.
+// pairs512_2x64 computes tiles of 2 rows and 64 columns below each other; see tileParams.
 //
 //go:noescape
-func pairs512_2x64(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr)
+func pairs512_2x64(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr, tiles int)
 
-// pairs512_3x64 computes a tile of 3 rows and 64 columns; see tileParams.
+// pairs512_3x64 computes tiles of 3 rows and 64 columns below each other; see tileParams.
 //
 //go:noescape
-func pairs512_3x64(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr)
+func pairs512_3x64(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr, tiles int)
 
-// pairs512_4x64 computes a tile of 4 rows and 64 columns; see tileParams.
+// pairs512_4x64 computes tiles of 4 rows and 64 columns below each other; see tileParams.
 //
 //go:noescape
-func pairs512_4x64(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr)
+func pairs512_4x64(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr, tiles int)
 
-// pairs512_5x64 computes a tile of 5 rows and 64 columns; see tileParams.
+// pairs512_5x64 computes tiles of 5 rows and 64 columns below each other; see tileParams.
 //
 //go:noescape
-func pairs512_5x64(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr)
+func pairs512_5x64(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr, tiles int)
 
-// pairs512_6x64 computes a tile of 6 rows and 64 columns; see tileParams.
+// pairs512_6x64 computes tiles of 6 rows and 64 columns below each other; see tileParams.
 //
 //go:noescape
-func pairs512_6x64(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr)
+func pairs512_6x64(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr, tiles int)
 
-// callPairs512 runs the avx512 kernel of a tile of rows x 16*panels elements, of words of two bfloat16.
-func callPairs512(rows, panels int, p *tileParams, a, b, bias, res, c *float32, next uintptr) {
+// callPairs512 runs the avx512 kernel of tiles of rows x 16*panels elements, of words of two bfloat16.
+func callPairs512(rows, panels, tiles int, p *tileParams, a, b, bias, res, c *float32, next uintptr) {
 	switch panels<<8 | rows {
 	case 1<<8 | 1:
-		pairs512_1x16(p, a, b, bias, res, c, next)
+		pairs512_1x16(p, a, b, bias, res, c, next, tiles)
 	case 1<<8 | 2:
-		pairs512_2x16(p, a, b, bias, res, c, next)
+		pairs512_2x16(p, a, b, bias, res, c, next, tiles)
 	case 1<<8 | 3:
-		pairs512_3x16(p, a, b, bias, res, c, next)
+		pairs512_3x16(p, a, b, bias, res, c, next, tiles)
 	case 1<<8 | 4:
-		pairs512_4x16(p, a, b, bias, res, c, next)
+		pairs512_4x16(p, a, b, bias, res, c, next, tiles)
 	case 1<<8 | 5:
-		pairs512_5x16(p, a, b, bias, res, c, next)
+		pairs512_5x16(p, a, b, bias, res, c, next, tiles)
 	case 1<<8 | 6:
-		pairs512_6x16(p, a, b, bias, res, c, next)
+		pairs512_6x16(p, a, b, bias, res, c, next, tiles)
 	case 1<<8 | 7:
-		pairs512_7x16(p, a, b, bias, res, c, next)
+		pairs512_7x16(p, a, b, bias, res, c, next, tiles)
 	case 1<<8 | 8:
-		pairs512_8x16(p, a, b, bias, res, c, next)
+		pairs512_8x16(p, a, b, bias, res, c, next, tiles)
 	case 2<<8 | 1:
-		pairs512_1x32(p, a, b, bias, res, c, next)
+		pairs512_1x32(p, a, b, bias, res, c, next, tiles)
 	case 2<<8 | 2:
-		pairs512_2x32(p, a, b, bias, res, c, next)
+		pairs512_2x32(p, a, b, bias, res, c, next, tiles)
 	case 2<<8 | 3:
-		pairs512_3x32(p, a, b, bias, res, c, next)
+		pairs512_3x32(p, a, b, bias, res, c, next, tiles)
 	case 2<<8 | 4:
-		pairs512_4x32(p, a, b, bias, res, c, next)
+		pairs512_4x32(p, a, b, bias, res, c, next, tiles)
 	case 2<<8 | 5:
-		pairs512_5x32(p, a, b, bias, res, c, next)
+		pairs512_5x32(p, a, b, bias, res, c, next, tiles)
 	case 2<<8 | 6:
-		pairs512_6x32(p, a, b, bias, res, c, next)
+		pairs512_6x32(p, a, b, bias, res, c, next, tiles)
 	case 2<<8 | 7:
-		pairs512_7x32(p, a, b, bias, res, c, next)
+		pairs512_7x32(p, a, b, bias, res, c, next, tiles)
 	case 2<<8 | 8:
-		pairs512_8x32(p, a, b, bias, res, c, next)
+		pairs512_8x32(p, a, b, bias, res, c, next, tiles)
 	case 3<<8 | 1:
-		pairs512_1x48(p, a, b, bias, res, c, next)
+		pairs512_1x48(p, a, b, bias, res, c, next, tiles)
 	case 3<<8 | 2:
-		pairs512_2x48(p, a, b, bias, res, c, next)
+		pairs512_2x48(p, a, b, bias, res, c, next, tiles)
 	case 3<<8 | 3:
-		pairs512_3x48(p, a, b, bias, res, c, next)
+		pairs512_3x48(p, a, b, bias, res, c, next, tiles)
 	case 3<<8 | 4:
-		pairs512_4x48(p, a, b, bias, res, c, next)
+		pairs512_4x48(p, a, b, bias, res, c, next, tiles)
 	case 3<<8 | 5:
-		pairs512_5x48(p, a, b, bias, res, c, next)
+		pairs512_5x48(p, a, b, bias, res, c, next, tiles)
 	case 3<<8 | 6:
-		pairs512_6x48(p, a, b, bias, res, c, next)
+		pairs512_6x48(p, a, b, bias, res, c, next, tiles)
 	case 3<<8 | 7:
-		pairs512_7x48(p, a, b, bias, res, c, next)
+		pairs512_7x48(p, a, b, bias, res, c, next, tiles)
 	case 3<<8 | 8:
-		pairs512_8x48(p, a, b, bias, res, c, next)
+		pairs512_8x48(p, a, b, bias, res, c, next, tiles)
 	case 4<<8 | 1:
-		pairs512_1x64(p, a, b, bias, res, c, next)
+		pairs512_1x64(p, a, b, bias, res, c, next, tiles)
 	case 4<<8 | 2:
-		pairs512_2x64(p, a, b, bias, res, c, next)
+		pairs512_2x64(p, a, b, bias, res, c, next, tiles)
 	case 4<<8 | 3:
-		pairs512_3x64(p, a, b, bias, res, c, next)
+		pairs512_3x64(p, a, b, bias, res, c, next, tiles)
 	case 4<<8 | 4:
-		pairs512_4x64(p, a, b, bias, res, c, next)
+		pairs512_4x64(p, a, b, bias, res, c, next, tiles)
 	case 4<<8 | 5:
-		pairs512_5x64(p, a, b, bias, res, c, next)
+		pairs512_5x64(p, a, b, bias, res, c, next, tiles)
 	case 4<<8 | 6:
-		pairs512_6x64(p, a, b, bias, res, c, next)
+		pairs512_6x64(p, a, b, bias, res, c, next, tiles)
 	}
 }

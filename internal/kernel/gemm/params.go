@@ -13,6 +13,7 @@ type tileParams struct {
 	flags   uint32
 	mask    uint32 // 32-bit lanes in use of the last panel (dot kernels: of the last vector of k), from bit 0
 	maskRow int    // byte offset of the same mask in a table of 16 ones and 16 zeros
+	masked  int    // of the last k, whose last panel of B is masked; NEON masks those of all with flagTailB
 }
 
 // chainWords is how many words of two float16 NEON multiplies before their sums are added to those in float32.
@@ -22,7 +23,7 @@ const (
 	flagAccumulate = 1 << iota // start from C instead of bias
 	flagClip                   // bound the result by lo and hi
 	flagTailC                  // the last panel of C is masked
-	flagTailB                  // the last panel of B is masked too: B is not padded
+	flagTailB                  // the last panel of B is ragged too: B is not padded
 )
 
 // setMask makes n (1 to 16) lanes of 32 bits the ones in use.

@@ -56,6 +56,7 @@ const (
 	phaseMaxK     = 1536      // longest phase before k is divided; likewise
 	phaseMaxKOnce = 4096      // the same when B is read only once
 	maskedSum     = 48        // multiply-adds of a result, up to which those of a ragged panel are stored by vectors of 512 bits
+	callNs        = 40_000    // of tiles in a call, at most, but for one
 	shortSum      = 128       // multiply-adds of a result, up to which tiles have fewer where vectors are computed in halves: a store of one
 	shortResults  = 12        // takes two cycles, and while some 20 wait for their turn no multiply-add of the next tile begins
 )
@@ -66,6 +67,7 @@ type kernels struct {
 	tileRows [5]int // by panels: the highest number of rows of a tile, 0 where there is no such tile
 	fewRows  int    // of a tile that has lines of all of its panels fetched ahead, at most
 	dotRows  int    // the highest number of rows of a dot kernel
+	repeat   bool   // kernels compute tiles below each other in one call
 }
 
 // portableKernels describes those in Go.
@@ -213,6 +215,7 @@ func (p *Plan) planTiles() {
 			ph.tail.flags |= flagTailC
 			if s.B == Rows {
 				ph.tail.flags |= flagTailB
+				ph.tail.masked = min(ph.k, max(0, (panel-r+s.LDB-1)/max(1, s.LDB)-(s.K-k1)))
 			}
 		}
 		p.phases = append(p.phases, ph)

@@ -150,11 +150,9 @@ func (p *Plan) unit(m *matrices, u *unit, c []float32) {
 	}
 }
 
-// tileUnit divides the rows into tiles whose heights differ by at most one, so that no kernel has few rows unless there are.
+// tileUnit computes the phases of a unit, and of each its columns of tiles.
 func (p *Plan) tileUnit(m *matrices, u *unit) {
 	s, size, panel := &p.spec, p.size(), p.panel()
-	tiles := (u.rows + u.maxRows - 1) / u.maxRows
-	high, more := u.rows/tiles, u.rows%tiles
 	bcol := u.col * s.K
 	if s.B == Rows {
 		bcol = u.col
@@ -163,10 +161,6 @@ func (p *Plan) tileUnit(m *matrices, u *unit) {
 	var ahead ahead
 	for i := range p.phases {
 		ph := &p.phases[i]
-		last := &ph.full
-		if u.cols%panel != 0 {
-			last = &ph.tail
-		}
 		b := forward(m.b, p.sizeB()*bcol+ph.k0*ph.full.bstep)
 		a := forward(m.a, size*(u.row*s.LDA+ph.k0))
 		c := forward(m.c, size*(u.row*s.LDC+u.col))
@@ -177,57 +171,66 @@ func (p *Plan) tileUnit(m *matrices, u *unit) {
 		if p.fetches {
 			ahead = p.ahead(m, u, i)
 		}
-		for t := range tiles {
-			n := high
-			if t < more {
-				n++
+		for q := 0; q < u.panels; q += u.width {
+			params := &ph.full
+			if q+u.width == u.panels && u.cols%panel != 0 {
+				params = &ph.tail
 			}
-			var next uintptr
-			if u.width == u.panels {
-				if p.fetches {
-					next = ahead.fetch(n, b)
-				}
-				p.tile(n, u.width, last, a, b, bias, res, c, next)
-			} else {
-				params := &ph.full
-				for q := 0; q < u.panels; q += u.width {
-					if q+u.width == u.panels {
-						params = last
-					}
-					bq := forward(b, q*params.bpanel)
-					if p.fetches {
-						next = ahead.fetch(n, bq)
-					}
-					p.tile(n, u.width, params, a, bq, forward(bias, 64*q), forward(res, 64*q), forward(c, 64*q), next)
-				}
-			}
-			if t+1 < tiles {
-				a, c, res = forward(a, size*n*s.LDA), forward(c, size*n*s.LDC), forward(res, size*n*s.LDR)
-			}
+			p.column(u, params, a, forward(b, q*params.bpanel), forward(bias, 64*q), forward(res, 64*q), forward(c, 64*q), &ahead)
 		}
 	}
 }
 
-// tile calls the kernel of a tile of so many rows and panels. Those of float64 have nothing fetched.
-func (p *Plan) tile(rows, panels int, params *tileParams, a, b, bias, res, c unsafe.Pointer, next uintptr) {
+// column computes the tiles of a unit that read the same panels. Their heights differ by at most one, so that no kernel has few rows unless
+// there are.
+func (p *Plan) column(u *unit, params *tileParams, a, b, bias, res, c unsafe.Pointer, ahead *ahead) {
+	tiles := (u.rows + u.maxRows - 1) / u.maxRows
+	high, more := u.rows/tiles, u.rows%tiles
+	most := 1
+	if p.has.repeat {
+		most = max(1, callNs*flopsPerNs/(2*u.maxRows*u.width*p.panel()*max(1, params.k)))
+	}
+	for t := 0; t < tiles; {
+		n, together := high, tiles-t
+		if t < more {
+			n, together = high+1, more-t
+		}
+		together = min(together, most)
+		var next uintptr
+		switch {
+		case p.fetches:
+			next, together = ahead.fetch(n, together, b)
+		case t == 0 && u.width == 1 && p.spec.B == Rows && !p.spec.Double: // the panel beside it: rows of B may end anywhere in a line
+			next = uintptr(b) + 127
+		}
+		p.tile(n, u.width, together, params, a, b, bias, res, c, next)
+		if t += together; t < tiles {
+			rows := p.size() * n * together
+			a, c, res = forward(a, rows*p.spec.LDA), forward(c, rows*p.spec.LDC), forward(res, rows*p.spec.LDR)
+		}
+	}
+}
+
+// tile calls the kernel of so many tiles below each other, of so many rows and panels. Those of float64 have nothing fetched.
+func (p *Plan) tile(rows, panels, tiles int, params *tileParams, a, b, bias, res, c unsafe.Pointer, next uintptr) {
 	if p.spec.Double {
-		callDouble(p.target.Set, rows, panels, params, (*float64)(a), (*float64)(b), (*float64)(bias), (*float64)(res), (*float64)(c))
+		callDouble(p.target.Set, rows, panels, tiles, params, (*float64)(a), (*float64)(b), (*float64)(bias), (*float64)(res), (*float64)(c))
 		return
 	}
 	switch p.spec.Pairs {
 	case pairs.Float32:
 	case pairs.BFloat16:
-		callPairs(p.target.Set, rows, panels, params, (*float32)(a), (*float32)(b), (*float32)(bias), (*float32)(res), (*float32)(c), next)
+		callPairs(p.target.Set, rows, panels, tiles, params, (*float32)(a), (*float32)(b), (*float32)(bias), (*float32)(res), (*float32)(c), next)
 		return
 	case pairs.Float16:
-		callFloat16(p.target.Set, rows, panels, params, (*float32)(a), (*float32)(b), (*float32)(bias), (*float32)(res), (*float32)(c), next)
+		callFloat16(p.target.Set, rows, panels, tiles, params, (*float32)(a), (*float32)(b), (*float32)(bias), (*float32)(res), (*float32)(c), next)
 		return
 	}
 	if p.spec.Half {
-		callHalf(p.target.Set, rows, panels, params, (*float32)(a), (*float32)(b), (*float32)(bias), (*float32)(res), (*float32)(c), next)
+		callHalf(p.target.Set, rows, panels, tiles, params, (*float32)(a), (*float32)(b), (*float32)(bias), (*float32)(res), (*float32)(c), next)
 		return
 	}
-	callTile(p.target.Set, rows, panels, params, (*float32)(a), (*float32)(b), (*float32)(bias), (*float32)(res), (*float32)(c), next)
+	callTile(p.target.Set, rows, panels, tiles, params, (*float32)(a), (*float32)(b), (*float32)(bias), (*float32)(res), (*float32)(c), next)
 }
 
 // dotUnit is tileUnit for B given by columns.
