@@ -96,10 +96,25 @@ func (p *Plan) calls(most int64) {
 		}
 		p.callUnits = max(1, min(p.callUnits, p.halfL1()/widest))
 	}
+	p.fetchAhead()
 	p.callBlocks = int(blocks)
 	if perUnit > maxCallSteps && p.dense() {
 		// One unit alone is too long: cut it along the input channels, which continues the same chain of sums.
 		p.callBlocks = int(max(1, blocks*maxCallSteps/perUnit))
+	}
+}
+
+// fetchAhead decides what calls have fetched: of convolutions with a single tap, which read each pixel and each weight for few multiply-adds.
+// No processor foresees by itself that the pixels of a block of channels lie a plane behind those of the block before, which matters where the
+// second-level cache does not hold the source.
+func (p *Plan) fetchAhead() {
+	s := &p.spec
+	if !p.dense() || s.Source == Planar || s.Kernel != [2]int{1, 1} {
+		return
+	}
+	p.fetchesWeights = true
+	if t := p.tiles[0].table; p.callUnits < len(p.spans) && 4*p.srcNeed > p.target.SecondCache()/2 {
+		p.ahead = t.tiles[t.unit[p.callUnits]].src - t.tiles[0].src
 	}
 }
 

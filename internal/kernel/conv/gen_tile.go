@@ -50,6 +50,8 @@ const (
 	offAt
 	offStep
 	offPass
+	offAhead
+	offAheadW
 	offMask
 )
 
@@ -70,7 +72,7 @@ func checkOffsets(f *asm.File) {
 		{"tiles", offTiles}, {"n", offN}, {"srcCol", offSrcCol}, {"srcGroup", offSrcGroup}, {"dstCol", offDstCol},
 		{"dstGroup", offDstGroup}, {"srcBlk", offSrcBlk}, {"wBlk", offWBlk}, {"wOC", offWOC}, {"dstOC", offDstOC},
 		{"full", offFull}, {"tail", offTail}, {"flags", offFlags}, {"lo", offLo}, {"hi", offHi}, {"left", offLeft},
-		{"list", offList}, {"listTail", offListTail}, {"at", offAt}, {"step", offStep}, {"pass", offPass}, {"mask", offMask}, {"sums", offSums},
+		{"list", offList}, {"listTail", offListTail}, {"at", offAt}, {"step", offStep}, {"pass", offPass}, {"ahead", offAhead}, {"aheadW", offAheadW}, {"mask", offMask}, {"sums", offSums},
 	} {
 		src += fmt.Sprintf("_ = [1]byte{}[unsafe.Offsetof(tileCall{}.%s)-%d]\n", c.name, c.off)
 	}
@@ -269,6 +271,7 @@ func (k *kernel) addPass(registers ...string) {
 func (k *kernel) end() {
 	fn := k.fn
 	k.text("end")
+	k.fetch()
 	fn.I("DECQ %d(R14)", offLeft)
 	fn.I("JLE %s_last", k.name)
 	fn.I("ADDQ %d(R14), R12", offSrcBlk)
@@ -285,6 +288,39 @@ func (k *kernel) end() {
 	k.next()
 	fn.Label(k.name + "_finish")
 	fn.I("JMP %s_fin<>(SB)", k.name)
+}
+
+// fetch has what is read later fetched into the second-level cache, as far as the call says so: the source of the pixels that come behind those
+// of the call, and the weights of the output channel blocks behind these.
+func (k *kernel) fetch() {
+	fn := k.fn
+	skip := func(off int, name string, emit func()) {
+		label := fmt.Sprintf("%s_%s", k.name, name)
+		fn.I("MOVQ %d(R14), AX", off)
+		fn.I("TESTQ AX, AX")
+		fn.I("JEQ %s", label)
+		emit()
+		fn.Label(label)
+	}
+	skip(offAhead, "nosource", func() {
+		fn.I("ADDQ R12, AX")
+		fn.I("MOVQ %d(R14), BX", offSrcGroup)
+		fn.I("ADDQ AX, BX")
+		for p := range k.pixels {
+			fn.I("PREFETCHT1 %s", k.pixel(p, 0, "AX", "BX"))
+		}
+	})
+	skip(offAheadW, "noweights", func() {
+		fn.I("ADDQ R13, AX")
+		for q := range k.blocks {
+			for line := range 16 {
+				fn.I("PREFETCHT1 %d(AX)", 64*line)
+			}
+			if q+1 < k.blocks {
+				fn.I("ADDQ R11, AX")
+			}
+		}
+	})
 }
 
 // perPixel emits op for each vector of each pixel of the tile that is in use, with the operand of that pixel in the

@@ -37,7 +37,11 @@ type Plan struct {
 	tailLanes   int // lanes in use in the last output block, 16: all
 	lastBlock   int
 	needsWeight bool
-	wide        bool // rows fill tiles of 14 pixels, and are not taken for one long row
+	// Of convolutions with a single tap: bytes from the source of a tile to that of the same tile of the next call, 0: none, and whether a first call
+	// has the weights fetched that the next one reads.
+	ahead          int64
+	fetchesWeights bool
+	wide           bool // rows fill tiles of 14 pixels, and are not taken for one long row
 }
 
 // kind is what a kernel computes.

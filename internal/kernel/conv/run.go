@@ -64,6 +64,7 @@ func (p *Plan) Run(lo, hi int, work []float32, t *Tensors) error {
 func (p *Plan) chunk(c *tileCall, t *Tensors, n, t0, t1, u0, u1 int) {
 	s := &p.spec
 	src := unsafe.Pointer(&t.Src[n*s.SrcImage])
+	c.ahead = p.ahead
 	for u := u0; u < u1; u += p.callUnits {
 		end := min(u+p.callUnits, u1)
 		for i := t0; i < t1; i++ {
@@ -81,6 +82,10 @@ func (p *Plan) chunk(c *tileCall, t *Tensors, n, t0, t1, u0, u1 int) {
 			}
 			if p.needsWeight {
 				c.w = unsafe.Add(unsafe.Pointer(&t.Weights[n*p.weightImage]), ct.weight)
+			}
+			c.aheadW = 0
+			if p.fetchesWeights && u == u0 && i+1 < t1 {
+				c.aheadW = int64(p.tiles[i+1].weight - ct.weight)
 			}
 			p.call(c, ct, u, end)
 			if s.Post != nil {

@@ -67,6 +67,7 @@ type tileCall struct {
 	at                     int64 // scratch: address of the tile, an integer because it ends behind the last one
 	step                   int64 // bytes that a step moves on in the source (dense kernels: always 4)
 	pass                   int64 // bytes to the channels of the pass that a kernel with passes begins with: 0 without flagHalf
+	ahead, aheadW          int64 // bytes from the source, and from the weights, of a block of channels to what is fetched meanwhile; 0: nothing is
 	mask                   [16]uint32
 	sums                   [float16Pixels]pixelRow // scratch of kernels of float16: what is added up in float32
 }

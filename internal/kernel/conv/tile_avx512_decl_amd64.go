@@ -104,8 +104,10 @@ var (
 	_ = [1]byte{}[unsafe.Offsetof(tileCall{}.at)-192]
 	_ = [1]byte{}[unsafe.Offsetof(tileCall{}.step)-200]
 	_ = [1]byte{}[unsafe.Offsetof(tileCall{}.pass)-208]
-	_ = [1]byte{}[unsafe.Offsetof(tileCall{}.mask)-216]
-	_ = [1]byte{}[unsafe.Offsetof(tileCall{}.sums)-280]
+	_ = [1]byte{}[unsafe.Offsetof(tileCall{}.ahead)-216]
+	_ = [1]byte{}[unsafe.Offsetof(tileCall{}.aheadW)-224]
+	_ = [1]byte{}[unsafe.Offsetof(tileCall{}.mask)-232]
+	_ = [1]byte{}[unsafe.Offsetof(tileCall{}.sums)-296]
 )
 
 // places14x7 has the sets of pixels, of tiles of 14 of which 7 are group A, in the order of their bodies in a table.
