@@ -234,5 +234,6 @@ var (
 	_ = [1]byte{}[unsafe.Offsetof(tileParams{}.mask)-60]
 	_ = [1]byte{}[unsafe.Offsetof(tileParams{}.maskRow)-64]
 	_ = [1]byte{}[unsafe.Offsetof(tileParams{}.masked)-72]
+	_ = [1]byte{}[unsafe.Offsetof(tileParams{}.ahead)-80]
 	_ = [1]byte{}[chainWords-64]
 )

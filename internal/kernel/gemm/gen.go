@@ -119,6 +119,7 @@ const (
 	offMask    = 60
 	offMaskRow = 64
 	offMasked  = 72
+	offAhead   = 80
 )
 
 // checkOffsets emits Go source that does not compile where tileParams and this program disagree.
@@ -130,7 +131,7 @@ func checkOffsets(f *asm.File) {
 		off  int
 	}{
 		{"lda", offLDA}, {"bstep", offBStep}, {"bpanel", offBPanel}, {"ldc", offLDC}, {"ldr", offLDR}, {"k", offK}, {"lo", offLo},
-		{"hi", offHi}, {"flags", offFlags}, {"mask", offMask}, {"maskRow", offMaskRow}, {"masked", offMasked},
+		{"hi", offHi}, {"flags", offFlags}, {"mask", offMask}, {"maskRow", offMaskRow}, {"masked", offMasked}, {"ahead", offAhead},
 	} {
 		src += fmt.Sprintf("_ = [1]byte{}[unsafe.Offsetof(tileParams{}.%s)-%d]\n", c.name, c.off)
 	}
@@ -144,6 +145,7 @@ const (
 	flagClip       = 2
 	flagTailC      = 4
 	flagTailB      = 8
+	flagBelow      = 16
 )
 
 // tiles writes all tile kernels of an instruction set, a function that selects one, and the description of the set.
@@ -369,7 +371,14 @@ func (t *tile) advance() {
 	by("a", offLDA)
 	by("c", offLDC)
 	if t.fetches() {
+		once, done := t.NewLabel("once"), t.NewLabel("next")
+		t.I("TESTL $%d, %d(R13)", flagBelow, offFlags)
+		t.I("JZ %s", once)
+		by("next", offLDA)
+		t.I("JMP %s", done)
+		t.Label(once)
 		t.I("MOVQ $0, %s", t.Addr("next"))
+		t.Label(done)
 	}
 	t.I("CMPQ %s, $0", t.Addr("res"))
 	t.I("JEQ tile")
@@ -495,7 +504,7 @@ func (t *tile) loop() {
 		t.steps(unroll, func(u int) {
 			t.fetch(u)
 			t.step(u, false)
-			t.I("ADDQ R9, R10")
+			t.I("ADDQ %d(R13), R10", offAhead)
 		})
 		t.I("JMP %s", rest)
 		t.Label(plain)

@@ -14,6 +14,7 @@ type tileParams struct {
 	mask    uint32 // 32-bit lanes in use of the last panel (dot kernels: of the last vector of k), from bit 0
 	maskRow int    // byte offset of the same mask in a table of 16 ones and 16 zeros
 	masked  int    // of the last k, whose last panel of B is masked; NEON masks those of all with flagTailB
+	ahead   int    // bytes from what a k has fetched to what the next one has
 }
 
 // chainWords is how many words of two float16 NEON multiplies before their sums are added to those in float32.
@@ -24,6 +25,7 @@ const (
 	flagClip                   // bound the result by lo and hi
 	flagTailC                  // the last panel of C is masked
 	flagTailB                  // the last panel of B is ragged too: B is not padded
+	flagBelow                  // each tile has rows of A fetched, not only the first one of a call what is given it
 )
 
 // setMask makes n (1 to 16) lanes of 32 bits the ones in use.

@@ -17,10 +17,11 @@ type Plan struct {
 	// Rows are divided into supers of superRows (A's part of them stays in the second-level cache), each into subs of subRows;
 	// the last of each is shorter.
 	superRows, subRows int
-	units              int      // super x group x sub, the last varying fastest
-	perChunk           int      // units per chunk
-	few                []placed // the tiles of a small product, see planFew
-	fetches            bool     // tiles have fetched what is read later: B is packed and more than the first-level cache holds
+	units              int         // super x group x sub, the last varying fastest
+	perChunk           int         // units per chunk
+	few                []placed    // the tiles of a small product, see planFew
+	below              *tileParams // of the first panel where its tiles have the rows of A below them fetched; nil: they have not
+	fetches            bool        // tiles have fetched what is read later: B is packed and more than the first-level cache holds
 }
 
 // group is a range of columns whose part of B stays in the second-level cache: panels, the last of them possibly
@@ -54,6 +55,7 @@ const (
 	phaseUnits    = 32        // of such a product, where that leaves as many rows
 	phaseK        = 1024      // aim for the length of a phase; three quarters of it with vectors below 16 lanes: second-level caches may be small
 	phaseMaxK     = 1536      // longest phase before k is divided; likewise
+	fewRowsBelow  = 2         // tiles below each other, at most, that have no rows of A fetched
 	phaseMaxKOnce = 4096      // the same when B is read only once
 	maskedSum     = 48        // multiply-adds of a result, up to which those of a ragged panel are stored by vectors of 512 bits
 	callNs        = 40_000    // of tiles in a call, at most, but for one
@@ -202,6 +204,7 @@ func (p *Plan) planTiles() {
 		if s.B == Rows {
 			ph.full.bstep, ph.full.bpanel = size*s.LDB, 64
 		}
+		ph.full.ahead = ph.full.bstep
 		if !ph.first {
 			ph.full.flags |= flagAccumulate
 		}
@@ -219,6 +222,11 @@ func (p *Plan) planTiles() {
 			}
 		}
 		p.phases = append(p.phases, ph)
+	}
+	if first := &p.groups[0]; s.B == Rows && !s.Double && p.has.repeat && first.width == 1 && s.LDA == s.K && count == 1 && s.N >= panel && s.M > fewRowsBelow*first.maxRows {
+		below := p.phases[0].full
+		below.flags, below.ahead = below.flags|flagBelow, size*first.maxRows
+		p.below = &below
 	}
 }
 

@@ -176,16 +176,17 @@ func (p *Plan) tileUnit(m *matrices, u *unit) {
 			if q+u.width == u.panels && u.cols%panel != 0 {
 				params = &ph.tail
 			}
-			p.column(u, params, a, forward(b, q*params.bpanel), forward(bias, 64*q), forward(res, 64*q), forward(c, 64*q), &ahead)
+			p.column(m, u, params, a, forward(b, q*params.bpanel), forward(bias, 64*q), forward(res, 64*q), forward(c, 64*q), &ahead)
 		}
 	}
 }
 
 // column computes the tiles of a unit that read the same panels. Their heights differ by at most one, so that no kernel has few rows unless
 // there are.
-func (p *Plan) column(u *unit, params *tileParams, a, b, bias, res, c unsafe.Pointer, ahead *ahead) {
+func (p *Plan) column(m *matrices, u *unit, params *tileParams, a, b, bias, res, c unsafe.Pointer, ahead *ahead) {
 	tiles := (u.rows + u.maxRows - 1) / u.maxRows
 	high, more := u.rows/tiles, u.rows%tiles
+	below := p.below != nil && b == m.b // rows of A are read for the first time
 	most := 1
 	if p.has.repeat {
 		most = max(1, callNs*flopsPerNs/(2*u.maxRows*u.width*p.panel()*max(1, params.k)))
@@ -202,6 +203,11 @@ func (p *Plan) column(u *unit, params *tileParams, a, b, bias, res, c unsafe.Poi
 			next, together = ahead.fetch(n, together, b)
 		case t == 0 && u.width == 1 && p.spec.B == Rows && !p.spec.Double: // the panel beside it: rows of B may end anywhere in a line
 			next = uintptr(b) + 127
+			if below {
+				together = 1
+			}
+		case below:
+			next, params = uintptr(a)+uintptr(4*n*p.spec.LDA), p.below
 		}
 		p.tile(n, u.width, together, params, a, b, bias, res, c, next)
 		if t += together; t < tiles {
