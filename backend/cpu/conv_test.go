@@ -179,6 +179,18 @@ var _ = Describe("Conv", func() {
 		m.check(e)
 	})
 
+	It("of single pixels apart from each other agrees with the reference kernels", seeds(12, func(m *model) {
+		g := m.between(1, 2)
+		c, oc := 16*g*m.between(1, 2), 16*g*m.between(1, 6)
+		if g == 1 {
+			c, oc = m.between(1, 40), m.between(50, 90)
+		}
+		s := m.int64s(2, 1, 3)
+		x := m.op("Relu", m.op("Conv", m.input(m.between(1, 2), 3, m.between(1, 12), m.between(1, 30)), m.constant(c, 3, 1, 1)))
+		y := m.op("Conv", x, m.constant(oc, c/g, 1, 1), m.constant(oc), strides(s...), group(g))
+		m.check(activate(m, m.op("Add", y, m.op("Conv", x, m.constant(oc, c, 1, 1), strides(s...)))))
+	}))
+
 	It("with limits that are both zero gives zeros", func() {
 		m := newModel(1)
 		m.check(m.op("Clip", m.op("Conv", m.input(1, 5, 4, 4), m.constant(7, 5, 3, 3)), m.scalar(0), m.scalar(0)))
