@@ -53,7 +53,7 @@ func (p *Plan) planFew() {
 		for at, row := 0, 0; at < tiles; {
 			rows := (s.M - row) / (tiles - at)
 			together := 1
-			if p.has.repeat { //
+			if p.has.repeat {
 				together = tiles - at - (s.M-row)%(tiles-at)
 			}
 			for q := 0; q < g.panels; q += g.width {

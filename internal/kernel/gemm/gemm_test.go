@@ -32,7 +32,7 @@ func onTargets(body func(isa.Target)) {
 
 var _ = Describe("generated files", func() {
 	It("are up to date", func() {
-		err := asm.Verify(context.Background(), "gen.go", "gen_dot.go", "gen_loop.go", "gen_neon.go", "gen_neon_dot.go", "gen_neon_float16.go")
+		err := asm.Verify(context.Background(), "gen.go", "gen_dot.go", "gen_loop.go", "gen_results.go", "gen_neon.go", "gen_neon_dot.go", "gen_neon_float16.go")
 		if errors.Is(err, exec.ErrNotFound) {
 			Skip("no go command")
 		}

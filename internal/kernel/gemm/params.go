@@ -25,7 +25,7 @@ const (
 	flagClip                   // bound the result by lo and hi
 	flagTailC                  // the last panel of C is masked
 	flagTailB                  // the last panel of B is ragged too: B is not padded
-	flagBelow                  // each tile has rows of A fetched, not only the first one of a call what is given it
+	flagBelow                  // what is to be fetched are rows of A: those below each tile of a call, and not what is given for the first one alone
 )
 
 // setMask makes n (1 to 16) lanes of 32 bits the ones in use.

@@ -55,9 +55,9 @@ const (
 	phaseUnits    = 32        // of such a product, where that leaves as many rows
 	phaseK        = 1024      // aim for the length of a phase; three quarters of it with vectors below 16 lanes: second-level caches may be small
 	phaseMaxK     = 1536      // longest phase before k is divided; likewise
-	fewRowsBelow  = 2         // tiles below each other, at most, that have no rows of A fetched
 	phaseMaxKOnce = 4096      // the same when B is read only once
 	maskedSum     = 48        // multiply-adds of a result, up to which those of a ragged panel are stored by vectors of 512 bits
+	fewBelow      = 2         // tiles below each other, at most, that have no rows of A fetched
 	callNs        = 40_000    // of tiles in a call, at most, but for one
 	shortSum      = 128       // multiply-adds of a result, up to which tiles have fewer where vectors are computed in halves: a store of one
 	shortResults  = 12        // takes two cycles, and while some 20 wait for their turn no multiply-add of the next tile begins
@@ -223,7 +223,7 @@ func (p *Plan) planTiles() {
 		}
 		p.phases = append(p.phases, ph)
 	}
-	if first := &p.groups[0]; s.B == Rows && !s.Double && p.has.repeat && first.width == 1 && s.LDA == s.K && count == 1 && s.N >= panel && s.M > fewRowsBelow*first.maxRows {
+	if first := &p.groups[0]; s.B == Rows && !s.Double && p.has.repeat && first.width == 1 && s.LDA == s.K && count == 1 && s.N >= panel && s.M > fewBelow*first.maxRows {
 		below := p.phases[0].full
 		below.flags, below.ahead = below.flags|flagBelow, size*first.maxRows
 		p.below = &below
