@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -12,6 +11,8 @@ import (
 	"strconv"
 	"sync"
 	"time"
+
+	"github.com/tidwall/gjson"
 
 	"github.com/carve-dev/carve/examples/server/oip"
 	"github.com/carve-dev/carve/graph/tensor"
@@ -197,25 +198,23 @@ func decodeResponse(body []byte, head int) (*oip.Response, error) {
 
 // decodeHead reads the JSON of an answer.
 func decodeHead(r *oip.Response, head []byte) (outputs []tensorJSON, err error) {
-	if !json.Valid(head) {
-		return nil, errors.New("the answer is no JSON")
+	answer, err := parse(head)
+	if err != nil {
+		return nil, fmt.Errorf("the answer is no JSON: %w", err)
 	}
-	s := &scanner{text: head}
-	err = s.object("the answer", func(name string) (err error) {
+	err = members(answer, "the answer", func(name string, v gjson.Result) (err error) {
 		switch name {
 		case "model_name":
-			r.Model, err = s.str(name)
+			r.Model, err = str(v, name)
 		case "model_version":
-			r.Version, err = s.str(name)
+			r.Version, err = str(v, name)
 		case "id":
-			r.ID, err = s.str(name)
+			r.ID, err = str(v, name)
 		case "outputs":
-			err = s.array(name, func() error {
+			err = elements(v, name, func(v gjson.Result) error {
 				outputs = append(outputs, tensorJSON{})
-				return outputs[len(outputs)-1].read(s)
+				return outputs[len(outputs)-1].read(v)
 			})
-		default:
-			s.raw()
 		}
 		return err
 	})

@@ -17,7 +17,7 @@ const maxDepth = 64
 
 // parseData reads an input's data: an array of n elements in row-major order, flat or nested. The text is JSON that
 // encoding/json has looked at. Where it is nested as deeply as the shape has dims, it must have the shape's sizes.
-func parseData(name string, dt tensor.DType, shape []int, n int, text []byte) (*tensor.Tensor, error) {
+func parseData(name string, dt tensor.DType, shape []int, n int, text string) (*tensor.Tensor, error) {
 	if dt == tensor.Float16 || dt == tensor.BFloat16 {
 		return nil, oip.Errorf(oip.InvalidArgument, "input '%s': floats of 16 bits have no form in JSON, use binary data", name)
 	}
@@ -44,7 +44,7 @@ func parseData(name string, dt tensor.DType, shape []int, n int, text []byte) (*
 // dataParser reads nested arrays of elements into a tensor.
 type dataParser struct {
 	name  string
-	text  []byte
+	text  string
 	at    int
 	t     *tensor.Tensor
 	i, n  int   // elements read, and wanted
@@ -138,10 +138,10 @@ func (p *dataParser) token() string {
 	for ; p.at < len(p.text); p.at++ {
 		switch p.text[p.at] {
 		case ',', ']', ' ', '\t', '\n', '\r':
-			return string(p.text[begin:p.at])
+			return p.text[begin:p.at]
 		}
 	}
-	return string(p.text[begin:])
+	return p.text[begin:]
 }
 
 // element reads one element.
@@ -220,7 +220,7 @@ func (p *dataParser) str() error {
 		}
 	}
 	p.at = min(p.at+1, len(p.text))
-	if err := json.Unmarshal(p.text[begin:p.at], &p.t.Strings[p.i]); err != nil {
+	if err := json.Unmarshal([]byte(p.text[begin:p.at]), &p.t.Strings[p.i]); err != nil {
 		return p.errorf("has data that are no JSON at byte %d", begin)
 	}
 	return nil

@@ -1,11 +1,12 @@
 package rest
 
 import (
-	"encoding/json"
 	"net/http"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/tidwall/gjson"
 
 	"github.com/carve-dev/carve/examples/server/oip"
 	"github.com/carve-dev/carve/examples/server/serve"
@@ -21,7 +22,7 @@ type tensorJSON struct {
 	shape          []int64
 	size           any    // the parameter binary_data_size; nil where it has none
 	shared         bool   // it has a parameter that asks for shared memory
-	data           []byte // JSON; nil where it has none
+	data           string // JSON; "" where it has none
 }
 
 // form is how an output is wanted.
@@ -86,7 +87,7 @@ func (h *handler) read(in *oip.Request, w http.ResponseWriter, r *http.Request, 
 	case "":
 		var all []byte
 		if all, err = b.rest(); err == nil {
-			want, err = h.parse(in, all, nil)
+			want, err = h.readHead(in, all, nil)
 		}
 	case "0":
 		want.all = true
@@ -107,7 +108,7 @@ func (h *handler) mixed(in *oip.Request, b *body, header string) (wish, error) {
 	if err != nil {
 		return wish{}, err
 	}
-	want, err := h.parse(in, head, b)
+	want, err := h.readHead(in, head, b)
 	if err != nil {
 		return wish{}, err
 	}
@@ -174,31 +175,28 @@ func ints(dims []int64) []int {
 	return out
 }
 
-// parse reads the JSON of a request, and from b the tensors that it says are in binary.
-func (h *handler) parse(in *oip.Request, head []byte, b *body) (want wish, err error) {
-	if !json.Valid(head) {
-		var none any
-		return want, oip.Errorf(oip.InvalidArgument, "failed to parse the request JSON: %w", json.Unmarshal(head, &none))
+// readHead reads the JSON of a request, and from b the tensors that it says are in binary.
+func (h *handler) readHead(in *oip.Request, head []byte, b *body) (want wish, err error) {
+	request, err := parse(head)
+	if err != nil {
+		return want, oip.Errorf(oip.InvalidArgument, "failed to parse the request JSON: %w", err)
 	}
-	s := &scanner{text: head}
 	var inputs []tensorJSON
-	err = s.object("the request", func(name string) (err error) {
+	err = members(request, "the request", func(name string, v gjson.Result) (err error) {
 		switch name {
 		case "id":
-			in.ID, err = s.str(name)
+			in.ID, err = str(v, name)
 		case "parameters":
-			err = s.object(name, func(name string) error { return parameter(in, &want, name, s) })
+			err = members(v, name, func(name string, v gjson.Result) error { return requestParameter(in, &want, name, v) })
 		case "inputs":
 			inputs = inputs[:0]
-			err = s.array(name, func() error {
+			err = elements(v, name, func(v gjson.Result) error {
 				inputs = append(inputs, tensorJSON{})
-				return inputs[len(inputs)-1].read(s)
+				return inputs[len(inputs)-1].read(v)
 			})
 		case "outputs":
 			in.Outputs, want.binary = in.Outputs[:0], want.binary[:0]
-			err = s.array(name, func() error { return output(in, &want, s) })
-		default:
-			s.raw()
+			err = elements(v, name, func(v gjson.Result) error { return output(in, &want, v) })
 		}
 		return err
 	})
@@ -216,9 +214,9 @@ func (h *handler) parse(in *oip.Request, head []byte, b *body) (want wish, err e
 	return want, nil
 }
 
-// parameter reads a parameter of a request.
-func parameter(in *oip.Request, want *wish, name string, s *scanner) error {
-	v, err := s.parameter()
+// requestParameter reads a parameter of a request.
+func requestParameter(in *oip.Request, want *wish, name string, value gjson.Result) error {
+	v, err := parameter(value)
 	switch {
 	case err != nil:
 		return err
@@ -233,23 +231,21 @@ func parameter(in *oip.Request, want *wish, name string, s *scanner) error {
 }
 
 // output reads what a request says of an output.
-func output(in *oip.Request, want *wish, s *scanner) error {
+func output(in *oip.Request, want *wish, v gjson.Result) error {
 	var out oip.Output
 	binary := unsaid
-	err := s.object("an output", func(name string) (err error) {
+	err := members(v, "an output", func(name string, v gjson.Result) (err error) {
 		switch name {
 		case "name":
-			out.Name, err = s.str(name)
+			out.Name, err = str(v, name)
 		case "parameters":
-			err = s.object(name, func(name string) error {
-				v, err := s.parameter()
+			err = members(v, name, func(name string, v gjson.Result) error {
+				value, err := parameter(v)
 				if err == nil {
-					err = outputParameter(&out, &binary, name, v)
+					err = outputParameter(&out, &binary, name, value)
 				}
 				return err
 			})
-		default:
-			s.raw()
 		}
 		return err
 	})
@@ -278,28 +274,26 @@ func outputParameter(out *oip.Output, binary *form, name string, v any) error {
 }
 
 // read reads it.
-func (j *tensorJSON) read(s *scanner) error {
-	return s.object("a tensor", func(name string) (err error) {
+func (j *tensorJSON) read(v gjson.Result) error {
+	return members(v, "a tensor", func(name string, v gjson.Result) (err error) {
 		switch name {
 		case "name":
-			j.name, err = s.str(name)
+			j.name, err = str(v, name)
 		case "datatype":
-			j.datatype, err = s.str(name)
+			j.datatype, err = str(v, name)
 		case "shape":
-			j.shape, err = s.dims(name)
+			j.shape, err = dims(v, name)
 		case "data":
-			j.data = s.raw()
+			j.data = v.Raw
 		case "parameters":
-			err = s.object(name, func(name string) error {
-				v, err := s.parameter()
+			err = members(v, name, func(name string, v gjson.Result) error {
+				value, err := parameter(v)
 				if name == "binary_data_size" {
-					j.size = v
+					j.size = value
 				}
 				j.shared = j.shared || strings.HasPrefix(name, "shared_memory")
 				return err
 			})
-		default:
-			s.raw()
 		}
 		return err
 	})
@@ -328,12 +322,12 @@ func (h *handler) input(j *tensorJSON, b *body) (*tensor.Tensor, error) {
 			return nil, oip.Errorf(oip.InvalidArgument, "input %.200q: binary_data_size has to be a number of bytes", j.name)
 		case b == nil:
 			return nil, oip.Errorf(oip.InvalidArgument, "input %.200q: binary_data_size without the header %s", j.name, lengthHeader)
-		case j.data != nil:
+		case j.data != "":
 			return nil, oip.Errorf(oip.InvalidArgument, "input %.200q has both data and binary_data_size", j.name)
 		}
 		return binaryInput(b, j.name, dt, shape, n, size)
 	}
-	if j.data == nil {
+	if j.data == "" {
 		return nil, oip.Errorf(oip.InvalidArgument, "input %.200q has no data", j.name)
 	}
 	if n > len(j.data) {
