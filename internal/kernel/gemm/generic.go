@@ -83,9 +83,9 @@ func clip[T element](v T, p *tileParams) T {
 // than four at a time, or elements of B kept for other rows, sums would leave the registers of amd64, and each wait for memory.
 func block1x8[T element](p *tileParams, a, b *T, acc *[8]T) {
 	s0, s1, s2, s3, s4, s5, s6, s7 := acc[0], acc[1], acc[2], acc[3], acc[4], acc[5], acc[6], acc[7]
-	at, step := unsafe.Pointer(b), p.bstep
+	off, step := 0, p.bstep // no pointer: behind the last row it would point beyond the matrix
 	for _, x := range unsafe.Slice(a, p.k) {
-		row := (*[8]T)(at)
+		row := (*[8]T)(unsafe.Add(unsafe.Pointer(b), off))
 		s0 += x * row[0]
 		s1 += x * row[1]
 		s2 += x * row[2]
@@ -97,7 +97,7 @@ func block1x8[T element](p *tileParams, a, b *T, acc *[8]T) {
 		s5 += x * row[5]
 		s6 += x * row[6]
 		s7 += x * row[7]
-		at = unsafe.Add(at, step)
+		off += step
 	}
 	*acc = [8]T{s0, s1, s2, s3, s4, s5, s6, s7}
 }
