@@ -111,10 +111,9 @@ var _ = Describe("a Batcher", func() {
 		p, b := batched(ctx, rowsText, nil, &carve.BatchOptions{MaxBatch: 4, Delay: 200 * time.Millisecond, Do: func() func(func()) { return elsewhere }})
 		Expect(b.Off()).To(BeEmpty())
 		Expect(runs.Load()).To(BeZero())
-		r := rand.New(rand.NewPCG(1, 1))
 		call := func(rows int) {
 			defer GinkgoRecover()
-			x := randomRows(r, rows, 4)
+			x := randomRows(rand.New(rand.NewPCG(1, uint64(rows))), rows, 4)
 			want, err := p.Run(ctx, map[string]tensor.Value{"x": x})
 			Expect(err).NotTo(HaveOccurred())
 			found, err := b.Run(ctx, map[string]tensor.Value{"x": x})
@@ -130,7 +129,7 @@ var _ = Describe("a Batcher", func() {
 		Expect(runs.Load()).To(Equal(int64(1)), "together")
 		call(5)
 		Expect(runs.Load()).To(Equal(int64(2)), "alone")
-		Expect(b.RunInto(ctx, []*tensor.Tensor{randomRows(r, 5, 4)}, []*tensor.Tensor{tensor.From(make([]float32, 15), 5, 3), nil})).To(Succeed())
+		Expect(b.RunInto(ctx, []*tensor.Tensor{randomRows(rand.New(rand.NewPCG(1, 5)), 5, 4)}, []*tensor.Tensor{tensor.From(make([]float32, 15), 5, 3), nil})).To(Succeed())
 		Expect(runs.Load()).To(Equal(int64(3)))
 	})
 

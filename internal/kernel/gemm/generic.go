@@ -31,7 +31,10 @@ func genericTile[T element](rows int, p *tileParams, a, b, bias, res, c *T) {
 	}
 	at := func(base *T, off, n int) []T { return unsafe.Slice((*T)(unsafe.Add(unsafe.Pointer(base), off)), n) }
 	for r := range rows {
-		x := (*T)(unsafe.Add(unsafe.Pointer(a), r*p.lda))
+		x := a
+		if p.k > 0 { // there is no A, or B, otherwise
+			x = (*T)(unsafe.Add(unsafe.Pointer(a), r*p.lda))
+		}
 		for j := 0; j < cols; j += 8 {
 			var acc [8]T
 			w := min(8, cols-j)
@@ -42,9 +45,11 @@ func genericTile[T element](rows int, p *tileParams, a, b, bias, res, c *T) {
 			case bias != nil:
 				copy(sums, at(bias, size*j, w))
 			}
-			if w == 8 {
+			switch {
+			case p.k == 0:
+			case w == 8:
 				block1x8(p, x, advance(b, j), &acc)
-			} else {
+			default:
 				for i := range sums {
 					for k := range p.k {
 						sums[i] += load(x, size*k) * load(b, k*p.bstep+size*(j+i))
