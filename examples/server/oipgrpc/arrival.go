@@ -1,6 +1,7 @@
 package oipgrpc
 
 import (
+	"container/list"
 	"context"
 	"net/http"
 	"sync"
@@ -16,51 +17,21 @@ import (
 type arrivals struct {
 	within time.Duration
 
-	mu          sync.Mutex // guards what follows
-	first, last *arrival
-	timer       *time.Timer
-	set         bool // the timer runs
+	mu    sync.Mutex // guards what follows
+	calls list.List  // of *arrival
+	timer *time.Timer
+	set   bool // the timer runs
 }
 
 // arrival is the context of a call, and bounds the time until the call's message has been read: grpc-go itself waits for as long as the
 // client keeps its stream open.
 type arrival struct {
 	context.Context
-	of         *arrivals
-	prev, next *arrival // guarded by of.mu
-	there      bool     // it is one of those, guarded by of.mu
-	due        time.Time
-	stop       func() // ends the reading; it does nothing to a call that has ended
-	late       atomic.Bool
-}
-
-// add puts an arrival behind the others. It is called with mu held.
-func (l *arrivals) add(a *arrival) {
-	a.there, a.prev = true, l.last
-	if l.last == nil {
-		l.first = a
-	} else {
-		l.last.next = a
-	}
-	l.last = a
-}
-
-// remove takes an arrival out where it has not been. It is called with mu held.
-func (l *arrivals) remove(a *arrival) {
-	if !a.there {
-		return
-	}
-	if a.prev == nil {
-		l.first = a.next
-	} else {
-		a.prev.next = a.next
-	}
-	if a.next == nil {
-		l.last = a.prev
-	} else {
-		a.next.prev = a.prev
-	}
-	a.there, a.prev, a.next = false, nil, nil
+	of   *arrivals
+	at   *list.Element // in of.calls, guarded by of.mu
+	due  time.Time
+	stop func() // ends the reading; it does nothing to a call that has ended
+	late atomic.Bool
 }
 
 // begin returns the context of a call whose message is to arrive. Where it does not, stop is called.
@@ -68,7 +39,7 @@ func (l *arrivals) begin(ctx context.Context, stop func()) context.Context {
 	a := &arrival{Context: ctx, of: l, due: time.Now().Add(l.within), stop: stop}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.add(a)
+	a.at = l.calls.PushBack(a)
 	switch {
 	case l.timer == nil:
 		l.timer = time.AfterFunc(l.within, l.cut)
@@ -83,14 +54,14 @@ func (l *arrivals) begin(ctx context.Context, stop func()) context.Context {
 func (l *arrivals) cut() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for l.set = false; l.first != nil; {
-		a := l.first
+	for l.set = false; l.calls.Len() > 0; {
+		a := l.calls.Front().Value.(*arrival)
 		if left := time.Until(a.due); left > 0 {
 			l.timer.Reset(left)
 			l.set = true
 			return
 		}
-		l.remove(a)
+		l.calls.Remove(a.at)
 		a.late.Store(true)
 		go a.stop()
 	}
@@ -121,7 +92,7 @@ func arrived(ctx context.Context) {
 	if a, ok := ctx.Value(arrivalKey{}).(*arrival); ok {
 		a.of.mu.Lock()
 		defer a.of.mu.Unlock()
-		a.of.remove(a)
+		a.of.calls.Remove(a.at) // which does nothing where it has been removed
 	}
 }
 
