@@ -142,6 +142,7 @@ func (st *state) recordOn(c *call, queue uintptr, together bool) uintptr {
 			return 0
 		}
 	}
+	runtime.KeepAlive(points)
 	if int32(c.invoke(d.commands.finalize, handle)) != 0 {
 		st.recorded.release(handle)
 		return 0
