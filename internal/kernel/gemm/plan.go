@@ -56,7 +56,6 @@ const (
 	phaseK        = 1024      // aim for the length of a phase; three quarters of it with vectors below 16 lanes: second-level caches may be small
 	phaseMaxK     = 1536      // longest phase before k is divided; likewise
 	phaseMaxKOnce = 4096      // the same when B is read only once
-	maskedSum     = 48        // multiply-adds of a result, up to which those of a ragged panel are stored by vectors of 512 bits
 	fewBelow      = 2         // tiles below each other, at most, that have no rows of A fetched
 	callNs        = 40_000    // of tiles in a call, at most, but for one
 	shortSum      = 128       // multiply-adds of a result, up to which tiles have fewer where vectors are computed in halves: a store of one
@@ -110,7 +109,7 @@ func NewPlan(t isa.Target, s Spec) (*Plan, error) {
 		p.has = doublesOf(t.Set)
 	case !s.Pairs.On(t):
 		p.target.Set, p.has = isa.Portable, portableKernels()
-	case p.halves() && p.narrow() && s.B != Columns && s.Pairs == pairs.Float32 && !s.Half: // loads would take longer than multiply-adds
+	case p.halves() && s.N <= p.panel() && s.B != Columns && s.Pairs == pairs.Float32 && !s.Half: // loads would take longer than multiply-adds
 		p.target.Set, p.has = isa.AVX2, kernelsOf(isa.AVX2)
 	}
 	if s.M == 0 || s.N == 0 {
@@ -131,13 +130,6 @@ func NewPlan(t isa.Target, s Spec) (*Plan, error) {
 // for every multiply-add, and one of vectors of 256 bits for every two.
 func (p *Plan) halves() bool {
 	return p.target.Set == isa.AVX512 && p.target.Features.Has(cpuid.Split512)
-}
-
-// narrow reports whether a product has one panel of columns at most, and, where that is ragged, sums that take longer than a store masked by a
-// vector, of some ten cycles, of which results have two.
-func (p *Plan) narrow() bool {
-	s := &p.spec
-	return s.N == p.panel() || s.N < p.panel() && s.K > maskedSum
 }
 
 // size returns the bytes of an element.
