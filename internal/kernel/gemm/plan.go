@@ -215,7 +215,7 @@ func (p *Plan) planTiles() {
 		}
 		p.phases = append(p.phases, ph)
 	}
-	if first := &p.groups[0]; s.B == Rows && !s.Double && p.has.repeat && first.width == 1 && s.LDA == s.K && count == 1 && s.N >= panel && s.M > fewBelow*first.maxRows {
+	if first := &p.groups[0]; s.B == Rows && !s.Double && p.has.repeat && first.width == 1 && s.LDA == s.K && s.K > 0 && count == 1 && s.N >= panel && s.M > fewBelow*first.maxRows {
 		below := p.phases[0].full
 		below.flags, below.ahead = below.flags|flagBelow, size*first.maxRows
 		p.below = &below
