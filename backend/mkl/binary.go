@@ -30,11 +30,11 @@ func binarySignatures(b *mkl, n *graph.Node) ([]graph.Signature, *property.Reaso
 		return b.followSignatures(n, 2), nil
 	}
 	dx, dy := operators.AssumedDims(x), operators.AssumedDims(y)
-	if !slices.Equal(withOnes(dx, len(dz)), dz) {
-		if !commutes(alg) || !slices.Equal(withOnes(dy, len(dz)), dz) {
+	if !spans(x.Type.Shape, y.Type.Shape) {
+		if !commutes(alg) || !spans(y.Type.Shape, x.Type.Shape) {
 			return nil, property.Because(property.ShapeReason, "both operands broadcast, or the first one does")
 		}
-		dx, dy, x = dy, dx, y
+		dx, dy = dy, dx
 	}
 	sx, sy := collapse(withOnes(dx, len(dz)), withOnes(dy, len(dz)))
 	if why := refused(b.l.ask(b.answers, b.l.binary(alg, plain(sx...), plain(sy...), plain(sx...), nil))); why != nil {
@@ -52,6 +52,23 @@ func binarySignatures(b *mkl, n *graph.Node) ([]graph.Signature, *property.Reaso
 		return append([]graph.Signature{graph.UniformSignature("per-channel", n, act)}, sigs...), nil
 	}
 	return sigs, nil
+}
+
+// spans reports whether y broadcasts to x, whatever the symbols among their dims are.
+func spans(x, y graph.Shape) bool {
+	for i := range max(len(x), len(y)) {
+		a, b := graph.D(1), graph.D(1)
+		if i < len(x) {
+			a = x[len(x)-1-i]
+		}
+		if i < len(y) {
+			b = y[len(y)-1-i]
+		}
+		if !b.Is(1) && !a.Equal(b) {
+			return false
+		}
+	}
+	return true
 }
 
 // withOnes puts dims of 1 in front up to a rank.

@@ -22,7 +22,7 @@ func (b *mkl) chains() []fuse.Chain {
 	return []fuse.Chain{
 		{Name: chainNames[0], Head: b.isConvHead, Residual: residual, Activation: b.activates},
 		{Name: chainNames[1], Head: b.isProductHead, Bias: fuse.ConstantMatrix, Residual: residual, Activation: b.activates},
-		{Name: chainNames[2], Head: b.isNormHead, Activation: b.activates},
+		{Name: chainNames[2], Head: b.isNormHead, Activation: b.activatesNorm},
 	}
 }
 
@@ -30,6 +30,20 @@ func (b *mkl) chains() []fuse.Chain {
 func (b *mkl) activates(n *graph.Node) bool {
 	_, ok := b.l.activationOf(n)
 	return ok
+}
+
+// activatesNorm reports whether the library applies a node behind a normalisation: it has fewer kernels for those.
+func (b *mkl) activatesNorm(n *graph.Node) bool {
+	posts, ok := b.l.activationOf(n)
+	if !ok {
+		return false
+	}
+	head := n.Inputs[0].Producer
+	if head == nil || !head.Is("BatchNormalization") {
+		return true // part of a Swish, which signatures look at
+	}
+	_, why := normSignatures(b, head, posts)
+	return why == nil
 }
 
 // activation returns the operations of a chain's activation.
@@ -72,6 +86,9 @@ func (b *mkl) isNormHead(n *graph.Node) bool {
 // chainSignatures are those of the head of fused node n, which chain i made.
 func (b *mkl) chainSignatures(i int, n *graph.Node) ([]graph.Signature, *property.Reason) {
 	return b.chains()[i].Signatures(n, func(head *graph.Node) ([]graph.Signature, *property.Reason) {
+		if l, err := b.chains()[i].Parse(n); err == nil && head.Is("BatchNormalization") {
+			return normSignatures(b, head, b.activation(l))
+		}
 		op, ok := table.Lookup(head)
 		if !ok {
 			return nil, property.Because(property.Unsupported, "no primitive for %v", head.Op)

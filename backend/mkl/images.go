@@ -7,6 +7,7 @@ import (
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/internal/operators"
 	"github.com/carve-dev/carve/internal/place"
+	"github.com/carve-dev/carve/property"
 )
 
 // Values in strided rows: operands of a concatenation that are made in its result. But for moves, the library has fast
@@ -93,6 +94,11 @@ func (p *planner) node(n *graph.Node) error {
 	for v, m := range p.InRows(n) {
 		if some = true; !p.takesStrided(n, v, m) {
 			return fmt.Errorf("%v lies in strided rows", v)
+		}
+	}
+	for _, v := range n.Inputs {
+		if v != nil && !v.IsConst() && slices.Contains(p.Dims[v.ID], 0) {
+			return property.Because(property.ShapeReason, "%v is empty", v)
 		}
 	}
 	if some && op.Single {

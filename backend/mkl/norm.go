@@ -7,6 +7,11 @@ import (
 )
 
 func batchNormSignatures(b *mkl, n *graph.Node) ([]graph.Signature, *property.Reason) {
+	return normSignatures(b, n, nil)
+}
+
+// normSignatures are those of a batch normalisation with an activation behind it.
+func normSignatures(b *mkl, n *graph.Node, posts []post) ([]graph.Signature, *property.Reason) {
 	if why := operators.NoScale(n); why != nil {
 		return nil, why
 	}
@@ -17,7 +22,7 @@ func batchNormSignatures(b *mkl, n *graph.Node) ([]graph.Signature, *property.Re
 	act := b.activations(len(dx))
 	var sigs []graph.Signature
 	for _, f := range []graph.Format{act, graph.HostFormat} {
-		a := b.l.ask(b.answers, b.l.batchNorm(n.Float("epsilon", 1e-5), in(f.Layout, dx), nil))
+		a := b.l.ask(b.answers, b.l.batchNorm(n.Float("epsilon", 1e-5), in(f.Layout, dx), posts))
 		if refused(a) != nil {
 			continue
 		}

@@ -3,6 +3,7 @@ package mkl
 import (
 	"fmt"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"unsafe"
@@ -147,10 +148,14 @@ type recipe struct {
 	direct  func(out, attr uintptr, d []*desc) error // makes it in both versions, where they agree
 }
 
-// describe makes the primitive descriptor of a recipe.
+// describe makes the primitive descriptor of a recipe. It asks for none where a tensor has no elements: versions of the library
+// divide by such a dim.
 func (l *library) describe(r recipe) (pd uintptr, err error) {
 	ds := make([]*desc, len(r.shapes))
 	for i, s := range r.shapes {
+		if slices.Contains(s.dims, 0) {
+			return 0, errUnimplemented
+		}
 		if ds[i], err = l.desc(s); err != nil {
 			return 0, err
 		}
