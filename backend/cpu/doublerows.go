@@ -133,9 +133,6 @@ func planDoubleLogSumExp(p *planner, n *graph.Node) error {
 	x := n.Inputs[0]
 	axes, _ := reduceAxes(n)
 	l := p.reduced(p.Dims[x.ID], axes, 8, p.In(x))
-	if l.count == 0 {
-		return property.Because(property.ShapeReason, "nothing to reduce in %v", p.Dims[x.ID])
-	}
 	if l.inner != 1 {
 		t := p.Temp(p.Bytes(x))
 		p.permute([]int{l.outer, l.count, l.inner}, []int{0, 2, 1}, 8, l.src, t)
@@ -155,9 +152,6 @@ func planDoubleReduce(p *planner, n *graph.Node) error {
 	x := n.Inputs[0]
 	axes, _ := reduceAxes(n)
 	l := p.reduced(p.Dims[x.ID], axes, 8, p.In(x))
-	if l.count == 0 {
-		return property.Because(property.ShapeReason, "nothing to reduce in %v", p.Dims[x.ID])
-	}
 	p.doubleReduce(doubleReductions[n.Op.Name], l, p.Out(n.Outputs[0]))
 	return nil
 }
@@ -234,8 +228,8 @@ func init() {
 	registerDoubles(operator{Settle: overFirst, Plan: planDoubleSoftmax}, 0, "Softmax", "LogSoftmax")
 	registerDoubles(operator{Signatures: doubleNormSignatures, Settle: overFirst, Plan: planDoubleNorm}, 0, "LayerNormalization", "RMSNormalization")
 	registerDoubles(operator{Signatures: normalisedGroups, Settle: overFirst, Plan: planDoubleGroupNorm}, 0, "InstanceNormalization", "GroupNormalization")
-	registerDoubles(operator{Signatures: doubleReduceSignatures, Plan: planDoubleLogSumExp}, 1, "ReduceLogSumExp")
+	registerDoubles(operator{Signatures: doubleReduceSignatures, Plan: whereEmpty(planDoubleLogSumExp)}, 1, "ReduceLogSumExp")
 	for name := range doubleReductions {
-		registerDoubles(operator{Signatures: doubleReduceSignatures, Plan: planDoubleReduce}, 1, name)
+		registerDoubles(operator{Signatures: doubleReduceSignatures, Plan: whereEmpty(planDoubleReduce)}, 1, name)
 	}
 }

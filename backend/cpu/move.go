@@ -394,7 +394,7 @@ func planPad(p *planner, n *graph.Node) error {
 		before[3] *= 16
 	}
 	src, dst := p.In(x), p.Out(y)
-	p.fill(n, dst, size)
+	p.fill(padConstant(n, size), dst)
 	sx, sy := tensor.CompactStrides(dx), tensor.CompactStrides(dy)
 	c := copySpec{src: sx, dst: sy, size: size}
 	for k := range dx {
@@ -407,8 +407,8 @@ func planPad(p *planner, n *graph.Node) error {
 	return nil
 }
 
-// fill emits the filling of Pad's result with its constant.
-func (p *planner) fill(n *graph.Node, dst place.Memory, size int) {
+// padConstant returns the bytes of the constant that Pad puts around its operand.
+func padConstant(n *graph.Node, size int) []byte {
 	pattern := make([]byte, size)
 	if n.Op.Since >= 11 {
 		if v := n.Input(2); v != nil {
@@ -419,6 +419,11 @@ func (p *planner) fill(n *graph.Node, dst place.Memory, size int) {
 			copy(pattern, v.Bytes())
 		}
 	}
+	return pattern
+}
+
+// fill emits a filling with elements of these bytes.
+func (p *planner) fill(pattern []byte, dst place.Memory) {
 	const part = 1 << 16
 	p.emit(step{chunks: ceilDiv(dst.Size, part), grain: 1, body: func(st *state, _, lo, hi int) {
 		d := st.Bytes(dst)

@@ -154,7 +154,7 @@ func reduceStrided(p *planner, n *graph.Node, v *graph.Value, m place.Memory) bo
 	if x.Format == blocked {
 		return v == x && p.wholeImages(v, m)
 	}
-	if reducesPlainly(n) || n.Is(logSumExpName) {
+	if reducesPlainly(n) || n.Is(logSumExpName) || product(p.Dims[x.ID]) == 0 {
 		return false
 	}
 	axes, _ := reduceAxes(n)
@@ -256,7 +256,7 @@ func (p *planner) reduceLogSumExp(l reducedPlace, dst place.Memory) {
 		l = reducedPlace{src: t, outer: l.outer * l.inner, count: l.count, inner: 1}
 	}
 	kernels := p.kernels
-	if l.count > 0 && l.count <= logSumPart/2 {
+	if l.count <= logSumPart/2 {
 		p.emit(step{chunks: l.outer, grain: grainFor(float64(l.count)*0.5 + 20), body: func(st *state, _, lo, hi int) {
 			o, s := st.F32(dst), st.F32(l.src)
 			for together := logSumPart / l.count; lo < hi; lo += together {
@@ -310,8 +310,8 @@ func logSumExpShort(kernels vec.Kernels, dst, rows []float32, count int) {
 }
 
 func init() {
-	table.Register("ReduceProd", operator{Signatures: reduceSignatures, Plan: planReduce, Strided: reduceStrided})
+	table.Register("ReduceProd", operator{Signatures: reduceSignatures, Plan: whereEmpty(planReduce), Strided: reduceStrided})
 	for name := range reductions {
-		table.Register(name, operator{Signatures: reduceSignatures, Plan: planReduce, Strided: reduceStrided})
+		table.Register(name, operator{Signatures: reduceSignatures, Plan: whereEmpty(planReduce), Strided: reduceStrided})
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"github.com/carve-dev/carve/graph/tensor"
 	"github.com/carve-dev/carve/internal/operators"
 	"github.com/carve-dev/carve/internal/place"
-	"github.com/carve-dev/carve/property"
 )
 
 // Reductions of integers and of truth values, and products, one element after the other. Integers wrap around, but in means, whose sums
@@ -39,9 +38,6 @@ func reduceEach[T tensor.Element](p *planner, n *graph.Node, fold func(s []T, co
 	x := n.Inputs[0]
 	axes, _ := reduceAxes(n)
 	l := p.reduced(p.Dims[x.ID], axes, x.Type.DType.Size(), p.In(x))
-	if l.count == 0 {
-		return property.Because(property.ShapeReason, "nothing to reduce in %v", p.Dims[x.ID])
-	}
 	dst := p.Out(n.Outputs[0])
 	p.emit(step{chunks: l.outer * l.inner, grain: grainFor(float64(l.count) * 2), body: func(st *state, _, lo, hi int) {
 		o, s := of[T](st, dst), of[T](st, l.src)

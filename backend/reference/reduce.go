@@ -8,7 +8,7 @@ import (
 
 var reduceKernels = []kernel{
 	{"ReduceSum", 1, reduce(sumReducer)},
-	{"ReduceMean", 1, reduce(reducer{0, addFloat, func(s float64, n int) float64 { return s / float64(n) }, meanInts})},
+	{"ReduceMean", 1, reduce(reducer{0, addFloat, func(s float64, n int) float64 { return s / float64(max(n, 1)) }, meanInts})},
 	{"ReduceProd", 1, reduce(reducer{1, func(s, x float64) float64 { return s * x }, nil, prodInts})},
 	{"ReduceMax", 1, reduceExtreme(true)},
 	{"ReduceMin", 1, reduceExtreme(false)},

@@ -168,7 +168,7 @@ func (p *Plan) Base() *Plan { return p }
 
 // Each calls settle and then emit for every node in order, as the Plan's Node. settle says with View, Part, InPlace and
 // Offer how the node's results lie with regard to its operands; all have their places when emit is called, which emits the
-// node's steps. Each fails where emit does, and when the context ends.
+// node's steps; it is not where no result has elements. Each fails where emit does, and when the context ends.
 func (p *Plan) Each(ctx context.Context, settle func(n *graph.Node), emit func(n *graph.Node) error) error {
 	for _, n := range p.Order {
 		if err := ctx.Err(); err != nil {
@@ -181,8 +181,10 @@ func (p *Plan) Each(ctx context.Context, settle func(n *graph.Node), emit func(n
 		}
 		p.flops, p.work = -1, p.work[:0]
 		at := emission{step: len(p.Reqs.Labels), slot: len(p.Slots)}
-		if err := emit(n); err != nil {
-			return fmt.Errorf("%v: %w", n, err)
+		if !p.makesNothing(n) {
+			if err := emit(n); err != nil {
+				return fmt.Errorf("%v: %w", n, err)
+			}
 		}
 		at.steps, at.slots = len(p.Reqs.Labels), len(p.Slots)
 		p.emitted = append(p.emitted, at)
@@ -194,6 +196,11 @@ func (p *Plan) Each(ctx context.Context, settle func(n *graph.Node), emit func(n
 		}
 	}
 	return nil
+}
+
+// makesNothing reports whether no output of a node has elements.
+func (p *Plan) makesNothing(n *graph.Node) bool {
+	return !slices.ContainsFunc(n.Outputs, func(v *graph.Value) bool { return v != nil && !slices.Contains(p.Dims[v.ID], 0) })
 }
 
 // share divides the node's FLOPs among its steps, the last before step end, by their work.

@@ -59,7 +59,7 @@ func NewGather(t isa.Target, block, n, hw int, sources []Source, table []Channel
 	}
 	for i := range g.sources {
 		s := &g.sources[i]
-		if s.C < 1 || s.C > maxDim || float64(s.C)*float64(hw)*float64(n) > maxFloats {
+		if s.C < 0 || s.C > maxDim || float64(s.C)*float64(hw)*float64(n) > maxFloats {
 			return nil, failf("plan", ErrShape, "source %d has %d channels", i, s.C)
 		}
 		if s.Image, err = g.imageOf(s.C, s.Image); err != nil {
