@@ -42,7 +42,7 @@ func TestExamine(t *testing.T) {
 
 func TestDistances(t *testing.T) {
 	b := opened(t, cpu.Open)
-	list, err := backendtest.Distances(context.Background(), b, 2)
+	list, err := backendtest.Distances(context.Background(), b, 6)
 	if err != nil {
 		t.Fatal(err)
 	}

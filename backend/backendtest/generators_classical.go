@@ -196,8 +196,11 @@ func oneHotEncoder(m *maker, op string) []*graph.Value {
 
 func arrayFeatureExtractor(m *maker, op string) []*graph.Value {
 	x := m.leaf(m.random(m.dtype(op, 0), m.shape(m.between(1, 3))...))
-	shape := m.shapeOf(x)
+	shape, count := m.shapeOf(x), m.between(1, 5)
 	last := shape[len(shape)-1]
-	at := m.leaf(m.fill(tensor.Int64, []int{m.between(1, 5)}, func(int) float64 { return float64(m.r.IntN(last)) }))
+	if last == 0 {
+		count = 0
+	}
+	at := m.leaf(m.fill(tensor.Int64, []int{count}, func(int) float64 { return float64(m.r.IntN(last)) }))
 	return m.call(op, x, at).out(1)
 }

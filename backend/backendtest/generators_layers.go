@@ -103,7 +103,7 @@ func pool(m *maker, op string) []*graph.Value {
 
 func multiply(m *maker, op string) []*graph.Value {
 	dt := m.dtype(op, 0)
-	rows, k, columns := pick(m, lengths...), pick(m, lengths...), pick(m, lengths...)
+	rows, k, columns := m.length(pick(m, lengths...)), m.length(pick(m, lengths...)), m.length(pick(m, lengths...))
 	batch := m.shape(m.between(0, 2))
 	a, b := append(append([]int{}, batch...), rows, k), append(m.broadcast(batch), k, columns)
 	switch m.r.IntN(5) {
@@ -119,7 +119,7 @@ func multiply(m *maker, op string) []*graph.Value {
 
 func gemm(m *maker, op string) []*graph.Value {
 	dt := m.dtype(op, 0)
-	rows, k, columns := pick(m, lengths...), pick(m, lengths...), pick(m, lengths...)
+	rows, k, columns := m.length(pick(m, lengths...)), m.length(pick(m, lengths...)), m.length(pick(m, lengths...))
 	a, b := []int{rows, k}, []int{k, columns}
 	c := m.call(op)
 	if m.chance(3) {
@@ -144,6 +144,10 @@ func gemm(m *maker, op string) []*graph.Value {
 func resize(m *maker, op string) []*graph.Value {
 	x := m.image(2)
 	c := m.call(op, m.picture(x))
+	if c.schema.Since == 11 { // which wants all operands, empty ones for none
+		c.operand(1, m.constant(m.fill(tensor.Float32, []int{0}, nil)))
+		c.operand(2, m.constant(m.fill(tensor.Float32, []int{0}, nil)))
+	}
 	scale := func() float64 { return pick(m, 1.0, 2, 3, 1.5, 0.5, 0.7) }
 	h, w := scale(), scale()
 	if op == "Upsample" || !c.has("sizes") {
@@ -175,7 +179,10 @@ func gridSample(m *maker, op string) []*graph.Value {
 }
 
 func roiAlign(m *maker, op string) []*graph.Value {
-	x, count := m.image(2), m.between(1, 6)
+	x, count := m.image(2), m.length(m.between(1, 6))
+	if x[0] == 0 {
+		count = 0
+	}
 	which := m.leaf(m.fill(tensor.Int64, []int{count}, func(int) float64 { return float64(m.r.IntN(x[0])) }))
 	c := m.call(op, m.operand(tensor.Float32, x...), m.within(tensor.Float32, -5, 20, count, 4), which)
 	c.int("sampling_ratio", m.between(1, 3)).int("output_height", m.between(1, 4)).int("output_width", m.between(1, 4))

@@ -1,6 +1,8 @@
 package backendtest
 
 import (
+	"slices"
+
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/tensor"
 )
@@ -71,8 +73,8 @@ func slice(m *maker, op string) []*graph.Value {
 		if len(shape) > 1 && m.chance(2) {
 			continue
 		}
-		from, to, step := m.between(-d, d-1), 0, 1
-		begin := (from + d) % d
+		from, to, step := m.between(-d, max(0, d-1)), 0, 1
+		begin := (from + d) % max(1, d)
 		to = m.between(begin, d) + 1
 		if c.has("steps") && m.chance(3) {
 			step = pick(m, 2, 3, -1, -2)
@@ -100,6 +102,9 @@ func split(m *maker, op string) []*graph.Value {
 		a = 1
 	}
 	parts := []int{}
+	if shape[a] == 0 {
+		parts = []int{0, 0}
+	}
 	for left := shape[a]; left > 0 && len(parts) < 4; {
 		k := m.between(1, left)
 		if len(parts) == 3 {
@@ -122,7 +127,7 @@ func concat(m *maker, op string) []*graph.Value {
 	var list []*graph.Value
 	for range m.between(1, 4) {
 		s := append([]int{}, shape...)
-		s[a] = m.between(1, 20)
+		s[a] = m.length(m.between(1, 20))
 		if image {
 			list = append(list, m.picture(s))
 		} else {
@@ -150,6 +155,9 @@ func pad(m *maker, op string) []*graph.Value {
 		pads[i] = m.between(0, 2)
 		if mode == "reflect" {
 			pads[i] = min(pads[i], shape[i%len(shape)]-1)
+		}
+		if mode != "constant" && shape[i%len(shape)] == 0 {
+			pads[i] = 0 // there is nothing to repeat
 		}
 	}
 	c.text("mode", mode).ints("pads", pads...)
@@ -202,7 +210,11 @@ func (m *maker) indices(limit func(i int) int, shape ...int) *graph.Value {
 func gather(m *maker, op string) []*graph.Value {
 	shape := m.shape(m.between(1, 4))
 	a := m.r.IntN(len(shape))
-	at := m.indices(func(int) int { return shape[a] }, m.broadcast([]int{3, 4})...)
+	list := m.broadcast([]int{3, 4})
+	if shape[a] == 0 {
+		list = []int{2, 0}
+	}
+	at := m.indices(func(int) int { return shape[a] }, list...)
 	return one(m.call(op, m.operand(m.dtype(op, 0), shape...), at).int("axis", a-pick(m, 0, len(shape))).one())
 }
 
@@ -210,7 +222,7 @@ func gather(m *maker, op string) []*graph.Value {
 func (m *maker) part(shape []int) []int {
 	out := make([]int, len(shape))
 	for i, d := range shape {
-		out[i] = m.between(1, d)
+		out[i] = min(d, m.length(m.between(1, max(1, d))))
 	}
 	return out
 }
@@ -230,7 +242,11 @@ func gatherND(m *maker, op string) []*graph.Value {
 		batch = m.r.IntN(len(shape))
 	}
 	k := m.between(1, len(shape)-batch)
-	s := append(append(append([]int{}, shape[:batch]...), m.between(1, 5)), k)
+	rows := m.between(1, 5)
+	if slices.Contains(shape[batch:batch+k], 0) {
+		rows = 0
+	}
+	s := append(append(append([]int{}, shape[:batch]...), rows), k)
 	m.symbol = -1
 	c.operand(0, m.operand(m.dtype(op, 0), shape...))
 	at := m.leaf(m.fill(tensor.Int64, s, func(i int) float64 { d := shape[batch+i%k]; return float64(m.between(-d, d-1)) }))
@@ -268,7 +284,10 @@ func scatterND(m *maker, op string) []*graph.Value {
 	dt := m.dtype(op, 0)
 	shape := m.shape(m.between(1, 4))
 	k := m.between(1, len(shape))
-	n := m.between(1, min(4, shape[0]))
+	n := min(m.between(1, 4), shape[0])
+	if slices.Contains(shape[:k], 0) {
+		n = 0
+	}
 	rows := m.r.Perm(shape[0])
 	m.symbol = -1
 	at := m.leaf(m.fill(tensor.Int64, []int{n, k}, func(i int) float64 {
@@ -290,14 +309,16 @@ func (m *maker) ties(dt tensor.DType, shape []int) *graph.Value {
 
 func arg(m *maker, op string) []*graph.Value {
 	shape := m.shape(m.between(1, 4))
-	c := m.call(op, m.ties(m.dtype(op, 0), shape)).int("axis", m.between(0, len(shape)-1)).flag("keepdims").flag("select_last_index")
+	a := m.r.IntN(len(shape))
+	shape[a] = max(1, shape[a])
+	c := m.call(op, m.ties(m.dtype(op, 0), shape)).int("axis", a).flag("keepdims").flag("select_last_index")
 	return one(c.one())
 }
 
 func topK(m *maker, op string) []*graph.Value {
 	shape := m.shape(m.between(1, 4))
 	a := m.r.IntN(len(shape))
-	k := m.between(1, shape[a])
+	k := min(shape[a], m.length(m.between(1, max(1, shape[a]))))
 	c := m.call(op, m.ties(m.dtype(op, 0), shape)).int("k", k).int("K", k).int("axis", a).flag("largest")
 	if c.has("K") && m.chance(3) { // known in the run alone
 		c.operand(1, m.feed(tensor.From([]int64{int64(k)}, 1)))

@@ -42,7 +42,7 @@ func dynamicLSTM(m *maker, op string) []*graph.Value {
 
 func recurrentOf(gates int) generator {
 	return func(m *maker, op string) []*graph.Value {
-		seq, batch, in, hidden := m.between(1, 7), m.between(1, 3), m.between(1, 20), m.between(1, 33)
+		seq, batch, in, hidden := m.between(1, 7), m.length(m.between(1, 3)), m.between(1, 20), m.between(1, 33)
 		directions, direction := 1, pick(m, "forward", "reverse", "bidirectional")
 		if direction == "bidirectional" {
 			directions = 2

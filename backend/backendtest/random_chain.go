@@ -106,9 +106,9 @@ func rectified(m *maker, x *graph.Value) *graph.Value {
 	return m.keep(m.call("Clip", x).float("min", -0.5).float("max", 2).one(), x)
 }
 
-// pixels returns the dims of an image of two spatial dims, nil for others.
+// pixels returns the dims of an image of two spatial dims, nil for others, and where it has no pixels.
 func (m *maker) pixels(x *graph.Value) []int {
-	if s := m.shapeOf(x); len(s) == 4 {
+	if s := m.shapeOf(x); len(s) == 4 && !slices.Contains(s[1:], 0) {
 		return s
 	}
 	return nil
@@ -189,7 +189,7 @@ func (m *maker) nibbleWeights(fan, axis int, shape []int) *graph.Value {
 
 func convolved(m *maker, x *graph.Value) *graph.Value {
 	s := m.shapeOf(x)
-	if len(s) < 3 || len(s) > 5 {
+	if len(s) < 3 || len(s) > 5 || slices.Contains(s[1:], 0) {
 		return nil
 	}
 	out, groups := pick(m, 3, 8, 16, 17, 24), 1
@@ -377,7 +377,7 @@ func dynamic(m *maker, x *graph.Value) *graph.Value {
 	columns := pick(m, 1, 8, 16, 17, 40)
 	var y *graph.Value
 	bias := []int{columns}
-	if len(s) == 4 && m.chance(2) {
+	if m.pixels(x) != nil && m.chance(2) {
 		c := m.call("ConvInteger", q[0])
 		kernel := c.window(s)
 		c.operand(1, m.constant(m.anyBytes(wt, append([]int{columns, s[1]}, kernel...)...)))

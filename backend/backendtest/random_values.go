@@ -24,6 +24,14 @@ func (m *maker) dtype(op string, port int) tensor.DType {
 // lengths are those of dims: ones, primes, multiples of vectors and what lies beside them.
 var lengths = []int{1, 1, 2, 3, 4, 5, 7, 8, 9, 13, 15, 16, 17, 19, 31, 32, 33, 49, 50, 64, 67, 77, 128, 197}
 
+// length returns the length of a dim, seldom 0 in its place.
+func (m *maker) length(n int) int {
+	if m.chance(24) {
+		return 0
+	}
+	return n
+}
+
 // shape returns dims of that rank, of a few thousand elements, seldom of many; a third of those of rank 3 and more are
 // matrices with little in front, whose transposition takes kernels of their own.
 func (m *maker) shape(rank int) []int {
@@ -49,6 +57,10 @@ func (m *maker) shape(rank int) []int {
 			break
 		}
 	}
+	if rank > 0 {
+		a := m.r.IntN(rank)
+		out[a] = m.length(out[a])
+	}
 	if rank > 0 && m.chance(5) {
 		m.symbol = out[0]
 	}
@@ -62,6 +74,7 @@ func (m *maker) image(spatial int) []int {
 	for range spatial {
 		out = append(out, m.between(1, side))
 	}
+	out[0] = m.length(out[0])
 	if m.chance(5) {
 		m.symbol = out[0]
 	}
