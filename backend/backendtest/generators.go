@@ -40,7 +40,7 @@ var unaryGenerators = collect(
 	each(unaryOf(1.1, 6), "Acosh"),
 	each(unaryOf(0.01, 9), "Log", "Sqrt", "Reciprocal"),
 	map[string]generator{"Clip": clip, "IsNaN": unusual, "IsInf": unusual, "Cast": cast, "Not": func(m *maker, op string) []*graph.Value {
-		return one(m.call(op, m.leaf(m.random(tensor.Bool, m.shape(m.between(0, 5))...))).one())
+		return one(m.call(op, m.leaf(m.random(tensor.Bool, m.shape(m.rank(0, 5))...))).one())
 	}},
 )
 
@@ -52,7 +52,7 @@ func unaryOf(lo, hi float64) generator {
 		if dt.IsUnsigned() {
 			low = max(lo, 0)
 		}
-		shape := m.shape(m.between(0, 5))
+		shape := m.shape(m.rank(0, 5))
 		if m.chance(3) {
 			shape = m.image(2)
 		}
@@ -74,7 +74,7 @@ func unaryOf(lo, hi float64) generator {
 
 func clip(m *maker, op string) []*graph.Value {
 	dt := m.dtype(op, 0)
-	c := m.call(op, m.operand(dt, m.shape(m.between(0, 5))...))
+	c := m.call(op, m.operand(dt, m.shape(m.rank(0, 5))...))
 	for _, bound := range []struct {
 		name   string
 		lo, hi int
@@ -92,7 +92,7 @@ func clip(m *maker, op string) []*graph.Value {
 
 // unusual puts NaN and infinities between numbers.
 func unusual(m *maker, op string) []*graph.Value {
-	x := m.leaf(m.random(tensor.Float32, m.shape(m.between(0, 4))...))
+	x := m.leaf(m.random(tensor.Float32, m.shape(m.rank(0, 4))...))
 	zero := m.constant(m.fill(tensor.Float32, nil, func(int) float64 { return 0 }))
 	bad := m.call("Div", m.call("Round", x).one(), zero).one() // NaN where x is small, else infinite
 	return one(m.call(op, bad).flag("detect_negative").flag("detect_positive").one())
@@ -108,7 +108,7 @@ func cast(m *maker, op string) []*graph.Value {
 	if from == tensor.Bool {
 		hi = 1
 	}
-	return one(m.call(op, m.within(from, lo, hi, m.shape(m.between(0, 5))...)).int("to", int(to)).one())
+	return one(m.call(op, m.within(from, lo, hi, m.shape(m.rank(0, 5))...)).int("to", int(to)).one())
 }
 
 // binaryGenerators are operators of several operands that broadcast.
@@ -118,14 +118,14 @@ var binaryGenerators = collect(
 	each(integersOf, "Mod", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "BitShift"),
 	map[string]generator{"Pow": pow, "PRelu": prelu, "Where": where},
 	each(func(m *maker, op string) []*graph.Value {
-		shape := m.shape(m.between(0, 4))
+		shape := m.shape(m.rank(0, 4))
 		return one(m.call(op, m.leaf(m.random(tensor.Bool, shape...)), m.leaf(m.random(tensor.Bool, m.broadcast(shape)...))).one())
 	}, "And", "Or", "Xor"),
 )
 
 // pair returns two shapes that broadcast to one.
 func (m *maker) pair() (a, b []int) {
-	a = m.shape(m.between(0, 5))
+	a = m.shape(m.rank(0, 5))
 	if m.chance(3) {
 		a = m.image(2)
 		if m.chance(2) { // by channel
@@ -198,7 +198,7 @@ func pow(m *maker, op string) []*graph.Value {
 
 func prelu(m *maker, op string) []*graph.Value {
 	dt := m.dtype(op, 0)
-	a := m.shape(m.between(1, 4))
+	a := m.shape(m.rank(1, 4))
 	return one(m.call(op, m.operand(dt, a...), m.operand(dt, m.broadcast(a)...)).one())
 }
 

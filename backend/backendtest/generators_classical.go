@@ -184,7 +184,7 @@ func labelEncoder(m *maker, op string) []*graph.Value {
 }
 
 func oneHotEncoder(m *maker, op string) []*graph.Value {
-	x := m.leaf(m.fill(pick(m, tensor.Int64, tensor.Int32), m.shape(m.between(0, 3)), func(int) float64 { return float64(m.between(-3, 3)) }))
+	x := m.leaf(m.fill(pick(m, tensor.Int64, tensor.Int32), m.shape(m.rank(0, 3)), func(int) float64 { return float64(m.between(-3, 3)) }))
 	cats := make([]int64, m.between(1, 5))
 	for i := range cats {
 		cats[i] = int64(i - 2)
@@ -195,7 +195,7 @@ func oneHotEncoder(m *maker, op string) []*graph.Value {
 }
 
 func arrayFeatureExtractor(m *maker, op string) []*graph.Value {
-	x := m.leaf(m.random(m.dtype(op, 0), m.shape(m.between(1, 3))...))
+	x := m.leaf(m.random(m.dtype(op, 0), m.shape(m.rank(1, 3))...))
 	shape, count := m.shapeOf(x), m.between(1, 5)
 	last := shape[len(shape)-1]
 	if last == 0 {

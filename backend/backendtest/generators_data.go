@@ -21,7 +21,7 @@ var dataGenerators = map[string]generator{
 
 // nonZero adds a NonZero of a tensor that the run gives, with zeros in it.
 func (m *maker) nonZero() *graph.Value {
-	shape := m.shape(m.between(1, 4))
+	shape := m.shape(m.rank(1, 4))
 	return m.call("NonZero", m.feed(m.fill(m.dtype("NonZero", 0), shape, func(int) float64 { return float64(m.between(0, 2)) }))).one()
 }
 
@@ -34,7 +34,7 @@ func (m *maker) measured(op string) *graph.Value {
 }
 
 func compress(m *maker, op string) []*graph.Value {
-	shape := m.shape(m.between(1, 4))
+	shape := m.shape(m.rank(1, 4))
 	a := m.r.IntN(len(shape))
 	c, n := m.call(op, m.operand(m.dtype(op, 0), shape...)), shape[a]
 	if m.chance(3) {

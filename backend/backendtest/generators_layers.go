@@ -104,7 +104,7 @@ func pool(m *maker, op string) []*graph.Value {
 func multiply(m *maker, op string) []*graph.Value {
 	dt := m.dtype(op, 0)
 	rows, k, columns := m.length(pick(m, lengths...)), m.length(pick(m, lengths...)), m.length(pick(m, lengths...))
-	batch := m.shape(m.between(0, 2))
+	batch := m.shape(m.rank(0, 2))
 	a, b := append(append([]int{}, batch...), rows, k), append(m.broadcast(batch), k, columns)
 	switch m.r.IntN(5) {
 	case 0:
@@ -200,7 +200,7 @@ var normGenerators = collect(
 )
 
 func softmax(m *maker, op string) []*graph.Value {
-	shape := m.shape(m.between(1, 4))
+	shape := m.shape(m.rank(1, 4))
 	c := m.call(op, m.operand(m.dtype(op, 0), shape...))
 	if !m.chance(3) || len(shape) == 1 {
 		c.int("axis", m.between(-len(shape), len(shape)-1))
@@ -209,7 +209,7 @@ func softmax(m *maker, op string) []*graph.Value {
 }
 
 func layerNorm(m *maker, op string) []*graph.Value {
-	shape := m.shape(m.between(1, 4))
+	shape := m.shape(m.rank(1, 4))
 	axis := len(shape) - 1
 	if m.chance(3) {
 		axis = m.r.IntN(len(shape))
@@ -222,7 +222,7 @@ func layerNorm(m *maker, op string) []*graph.Value {
 }
 
 func rowNorm(m *maker, op string) []*graph.Value {
-	shape := m.shape(m.between(1, 4))
+	shape := m.shape(m.rank(1, 4))
 	axis := m.r.IntN(len(shape))
 	c := m.call(op, m.operand(tensor.Float32, shape...))
 	if op == "LpNormalization" {
@@ -233,7 +233,7 @@ func rowNorm(m *maker, op string) []*graph.Value {
 
 // dft is along an axis that is known when a model is compiled.
 func dft(m *maker, op string) []*graph.Value {
-	shape := m.shape(m.between(2, 4))
+	shape := m.shape(m.rank(2, 4))
 	shape[len(shape)-1] = m.between(1, 2)
 	axis := m.r.IntN(len(shape) - 1)
 	c := m.call(op, m.operand(tensor.Float32, shape...)).int("inverse", m.between(0, 1))
@@ -292,7 +292,7 @@ func lrn(m *maker, op string) []*graph.Value {
 
 func reduce(m *maker, op string) []*graph.Value {
 	dt := m.dtype(op, 0)
-	shape := m.shape(m.between(0, 5))
+	shape := m.shape(m.rank(0, 5))
 	if m.chance(3) {
 		shape = m.image(2)
 	}

@@ -17,7 +17,7 @@ type lines struct {
 }
 
 func (m *maker) lines() *lines {
-	l := &lines{dtype: pick(m, tensor.Uint8, tensor.Int8, tensor.Uint16, tensor.Int16), shape: m.shape(m.between(1, 4))}
+	l := &lines{dtype: pick(m, tensor.Uint8, tensor.Int8, tensor.Uint16, tensor.Int16), shape: m.shape(m.rank(1, 4))}
 	if l.dtype.Size() == 2 {
 		m.g.Opsets[""] = newest
 	}

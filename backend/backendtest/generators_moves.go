@@ -38,7 +38,7 @@ var moveGenerators = map[string]generator{
 		return one(m.call(op, m.operand(m.dtype(op, 0), s...)).int("blocksize", b).one())
 	},
 	"ConstantOfShape": func(m *maker, op string) []*graph.Value {
-		shape := m.shape(m.between(0, 4))
+		shape := m.shape(m.rank(0, 4))
 		list := m.fill(tensor.Int64, []int{len(shape)}, func(i int) float64 { return float64(shape[i]) })
 		c := m.call(op, m.leaf(list))
 		if m.chance(2) {
@@ -53,7 +53,7 @@ func (m *maker) moved(op string, lo, hi int) *graph.Value {
 	if hi >= 4 && m.chance(3) {
 		return m.picture(m.image(2))
 	}
-	return m.operand(m.dtype(op, 0), m.shape(m.between(lo, hi))...)
+	return m.operand(m.dtype(op, 0), m.shape(m.rank(lo, hi))...)
 }
 
 // behind adds a node behind a view, which would otherwise be no step at all.
@@ -117,7 +117,7 @@ func split(m *maker, op string) []*graph.Value {
 
 func concat(m *maker, op string) []*graph.Value {
 	dt := m.dtype(op, 0)
-	shape := m.shape(m.between(1, 4))
+	shape := m.shape(m.rank(1, 4))
 	image := m.chance(2)
 	if image {
 		shape, dt = m.image(2), tensor.Float32
@@ -141,14 +141,14 @@ func concat(m *maker, op string) []*graph.Value {
 }
 
 func expand(m *maker, op string) []*graph.Value {
-	to := m.shape(m.between(0, 4))
+	to := m.shape(m.rank(0, 4))
 	return one(m.call(op, m.operand(m.dtype(op, 0), m.broadcast(to)...)).ints("shape", to...).one())
 }
 
 func pad(m *maker, op string) []*graph.Value {
 	mode := pick(m, "constant", "constant", "reflect", "edge")
 	dt := m.dtype(op, 0)
-	shape := m.shape(m.between(1, 4))
+	shape := m.shape(m.rank(1, 4))
 	c := m.call(op, m.operand(dt, shape...))
 	pads := make([]int, 2*len(shape))
 	for i := range pads {
@@ -168,7 +168,7 @@ func pad(m *maker, op string) []*graph.Value {
 }
 
 func tile(m *maker, op string) []*graph.Value {
-	shape := m.shape(m.between(1, 4))
+	shape := m.shape(m.rank(1, 4))
 	times := make([]int, len(shape))
 	for i := range times {
 		times[i] = pick(m, 1, 1, 2, 3)
@@ -186,7 +186,7 @@ func reshape(m *maker, op string) []*graph.Value {
 }
 
 func squeeze(m *maker, op string) []*graph.Value {
-	shape := m.shape(m.between(1, 4))
+	shape := m.shape(m.rank(1, 4))
 	a := m.r.IntN(len(shape))
 	m.symbol = -1
 	shape[a] = 1
@@ -208,7 +208,7 @@ func (m *maker) indices(limit func(i int) int, shape ...int) *graph.Value {
 }
 
 func gather(m *maker, op string) []*graph.Value {
-	shape := m.shape(m.between(1, 4))
+	shape := m.shape(m.rank(1, 4))
 	a := m.r.IntN(len(shape))
 	list := m.broadcast([]int{3, 4})
 	if shape[a] == 0 {
@@ -228,14 +228,14 @@ func (m *maker) part(shape []int) []int {
 }
 
 func gatherElements(m *maker, op string) []*graph.Value {
-	shape := m.shape(m.between(1, 4))
+	shape := m.shape(m.rank(1, 4))
 	a := m.r.IntN(len(shape))
 	at := m.indices(func(int) int { return shape[a] }, m.part(shape)...)
 	return one(m.call(op, m.operand(m.dtype(op, 0), shape...), at).int("axis", a-pick(m, 0, len(shape))).one())
 }
 
 func gatherND(m *maker, op string) []*graph.Value {
-	shape := m.shape(m.between(1, 4))
+	shape := m.shape(m.rank(1, 4))
 	c := m.call(op)
 	batch := 0
 	if c.has("batch_dims") {
@@ -267,7 +267,7 @@ func scatterElements(m *maker, op string) []*graph.Value {
 		m.g.Opsets[""] = 10
 	}
 	dt := m.dtype(op, 0)
-	shape := m.shape(m.between(1, 4))
+	shape := m.shape(m.rank(1, 4))
 	a := m.r.IntN(len(shape))
 	part := m.part(shape)
 	part[a] = min(part[a], 4)
@@ -282,7 +282,7 @@ func scatterElements(m *maker, op string) []*graph.Value {
 
 func scatterND(m *maker, op string) []*graph.Value {
 	dt := m.dtype(op, 0)
-	shape := m.shape(m.between(1, 4))
+	shape := m.shape(m.rank(1, 4))
 	k := m.between(1, len(shape))
 	n := min(m.between(1, 4), shape[0])
 	if slices.Contains(shape[:k], 0) {
@@ -308,7 +308,7 @@ func (m *maker) ties(dt tensor.DType, shape []int) *graph.Value {
 }
 
 func arg(m *maker, op string) []*graph.Value {
-	shape := m.shape(m.between(1, 4))
+	shape := m.shape(m.rank(1, 4))
 	a := m.r.IntN(len(shape))
 	shape[a] = max(1, shape[a])
 	c := m.call(op, m.ties(m.dtype(op, 0), shape)).int("axis", a).flag("keepdims").flag("select_last_index")
@@ -316,7 +316,7 @@ func arg(m *maker, op string) []*graph.Value {
 }
 
 func topK(m *maker, op string) []*graph.Value {
-	shape := m.shape(m.between(1, 4))
+	shape := m.shape(m.rank(1, 4))
 	a := m.r.IntN(len(shape))
 	k := min(shape[a], m.length(m.between(1, max(1, shape[a]))))
 	c := m.call(op, m.ties(m.dtype(op, 0), shape)).int("k", k).int("K", k).int("axis", a).flag("largest")
@@ -327,12 +327,12 @@ func topK(m *maker, op string) []*graph.Value {
 }
 
 func cumSum(m *maker, op string) []*graph.Value {
-	shape := m.shape(m.between(1, 4))
+	shape := m.shape(m.rank(1, 4))
 	return one(m.call(op, m.operand(m.dtype(op, 0), shape...)).int("axis", m.between(-len(shape), len(shape)-1)).flag("exclusive").flag("reverse").one())
 }
 
 func trilu(m *maker, op string) []*graph.Value {
-	c := m.call(op, m.operand(m.dtype(op, 0), m.shape(m.between(2, 4))...)).flag("upper")
+	c := m.call(op, m.operand(m.dtype(op, 0), m.shape(m.rank(2, 4))...)).flag("upper")
 	if m.chance(2) {
 		c.int("k", m.between(-9, 9))
 	}

@@ -120,7 +120,7 @@ var quantizeGenerators = map[string]generator{
 		a, b := []int{rows, k}, []int{k, columns}
 		switch m.r.IntN(4) {
 		case 0:
-			a = append(m.shape(m.between(1, 2)), a...)
+			a = append(m.shape(m.rank(1, 2)), a...)
 		case 1:
 			a, b = append([]int{3}, a...), append([]int{pick(m, 1, 3)}, b...)
 		}
@@ -158,7 +158,7 @@ var quantizeGenerators = map[string]generator{
 	},
 	"QLinearMatMul": func(m *maker, op string) []*graph.Value {
 		k, columns := pick(m, lengths...), pick(m, lengths...)
-		a := append(m.shape(m.between(1, 2)), k)
+		a := append(m.shape(m.rank(1, 2)), k)
 		q := m.quantization()
 		w := m.parameter(m.fill(tensor.Int8, []int{k, columns}, func(int) float64 { return float64(m.between(-60, 60)) }))
 		return one(m.qlinear(m.call(op), m.bytes(q.dtype, a...), q, w, columns))

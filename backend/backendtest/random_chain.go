@@ -19,7 +19,7 @@ var computing = []link{convolved, convolved, multiplied, curved, scaledByChannel
 
 // chain adds two to five links.
 func (m *maker) chain() []*graph.Value {
-	shape := m.shape(m.between(1, 5))
+	shape := m.shape(m.rank(1, 5))
 	if m.chance(2) {
 		shape = m.image(pick(m, 1, 2, 2, 2, 3))
 	}

@@ -24,6 +24,14 @@ func (m *maker) dtype(op string, port int) tensor.DType {
 // lengths are those of dims: ones, primes, multiples of vectors and what lies beside them.
 var lengths = []int{1, 1, 2, 3, 4, 5, 7, 8, 9, 13, 15, 16, 17, 19, 31, 32, 33, 49, 50, 64, 67, 77, 128, 197}
 
+// rank returns a rank from lo to hi, seldom one above.
+func (m *maker) rank(lo, hi int) int {
+	if m.chance(16) {
+		return hi + m.between(1, 3)
+	}
+	return m.between(lo, hi)
+}
+
 // length returns the length of a dim, seldom 0 in its place.
 func (m *maker) length(n int) int {
 	if m.chance(24) {
