@@ -9,9 +9,31 @@ const (
 	fewChunks     = 12      // below this, threads are not evenly loaded
 )
 
-// halfL1 is how many bytes of the source all output channels are computed from, and how many of results there are between two
-// calls of Post.
+// halfL1 is how many bytes of results there are between two calls of Post.
 func (p *Plan) halfL1() int { return p.target.FirstCache() / 2 }
+
+// shared is how many bytes of the source all output channels are computed from. With a single tap a tile reads each pixel once, so slowly that it
+// may come from the second-level cache; what counts more is that weights, and calls, are for many pixels.
+func (p *Plan) shared() int {
+	if p.points {
+		return 2 * p.target.FirstCache()
+	}
+	return p.target.FirstCache() / 2
+}
+
+// leastShared is how many pixels all output channels are computed from where each is read once, at least: weights that do not stay in the
+// first-level cache beside them take two thirds of the time of a tile of six to load.
+const leastShared = 24
+
+// segment returns how many pixels of a row are computed for all output channels, whole tiles of so many.
+func (p *Plan) segment(tile int) int {
+	bytes := p.spec.pixelBytes() * p.sourceBlocks()
+	n := max(1, p.shared()/(tile*bytes))
+	if p.points {
+		n = min(max(n, ceilDiv(leastShared, tile)), max(1, p.halfL1()/(64*tile)))
+	}
+	return n * tile
+}
 
 // weightsInL2 is how many bytes of weights stay in the second-level cache beside what is read and written.
 func (p *Plan) weightsInL2() int { return p.target.SecondCache() / 8 * 3 }
@@ -87,7 +109,7 @@ func (p *Plan) calls(most int64) {
 	p.callUnits = int(max(1, maxCallSteps/perUnit))
 	if p.dense() && len(p.tiles) > 1 {
 		unitBytes := p.spec.sourceBytesPerUnit(units, p.sourceBlocks())
-		p.callUnits = max(1, min(p.callUnits, p.halfL1()/max(1, unitBytes)))
+		p.callUnits = max(1, min(p.callUnits, p.shared()/max(1, unitBytes)))
 	}
 	if p.spec.Post != nil {
 		widest := 1

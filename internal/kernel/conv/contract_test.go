@@ -68,12 +68,14 @@ var _ = Describe("contracts", func() {
 		Expect(t.Dst).To(Equal(want))
 	})
 
-	for _, groups := range []int{1, 10} {
-		It(fmt.Sprintf("instruction sets give the same bits, in %d groups", groups), func() {
+	for _, shape := range [][2]int{{1, 3}, {10, 3}, {1, 1}} {
+		groups, kernel := shape[0], shape[1]
+		It(fmt.Sprintf("instruction sets give the same bits, in %d groups, %d taps wide", groups, kernel), func() {
 			var results [][]float32
 			src, weights := randomFloats(80*19*23), randomFloats(80*80*9)
 			for _, target := range isa.Targets()[1:] {
-				p, err := conv.NewConv(target, conv.Spec{N: 1, C: 80, OC: 80, Groups: groups, Map: conv.Map{H: 19, W: 23, Kernel: [2]int{3, 3}, Pad: [4]int{1, 1, 1, 1}}})
+				pad := kernel / 2
+				p, err := conv.NewConv(target, conv.Spec{N: 1, C: 80, OC: 80, Groups: groups, Map: conv.Map{H: 19, W: 23, Kernel: [2]int{kernel, kernel}, Pad: [4]int{pad, pad, pad, pad}}})
 				Expect(err).NotTo(HaveOccurred())
 				t := conv.Tensors{Src: src, Weights: make([]float32, p.WeightFloats()), Dst: make([]float32, 80*19*23)}
 				Expect(p.PackWeights(t.Weights, conv.Float32s(weights), 0, p.PackChunks())).To(Succeed())

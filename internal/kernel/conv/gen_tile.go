@@ -52,8 +52,12 @@ const (
 	offPass
 	offAhead
 	offAheadW
+	offRest
 	offMask
 )
+
+// flagPoints is that of a tileCall.
+const flagPoints = 64
 
 const (
 	offHi   = offLo + 4
@@ -72,7 +76,7 @@ func checkOffsets(f *asm.File) {
 		{"tiles", offTiles}, {"n", offN}, {"srcCol", offSrcCol}, {"srcGroup", offSrcGroup}, {"dstCol", offDstCol},
 		{"dstGroup", offDstGroup}, {"srcBlk", offSrcBlk}, {"wBlk", offWBlk}, {"wOC", offWOC}, {"dstOC", offDstOC},
 		{"full", offFull}, {"tail", offTail}, {"flags", offFlags}, {"lo", offLo}, {"hi", offHi}, {"left", offLeft},
-		{"list", offList}, {"listTail", offListTail}, {"at", offAt}, {"step", offStep}, {"pass", offPass}, {"ahead", offAhead}, {"aheadW", offAheadW}, {"mask", offMask}, {"sums", offSums},
+		{"list", offList}, {"listTail", offListTail}, {"at", offAt}, {"step", offStep}, {"pass", offPass}, {"ahead", offAhead}, {"aheadW", offAheadW}, {"rest", offRest}, {"mask", offMask}, {"sums", offSums},
 	} {
 		src += fmt.Sprintf("_ = [1]byte{}[unsafe.Offsetof(tileCall{}.%s)-%d]\n", c.name, c.off)
 	}
@@ -164,8 +168,17 @@ func (k *kernel) generate(f *asm.File) {
 	k.fn.Load("c", "R14")
 	k.fn.I("MOVQ %d(R14), AX", offTiles)
 	k.fn.I("MOVQ AX, %d(R14)", offAt)
+	if k.points() {
+		k.fn.I("TESTQ $%d, %d(R14)", flagPoints, offFlags)
+		k.fn.I("JEQ %s_begin", k.name)
+		k.fn.I("JMP %s_point<>(SB)", k.name)
+		k.fn.Label(k.name + "_begin")
+	}
 	k.fn.I("JMP %s_tile<>(SB)", k.name)
 	k.start()
+	if k.points() {
+		k.point()
+	}
 	if k.dense() {
 		k.end()
 	}
@@ -200,14 +213,7 @@ func (k *kernel) start() {
 	fn.I("JNE %s_load", k.name)
 	fn.I("MOVQ %d(R14), SI", offBias)
 	k.addPass("SI")
-	for v := range k.vecs() {
-		fn.I("VMOVUPS %d(SI), %s", v*k.isa.Lanes*4, k.acc(0, v))
-	}
-	for p := 1; p < k.pixels; p++ {
-		for v := range k.vecs() {
-			fn.I("VMOVAPS %s, %s", k.acc(0, v), k.acc(p, v))
-		}
-	}
+	k.fromBias("SI")
 	k.multiples(offDstCol) // the lines that results are stored to, which may have to come from memory
 	k.perPixel("ahead", offDst, func(p, v, off int, at string) {
 		if v%k.halves() == 0 {
@@ -231,6 +237,18 @@ func (k *kernel) start() {
 	})
 	fn.I("MOVQ %d(R14), DX", offAt)
 	fn.I("JMP %s_ready", k.name)
+}
+
+// fromBias sets the accumulators to what lies at a register.
+func (k *kernel) fromBias(at string) {
+	for v := range k.vecs() {
+		k.fn.I("VMOVUPS %d(%s), %s", v*k.isa.Lanes*4, at, k.acc(0, v))
+	}
+	for p := 1; p < k.pixels; p++ {
+		for v := range k.vecs() {
+			k.fn.I("VMOVAPS %s, %s", k.acc(0, v), k.acc(p, v))
+		}
+	}
 }
 
 // lists emits the jump to the first tap of the list for full channel blocks, or else of that for a partial one.
@@ -293,25 +311,29 @@ func (k *kernel) end() {
 // fetch has what is read later fetched into the second-level cache, as far as the call says so: the source of the pixels that come behind those
 // of the call, and the weights of the output channel blocks behind these.
 func (k *kernel) fetch() {
+	k.fetchBehind(func(s string) string { return k.name + "_" + s }, "R12", "R13")
+}
+
+// fetchBehind does so for a block of channels whose source and weights lie at registers.
+func (k *kernel) fetchBehind(label func(string) string, src, w string) {
 	fn := k.fn
 	skip := func(off int, name string, emit func()) {
-		label := fmt.Sprintf("%s_%s", k.name, name)
 		fn.I("MOVQ %d(R14), AX", off)
 		fn.I("TESTQ AX, AX")
-		fn.I("JEQ %s", label)
+		fn.I("JEQ %s", label(name))
 		emit()
-		fn.Label(label)
+		fn.Label(label(name))
 	}
 	skip(offAhead, "nosource", func() {
-		fn.I("ADDQ R12, AX")
-		fn.I("MOVQ %d(R14), BX", offSrcGroup)
-		fn.I("ADDQ AX, BX")
+		fn.I("ADDQ %s, AX", src)
+		fn.I("MOVQ %d(R14), R15", offSrcGroup)
+		fn.I("ADDQ AX, R15")
 		for p := range k.pixels {
-			fn.I("PREFETCHT1 %s", k.pixel(p, 0, "AX", "BX"))
+			fn.I("PREFETCHT1 %s", k.pixel(p, 0, "AX", "R15"))
 		}
 	})
 	skip(offAheadW, "noweights", func() {
-		fn.I("ADDQ R13, AX")
+		fn.I("ADDQ %s, AX", w)
 		for q := range k.blocks {
 			for line := range 16 {
 				fn.I("PREFETCHT1 %d(AX)", 64*line)
@@ -443,6 +465,13 @@ func (k *kernel) finish() {
 	fn.I("JLE %s_return", k.name)
 	if k.passes {
 		fn.Label(k.name + "_again")
+	}
+	if k.points() {
+		fn.I("TESTQ $%d, %d(R14)", flagPoints, offFlags)
+		fn.I("JEQ %s_general", k.name)
+		fn.I("LEAQ %s_point<>(SB), AX", k.name) // which the linker does not take for a call that never returns
+		fn.I("JMP AX")
+		fn.Label(k.name + "_general")
 	}
 	fn.I("JMP %s_tile<>(SB)", k.name)
 	fn.Label(k.name + "_return")

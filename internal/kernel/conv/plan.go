@@ -41,6 +41,7 @@ type Plan struct {
 	// has the weights fetched that the next one reads.
 	ahead          int64
 	fetchesWeights bool
+	points         bool // sums are over whole blocks of channels, and Spec.points
 	wide           bool // rows fill tiles of 14 pixels, and are not taken for one long row
 }
 
@@ -140,6 +141,11 @@ func (s *Spec) Dense() bool {
 	return s.Source == Blocked && (groups == 1 || groups != s.C || s.C != s.OC) && !(s.C%groups == 0 && s.fewLanes())
 }
 
+// points reports whether there is a single tap, which all results reach.
+func (s *Spec) points() bool {
+	return s.Kernel == [2]int{1, 1} && s.Pad == [4]int{} && !s.Transposed && (s.OH-1)*s.Stride[0] < s.H && (s.OW-1)*s.Stride[1] < s.W
+}
+
 // lanes returns how many 32-bit elements a block of channels of the source has.
 func (s *Spec) lanes() int {
 	if s.Pairs != pairs.Float32 {
@@ -227,6 +233,7 @@ func (p *Plan) build(padded *Map) error {
 	p.lastBlock = blocksOf(s.OC) - 1
 	p.tailLanes = s.OC - 16*p.lastBlock
 	p.start = make([]float32, 16*maxBlocks)
+	p.points = p.order == orderDense && s.points()
 	p.prototype()
 	p.channelTiles()
 	p.plane(padded)
@@ -245,6 +252,7 @@ func (p *Plan) prototype() {
 		c.full, c.tail = int64(p.blocks), 0
 		if s.C/s.Groups%16 != 0 {
 			c.full, c.tail = c.full-1, 1
+			c.rest = int64(s.C / s.Groups % 16)
 		}
 		c.srcBlk = int64(s.H) * int64(s.W) * int64(pixel)
 	case orderPlanar:
@@ -269,6 +277,9 @@ func (p *Plan) prototype() {
 		c.srcCol, c.dstCol = int64(pixel), int64(64*s.Stride[1])
 	}
 	c.flags = s.limits()
+	if p.points {
+		c.flags |= flagPoints
+	}
 	c.lo, c.hi = s.Lo, s.Hi
 	for i := range p.tailLanes {
 		c.mask[i] = math.MaxUint32

@@ -343,6 +343,19 @@ var _ = Describe("Plan", func() {
 			}
 		}
 	})
+	onTargets("computes convolutions with a single tap", func(target isa.Target) {
+		r := rand.New(rand.NewPCG(11, 2))
+		for i := range 120 {
+			lim, groups := limits[r.IntN(len(limits))], 1+i%8/7
+			s := conv.Spec{N: 1 + i%2, C: 1 + r.IntN(90), OC: 1 + r.IntN(70), Epilogue: conv.Epilogue{Lo: lim[0], Hi: lim[1], Residual: r.IntN(3) == 0},
+				Map: conv.Map{H: 1 + r.IntN(9), W: 1 + r.IntN(70), Kernel: [2]int{1, 1}, Stride: [2]int{1 + i%3/2, 1 + i%5/4}}}
+			if groups > 1 {
+				s.Groups, s.C, s.OC = groups, 16*groups*(1+s.C/32), 16*groups*(1+s.OC/32)
+			}
+			l := layoutCase{seed: r.Uint64(), front: r.IntN(2) == 0, slice: r.IntN(4) == 0, bias: r.IntN(2) == 0, post: r.IntN(8) == 0}
+			Expect(checkConv(target, s, l)).To(Succeed(), "%+v %+v", s, l)
+		}
+	})
 	onTargets("computes grouped convolutions", func(target isa.Target) {
 		fuzz(target, 80, 4, func(r *rand.Rand, s *conv.Spec) {
 			s.Groups = 1 + r.IntN(6)

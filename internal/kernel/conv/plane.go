@@ -19,14 +19,13 @@ func (p *Plan) plane(padded *Map) {
 	p.wide = p.fillsWide(flat, rows, cols)
 	g := p.kernel(main).geometry
 	pairs := !flat && rows > 1 && cols <= g.group && g.pixels == 2*g.group
-	// So many pixels that their source stays in the L1 cache while all output channels are computed.
-	segment := max(1, p.halfL1()/(g.pixels*s.pixelBytes()*p.sourceBlocks())) * g.pixels
+	segment := p.segment(g.pixels)
 	if !flat {
 		segment = max(segment, 4*g.pixels)
 	}
 	if !flat && (pairs || rows > fewRows || cols < longRow || s.Transposed && s.Stride[0] > 1) {
 		segment = max(1, cols) // units are whole rows
-		if p.order == orderDense && s.Kernel == [2]int{1, 1} && !s.Transposed && !pairs && cols*s.pixelBytes()*p.blocks > p.halfL1() {
+		if p.order == orderDense && s.Kernel == [2]int{1, 1} && !s.Transposed && !pairs && cols*s.pixelBytes()*p.blocks > p.shared() {
 			tiles := (cols + g.pixels - 1) / g.pixels
 			segment = (cols + tiles - 1) / tiles // or tiles: all output channels read those pixels
 		}

@@ -41,6 +41,7 @@ const (
 	flagMask                   // and the last channel block with mask
 	flagHalf                   // of a kernel with passes: one pass alone
 	flagAlone                  // and zeros where the other would store
+	flagPoints                 // there is a single tap, which whole tiles reach
 )
 
 // tileCall is the argument of a kernel: tiles to compute for one set of output channel blocks. The generator checks the
@@ -68,6 +69,7 @@ type tileCall struct {
 	step                   int64 // bytes that a step moves on in the source (dense kernels: always 4)
 	pass                   int64 // bytes to the channels of the pass that a kernel with passes begins with: 0 without flagHalf
 	ahead, aheadW          int64 // bytes from the source, and from the weights, of a block of channels to what is fetched meanwhile; 0: nothing is
+	rest                   int64 // channels of the partial block
 	mask                   [16]uint32
 	sums                   [float16Pixels]pixelRow // scratch of kernels of float16: what is added up in float32
 }

@@ -106,8 +106,9 @@ var (
 	_ = [1]byte{}[unsafe.Offsetof(tileCall{}.pass)-208]
 	_ = [1]byte{}[unsafe.Offsetof(tileCall{}.ahead)-216]
 	_ = [1]byte{}[unsafe.Offsetof(tileCall{}.aheadW)-224]
-	_ = [1]byte{}[unsafe.Offsetof(tileCall{}.mask)-232]
-	_ = [1]byte{}[unsafe.Offsetof(tileCall{}.sums)-296]
+	_ = [1]byte{}[unsafe.Offsetof(tileCall{}.rest)-232]
+	_ = [1]byte{}[unsafe.Offsetof(tileCall{}.mask)-240]
+	_ = [1]byte{}[unsafe.Offsetof(tileCall{}.sums)-304]
 )
 
 // places14x7 has the sets of pixels, of tiles of 14 of which 7 are group A, in the order of their bodies in a table.
