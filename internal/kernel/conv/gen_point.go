@@ -21,6 +21,7 @@ func (k *kernel) point() {
 	fn.I("MOVQ %d(R14), DX", offAt)
 	fn.I("MOVQ %d(R14), AX", offBias)
 	k.fromBias("AX")
+	k.multiples(offDstCol)
 	k.fetchResults()
 	k.multiples(offSrcCol)
 	fn.I("MOVQ %d(R14), SI", offSrc)
@@ -78,20 +79,4 @@ func (k *kernel) pointSum(n int) {
 	fn.I("DECQ CX")
 	fn.I("JNE %s", label("channel"))
 	fn.Label(label("sum"))
-}
-
-// fetchResults has the lines fetched that results of the tile at DX are stored to, which are neighbours.
-func (k *kernel) fetchResults() {
-	fn := k.fn
-	fn.I("MOVQ %d(R14), SI", offDst)
-	fn.I("ADDQ 24(DX), SI")
-	fn.I("MOVQ %d(R14), BX", offDstGroup)
-	fn.I("ADDQ SI, BX")
-	for p := range k.pixels {
-		if p < k.group {
-			fn.I("PREFETCHT0 %d(SI)", 64*p)
-		} else {
-			fn.I("PREFETCHT0 %d(BX)", 64*(p-k.group))
-		}
-	}
 }

@@ -214,13 +214,8 @@ func (k *kernel) start() {
 	fn.I("MOVQ %d(R14), SI", offBias)
 	k.addPass("SI")
 	k.fromBias("SI")
-	k.multiples(offDstCol) // the lines that results are stored to, which may have to come from memory
-	k.perPixel("ahead", offDst, func(p, v, off int, at string) {
-		if v%k.halves() == 0 {
-			fn.I("PREFETCHT0 %s", at)
-		}
-	})
-	fn.I("MOVQ %d(R14), DX", offAt)
+	k.multiples(offDstCol)
+	k.fetchResults()
 	fn.Label(k.name + "_ready")
 	k.multiples(offSrcCol)
 	if k.dense() {
@@ -247,6 +242,24 @@ func (k *kernel) fromBias(at string) {
 	for p := 1; p < k.pixels; p++ {
 		for v := range k.vecs() {
 			k.fn.I("VMOVAPS %s, %s", k.acc(0, v), k.acc(p, v))
+		}
+	}
+}
+
+// fetchResults has the lines fetched that results of a whole tile at DX are stored to, which may have to come from memory.
+func (k *kernel) fetchResults() {
+	fn := k.fn
+	fn.I("MOVQ %d(R14), SI", offDst)
+	fn.I("ADDQ 24(DX), SI")
+	fn.I("MOVQ %d(R14), BX", offDstGroup)
+	fn.I("ADDQ SI, BX")
+	for q := range k.blocks {
+		for p := range k.pixels {
+			fn.I("PREFETCHT0 %s", k.pixel(p, 0, "SI", "BX"))
+		}
+		if q+1 < k.blocks {
+			fn.I("ADDQ %d(R14), SI", offDstOC)
+			fn.I("ADDQ %d(R14), BX", offDstOC)
 		}
 	}
 }
@@ -602,37 +615,45 @@ func (k *kernel) body(i int, set []span) {
 }
 
 // channels emits the loop of a dense tap over its channels: where a set has few registers, so that a step is short, four at a time
-// while there are so many.
+// while there are so many, and what is left without a loop.
 func (k *kernel) channels(label string, both bool, each func(op func(p int))) {
 	fn := k.fn
-	loop := func(label, jump string, unroll int) {
-		fn.I("PCALIGN $64")
-		fn.Label(label)
-		for u := range unroll {
+	steps := func(n int) {
+		for u := range n {
 			k.channel(u, each)
 		}
-		fn.I("ADDQ $%d, DI", 64*unroll)
-		fn.I("ADDQ $%d, SI", 4*unroll)
+		fn.I("ADDQ $%d, DI", 64*n)
+		fn.I("ADDQ $%d, SI", 4*n)
 		if both {
-			fn.I("ADDQ $%d, BX", 4*unroll)
+			fn.I("ADDQ $%d, BX", 4*n)
 		}
+	}
+	loop := func(jump string, n int) {
+		fn.I("PCALIGN $64")
+		fn.Label(label)
+		steps(n)
 		fn.I("CMPQ DI, DX")
 		fn.I("%s %s", jump, label)
 	}
 	if k.isa.Registers > 16 {
-		loop(label, "JNE", 1)
+		loop("JNE", 1)
 		return
 	}
 	const unroll = 4
 	fn.I("SUBQ $%d, DX", 64*(unroll-1))
 	fn.I("CMPQ DI, DX")
 	fn.I("JGE %s_few", label)
-	loop(label, "JLT", unroll)
-	fn.Label(label + "_few")
-	fn.I("ADDQ $%d, DX", 64*(unroll-1))
-	fn.I("CMPQ DI, DX")
-	fn.I("JGE %s_done", label)
-	loop(label+"_one", "JNE", 1)
+	loop("JLT", unroll)
+	left := func(at string, n int, jump, to string) { // compares the steps left with n
+		fn.Label(label + at)
+		fn.I("LEAQ %d(DI), AX", 64*(n-unroll+1))
+		fn.I("CMPQ AX, DX")
+		fn.I("%s %s%s", jump, label, to)
+	}
+	left("_few", 2, "JGT", "_one")
+	steps(2)
+	left("_one", 0, "JEQ", "_done")
+	k.channel(0, each)
 	fn.Label(label + "_done")
 }
 

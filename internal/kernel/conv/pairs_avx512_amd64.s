@@ -39,12 +39,6 @@ TEXT ·pairs512q1(SB), NOSPLIT, $0-8
 	ADDQ 24(DX), SI
 	MOVQ 96(R14), BX
 	ADDQ SI, BX
-	MOVQ 32(DX), AX
-	MOVQ 40(DX), DI
-	MOVQ AX, R15
-	ADDQ DI, R15
-	CMPQ R15, $14
-	JNE pairs512q1_ahead_part
 	PREFETCHT0 (SI)
 	PREFETCHT0 (SI)(R8*1)
 	PREFETCHT0 (SI)(R8*2)
@@ -59,58 +53,6 @@ TEXT ·pairs512q1(SB), NOSPLIT, $0-8
 	PREFETCHT0 (BX)(R8*4)
 	PREFETCHT0 (BX)(R10*1)
 	PREFETCHT0 (BX)(R9*2)
-	JMP pairs512q1_ahead_done
-
-pairs512q1_ahead_part:
-	CMPQ AX, $0
-	JLE pairs512q1_ahead_a0
-	PREFETCHT0 (SI)
-	CMPQ AX, $1
-	JLE pairs512q1_ahead_a0
-	PREFETCHT0 (SI)(R8*1)
-	CMPQ AX, $2
-	JLE pairs512q1_ahead_a0
-	PREFETCHT0 (SI)(R8*2)
-	CMPQ AX, $3
-	JLE pairs512q1_ahead_a0
-	PREFETCHT0 (SI)(R9*1)
-	CMPQ AX, $4
-	JLE pairs512q1_ahead_a0
-	PREFETCHT0 (SI)(R8*4)
-	CMPQ AX, $5
-	JLE pairs512q1_ahead_a0
-	PREFETCHT0 (SI)(R10*1)
-	CMPQ AX, $6
-	JLE pairs512q1_ahead_a0
-	PREFETCHT0 (SI)(R9*2)
-
-pairs512q1_ahead_a0:
-	CMPQ DI, $0
-	JLE pairs512q1_ahead_b0
-	PREFETCHT0 (BX)
-	CMPQ DI, $1
-	JLE pairs512q1_ahead_b0
-	PREFETCHT0 (BX)(R8*1)
-	CMPQ DI, $2
-	JLE pairs512q1_ahead_b0
-	PREFETCHT0 (BX)(R8*2)
-	CMPQ DI, $3
-	JLE pairs512q1_ahead_b0
-	PREFETCHT0 (BX)(R9*1)
-	CMPQ DI, $4
-	JLE pairs512q1_ahead_b0
-	PREFETCHT0 (BX)(R8*4)
-	CMPQ DI, $5
-	JLE pairs512q1_ahead_b0
-	PREFETCHT0 (BX)(R10*1)
-	CMPQ DI, $6
-	JLE pairs512q1_ahead_b0
-	PREFETCHT0 (BX)(R9*2)
-
-pairs512q1_ahead_b0:
-
-pairs512q1_ahead_done:
-	MOVQ 192(R14), DX
 
 pairs512q1_ready:
 	MOVQ 72(R14), R8
@@ -3423,12 +3365,6 @@ TEXT ·pairs512q2(SB), NOSPLIT, $0-8
 	ADDQ 24(DX), SI
 	MOVQ 96(R14), BX
 	ADDQ SI, BX
-	MOVQ 32(DX), AX
-	MOVQ 40(DX), DI
-	MOVQ AX, R15
-	ADDQ DI, R15
-	CMPQ R15, $14
-	JNE pairs512q2_ahead_part
 	PREFETCHT0 (SI)
 	PREFETCHT0 (SI)(R8*1)
 	PREFETCHT0 (SI)(R8*2)
@@ -3459,106 +3395,6 @@ TEXT ·pairs512q2(SB), NOSPLIT, $0-8
 	PREFETCHT0 (BX)(R8*4)
 	PREFETCHT0 (BX)(R10*1)
 	PREFETCHT0 (BX)(R9*2)
-	JMP pairs512q2_ahead_done
-
-pairs512q2_ahead_part:
-	CMPQ AX, $0
-	JLE pairs512q2_ahead_a0
-	PREFETCHT0 (SI)
-	CMPQ AX, $1
-	JLE pairs512q2_ahead_a0
-	PREFETCHT0 (SI)(R8*1)
-	CMPQ AX, $2
-	JLE pairs512q2_ahead_a0
-	PREFETCHT0 (SI)(R8*2)
-	CMPQ AX, $3
-	JLE pairs512q2_ahead_a0
-	PREFETCHT0 (SI)(R9*1)
-	CMPQ AX, $4
-	JLE pairs512q2_ahead_a0
-	PREFETCHT0 (SI)(R8*4)
-	CMPQ AX, $5
-	JLE pairs512q2_ahead_a0
-	PREFETCHT0 (SI)(R10*1)
-	CMPQ AX, $6
-	JLE pairs512q2_ahead_a0
-	PREFETCHT0 (SI)(R9*2)
-
-pairs512q2_ahead_a0:
-	CMPQ DI, $0
-	JLE pairs512q2_ahead_b0
-	PREFETCHT0 (BX)
-	CMPQ DI, $1
-	JLE pairs512q2_ahead_b0
-	PREFETCHT0 (BX)(R8*1)
-	CMPQ DI, $2
-	JLE pairs512q2_ahead_b0
-	PREFETCHT0 (BX)(R8*2)
-	CMPQ DI, $3
-	JLE pairs512q2_ahead_b0
-	PREFETCHT0 (BX)(R9*1)
-	CMPQ DI, $4
-	JLE pairs512q2_ahead_b0
-	PREFETCHT0 (BX)(R8*4)
-	CMPQ DI, $5
-	JLE pairs512q2_ahead_b0
-	PREFETCHT0 (BX)(R10*1)
-	CMPQ DI, $6
-	JLE pairs512q2_ahead_b0
-	PREFETCHT0 (BX)(R9*2)
-
-pairs512q2_ahead_b0:
-	ADDQ 128(R14), SI
-	ADDQ 128(R14), BX
-	CMPQ AX, $0
-	JLE pairs512q2_ahead_a1
-	PREFETCHT0 (SI)
-	CMPQ AX, $1
-	JLE pairs512q2_ahead_a1
-	PREFETCHT0 (SI)(R8*1)
-	CMPQ AX, $2
-	JLE pairs512q2_ahead_a1
-	PREFETCHT0 (SI)(R8*2)
-	CMPQ AX, $3
-	JLE pairs512q2_ahead_a1
-	PREFETCHT0 (SI)(R9*1)
-	CMPQ AX, $4
-	JLE pairs512q2_ahead_a1
-	PREFETCHT0 (SI)(R8*4)
-	CMPQ AX, $5
-	JLE pairs512q2_ahead_a1
-	PREFETCHT0 (SI)(R10*1)
-	CMPQ AX, $6
-	JLE pairs512q2_ahead_a1
-	PREFETCHT0 (SI)(R9*2)
-
-pairs512q2_ahead_a1:
-	CMPQ DI, $0
-	JLE pairs512q2_ahead_b1
-	PREFETCHT0 (BX)
-	CMPQ DI, $1
-	JLE pairs512q2_ahead_b1
-	PREFETCHT0 (BX)(R8*1)
-	CMPQ DI, $2
-	JLE pairs512q2_ahead_b1
-	PREFETCHT0 (BX)(R8*2)
-	CMPQ DI, $3
-	JLE pairs512q2_ahead_b1
-	PREFETCHT0 (BX)(R9*1)
-	CMPQ DI, $4
-	JLE pairs512q2_ahead_b1
-	PREFETCHT0 (BX)(R8*4)
-	CMPQ DI, $5
-	JLE pairs512q2_ahead_b1
-	PREFETCHT0 (BX)(R10*1)
-	CMPQ DI, $6
-	JLE pairs512q2_ahead_b1
-	PREFETCHT0 (BX)(R9*2)
-
-pairs512q2_ahead_b1:
-
-pairs512q2_ahead_done:
-	MOVQ 192(R14), DX
 
 pairs512q2_ready:
 	MOVQ 72(R14), R8
@@ -7661,12 +7497,6 @@ TEXT ·pairs512q3(SB), NOSPLIT, $0-8
 	ADDQ 24(DX), SI
 	MOVQ 96(R14), BX
 	ADDQ SI, BX
-	MOVQ 32(DX), AX
-	MOVQ 40(DX), DI
-	MOVQ AX, R15
-	ADDQ DI, R15
-	CMPQ R15, $9
-	JNE pairs512q3_ahead_part
 	PREFETCHT0 (SI)
 	PREFETCHT0 (SI)(R8*1)
 	PREFETCHT0 (SI)(R8*2)
@@ -7698,109 +7528,6 @@ TEXT ·pairs512q3(SB), NOSPLIT, $0-8
 	PREFETCHT0 (SI)(R9*2)
 	PREFETCHT0 (BX)
 	PREFETCHT0 (BX)(R8*1)
-	JMP pairs512q3_ahead_done
-
-pairs512q3_ahead_part:
-	CMPQ AX, $0
-	JLE pairs512q3_ahead_a0
-	PREFETCHT0 (SI)
-	CMPQ AX, $1
-	JLE pairs512q3_ahead_a0
-	PREFETCHT0 (SI)(R8*1)
-	CMPQ AX, $2
-	JLE pairs512q3_ahead_a0
-	PREFETCHT0 (SI)(R8*2)
-	CMPQ AX, $3
-	JLE pairs512q3_ahead_a0
-	PREFETCHT0 (SI)(R9*1)
-	CMPQ AX, $4
-	JLE pairs512q3_ahead_a0
-	PREFETCHT0 (SI)(R8*4)
-	CMPQ AX, $5
-	JLE pairs512q3_ahead_a0
-	PREFETCHT0 (SI)(R10*1)
-	CMPQ AX, $6
-	JLE pairs512q3_ahead_a0
-	PREFETCHT0 (SI)(R9*2)
-
-pairs512q3_ahead_a0:
-	CMPQ DI, $0
-	JLE pairs512q3_ahead_b0
-	PREFETCHT0 (BX)
-	CMPQ DI, $1
-	JLE pairs512q3_ahead_b0
-	PREFETCHT0 (BX)(R8*1)
-
-pairs512q3_ahead_b0:
-	ADDQ 128(R14), SI
-	ADDQ 128(R14), BX
-	CMPQ AX, $0
-	JLE pairs512q3_ahead_a1
-	PREFETCHT0 (SI)
-	CMPQ AX, $1
-	JLE pairs512q3_ahead_a1
-	PREFETCHT0 (SI)(R8*1)
-	CMPQ AX, $2
-	JLE pairs512q3_ahead_a1
-	PREFETCHT0 (SI)(R8*2)
-	CMPQ AX, $3
-	JLE pairs512q3_ahead_a1
-	PREFETCHT0 (SI)(R9*1)
-	CMPQ AX, $4
-	JLE pairs512q3_ahead_a1
-	PREFETCHT0 (SI)(R8*4)
-	CMPQ AX, $5
-	JLE pairs512q3_ahead_a1
-	PREFETCHT0 (SI)(R10*1)
-	CMPQ AX, $6
-	JLE pairs512q3_ahead_a1
-	PREFETCHT0 (SI)(R9*2)
-
-pairs512q3_ahead_a1:
-	CMPQ DI, $0
-	JLE pairs512q3_ahead_b1
-	PREFETCHT0 (BX)
-	CMPQ DI, $1
-	JLE pairs512q3_ahead_b1
-	PREFETCHT0 (BX)(R8*1)
-
-pairs512q3_ahead_b1:
-	ADDQ 128(R14), SI
-	ADDQ 128(R14), BX
-	CMPQ AX, $0
-	JLE pairs512q3_ahead_a2
-	PREFETCHT0 (SI)
-	CMPQ AX, $1
-	JLE pairs512q3_ahead_a2
-	PREFETCHT0 (SI)(R8*1)
-	CMPQ AX, $2
-	JLE pairs512q3_ahead_a2
-	PREFETCHT0 (SI)(R8*2)
-	CMPQ AX, $3
-	JLE pairs512q3_ahead_a2
-	PREFETCHT0 (SI)(R9*1)
-	CMPQ AX, $4
-	JLE pairs512q3_ahead_a2
-	PREFETCHT0 (SI)(R8*4)
-	CMPQ AX, $5
-	JLE pairs512q3_ahead_a2
-	PREFETCHT0 (SI)(R10*1)
-	CMPQ AX, $6
-	JLE pairs512q3_ahead_a2
-	PREFETCHT0 (SI)(R9*2)
-
-pairs512q3_ahead_a2:
-	CMPQ DI, $0
-	JLE pairs512q3_ahead_b2
-	PREFETCHT0 (BX)
-	CMPQ DI, $1
-	JLE pairs512q3_ahead_b2
-	PREFETCHT0 (BX)(R8*1)
-
-pairs512q3_ahead_b2:
-
-pairs512q3_ahead_done:
-	MOVQ 192(R14), DX
 
 pairs512q3_ready:
 	MOVQ 72(R14), R8

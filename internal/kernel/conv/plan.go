@@ -20,7 +20,7 @@ type Plan struct {
 	start  []float32
 
 	proto       tileCall
-	blocks      int // input channel blocks (planar: channels) of one output
+	blocks      int // input channel blocks of one output
 	callBlocks  int // of those, how many fit one call
 	callUnits   int // units that fit one call
 	chunkUnits  int
@@ -87,8 +87,11 @@ type tileShape struct {
 	after int          // those behind so many more
 }
 
+// planarChannels is the most channels of a planar source: a list of taps has those of all.
+const planarChannels = 16
+
 // NewConv plans a convolution for a target. It returns an *Error: ErrShape for numbers
-// that contradict each other, ErrUnsupported for a planar source with groups.
+// that contradict each other, ErrUnsupported for a planar source with groups or more than 16 channels.
 func NewConv(t isa.Target, s Spec) (*Plan, error) {
 	if s.Groups == 0 {
 		s.Groups = 1
@@ -110,6 +113,8 @@ func NewConv(t isa.Target, s Spec) (*Plan, error) {
 		return nil, failf("plan", ErrUnsupported, "%v, %d groups of %d to %d channels, layout %d", s.Pairs, s.Groups, s.C, s.OC, s.Source)
 	case s.Source == Planar && s.Groups > 1:
 		return nil, failf("plan", ErrUnsupported, "planar source, %d groups", s.Groups)
+	case s.Source == Planar && s.C > planarChannels:
+		return nil, failf("plan", ErrUnsupported, "planar source, %d channels", s.C)
 	case s.Source == Planar:
 		p.order = orderPlanar
 	case s.Groups == s.C && s.C == s.OC && s.C > 1:
@@ -255,14 +260,13 @@ func (p *Plan) prototype() {
 			c.rest = int64(s.C / s.Groups % 16)
 		}
 		c.srcBlk = int64(s.H) * int64(s.W) * int64(pixel)
-	case orderPlanar:
-		c.full = int64(s.C)
-		c.srcBlk = int64(s.H) * int64(s.W) * 4
 	case orderLanes:
 		tapBytes = 64 * s.C / s.Groups
 	case orderDepth:
 		c.srcBlk = int64(s.Dilate[0]) * int64(s.W) * int64(pixel)
-	case orderMixed, orderNone: // one list of taps for all channels
+	case orderPlanar:
+		tapBytes = 64 * s.C
+	case orderMixed, orderNone:
 	}
 	c.wBlk = int64(s.Kernel[0]) * int64(s.Kernel[1]) * int64(tapBytes)
 	c.wOC = c.wBlk * int64(p.blocks)

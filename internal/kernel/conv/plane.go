@@ -30,8 +30,8 @@ func (p *Plan) plane(padded *Map) {
 			segment = (cols + tiles - 1) / tiles // or tiles: all output channels read those pixels
 		}
 	}
-	if p.order == orderMixed && !pairs { // of which one call has all source channels
-		segment = min(segment, max(1, maxCallSteps/(p.longestRange()*s.Kernel[0]*s.Kernel[1]*g.pixels))*g.pixels)
+	if n := p.listed(); n > 0 && !pairs { // one call has all source channels
+		segment = min(segment, max(1, maxCallSteps/(n*s.Kernel[0]*s.Kernel[1]*g.pixels))*g.pixels)
 	}
 	tables := map[tileShape]*table{}
 	for i := range p.tiles {
@@ -200,6 +200,13 @@ func (p *Plan) lattices(padded *Map) []lattice {
 	case orderMixed, orderDepth, orderNone:
 	}
 	base.pieces = []piece{whole}
+	if p.order == orderPlanar { // a list of taps for all channels, of which there are few
+		for c := 1; c < s.C; c++ {
+			next := whole
+			next.src, next.w = 4*c*s.H*s.W, 64*c*s.Kernel[0]*s.Kernel[1]
+			base.pieces = append(base.pieces, next)
+		}
+	}
 	if !p.dense() && p.kind != kindLanes {
 		base.countsPixels, base.merge = p.kind == kindSum, s.Dilate[1]
 	}

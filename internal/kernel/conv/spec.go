@@ -40,7 +40,7 @@ type Layout uint8
 const (
 	// Blocked is NCHW16c.
 	Blocked Layout = iota
-	// Planar is NCHW. It is meant for the first convolution of a net (few channels).
+	// Planar is NCHW, of up to 16 channels. It is meant for the first convolution of a net.
 	Planar
 )
 

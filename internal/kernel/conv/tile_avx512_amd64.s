@@ -265,12 +265,6 @@ TEXT ·dense512q1(SB), NOSPLIT, $0-8
 	ADDQ 24(DX), SI
 	MOVQ 96(R14), BX
 	ADDQ SI, BX
-	MOVQ 32(DX), AX
-	MOVQ 40(DX), DI
-	MOVQ AX, R15
-	ADDQ DI, R15
-	CMPQ R15, $14
-	JNE dense512q1_ahead_part
 	PREFETCHT0 (SI)
 	PREFETCHT0 (SI)(R8*1)
 	PREFETCHT0 (SI)(R8*2)
@@ -285,58 +279,6 @@ TEXT ·dense512q1(SB), NOSPLIT, $0-8
 	PREFETCHT0 (BX)(R8*4)
 	PREFETCHT0 (BX)(R10*1)
 	PREFETCHT0 (BX)(R9*2)
-	JMP dense512q1_ahead_done
-
-dense512q1_ahead_part:
-	CMPQ AX, $0
-	JLE dense512q1_ahead_a0
-	PREFETCHT0 (SI)
-	CMPQ AX, $1
-	JLE dense512q1_ahead_a0
-	PREFETCHT0 (SI)(R8*1)
-	CMPQ AX, $2
-	JLE dense512q1_ahead_a0
-	PREFETCHT0 (SI)(R8*2)
-	CMPQ AX, $3
-	JLE dense512q1_ahead_a0
-	PREFETCHT0 (SI)(R9*1)
-	CMPQ AX, $4
-	JLE dense512q1_ahead_a0
-	PREFETCHT0 (SI)(R8*4)
-	CMPQ AX, $5
-	JLE dense512q1_ahead_a0
-	PREFETCHT0 (SI)(R10*1)
-	CMPQ AX, $6
-	JLE dense512q1_ahead_a0
-	PREFETCHT0 (SI)(R9*2)
-
-dense512q1_ahead_a0:
-	CMPQ DI, $0
-	JLE dense512q1_ahead_b0
-	PREFETCHT0 (BX)
-	CMPQ DI, $1
-	JLE dense512q1_ahead_b0
-	PREFETCHT0 (BX)(R8*1)
-	CMPQ DI, $2
-	JLE dense512q1_ahead_b0
-	PREFETCHT0 (BX)(R8*2)
-	CMPQ DI, $3
-	JLE dense512q1_ahead_b0
-	PREFETCHT0 (BX)(R9*1)
-	CMPQ DI, $4
-	JLE dense512q1_ahead_b0
-	PREFETCHT0 (BX)(R8*4)
-	CMPQ DI, $5
-	JLE dense512q1_ahead_b0
-	PREFETCHT0 (BX)(R10*1)
-	CMPQ DI, $6
-	JLE dense512q1_ahead_b0
-	PREFETCHT0 (BX)(R9*2)
-
-dense512q1_ahead_b0:
-
-dense512q1_ahead_done:
-	MOVQ 192(R14), DX
 
 dense512q1_ready:
 	MOVQ 72(R14), R8
@@ -3649,12 +3591,6 @@ TEXT ·dense512q2(SB), NOSPLIT, $0-8
 	ADDQ 24(DX), SI
 	MOVQ 96(R14), BX
 	ADDQ SI, BX
-	MOVQ 32(DX), AX
-	MOVQ 40(DX), DI
-	MOVQ AX, R15
-	ADDQ DI, R15
-	CMPQ R15, $14
-	JNE dense512q2_ahead_part
 	PREFETCHT0 (SI)
 	PREFETCHT0 (SI)(R8*1)
 	PREFETCHT0 (SI)(R8*2)
@@ -3685,106 +3621,6 @@ TEXT ·dense512q2(SB), NOSPLIT, $0-8
 	PREFETCHT0 (BX)(R8*4)
 	PREFETCHT0 (BX)(R10*1)
 	PREFETCHT0 (BX)(R9*2)
-	JMP dense512q2_ahead_done
-
-dense512q2_ahead_part:
-	CMPQ AX, $0
-	JLE dense512q2_ahead_a0
-	PREFETCHT0 (SI)
-	CMPQ AX, $1
-	JLE dense512q2_ahead_a0
-	PREFETCHT0 (SI)(R8*1)
-	CMPQ AX, $2
-	JLE dense512q2_ahead_a0
-	PREFETCHT0 (SI)(R8*2)
-	CMPQ AX, $3
-	JLE dense512q2_ahead_a0
-	PREFETCHT0 (SI)(R9*1)
-	CMPQ AX, $4
-	JLE dense512q2_ahead_a0
-	PREFETCHT0 (SI)(R8*4)
-	CMPQ AX, $5
-	JLE dense512q2_ahead_a0
-	PREFETCHT0 (SI)(R10*1)
-	CMPQ AX, $6
-	JLE dense512q2_ahead_a0
-	PREFETCHT0 (SI)(R9*2)
-
-dense512q2_ahead_a0:
-	CMPQ DI, $0
-	JLE dense512q2_ahead_b0
-	PREFETCHT0 (BX)
-	CMPQ DI, $1
-	JLE dense512q2_ahead_b0
-	PREFETCHT0 (BX)(R8*1)
-	CMPQ DI, $2
-	JLE dense512q2_ahead_b0
-	PREFETCHT0 (BX)(R8*2)
-	CMPQ DI, $3
-	JLE dense512q2_ahead_b0
-	PREFETCHT0 (BX)(R9*1)
-	CMPQ DI, $4
-	JLE dense512q2_ahead_b0
-	PREFETCHT0 (BX)(R8*4)
-	CMPQ DI, $5
-	JLE dense512q2_ahead_b0
-	PREFETCHT0 (BX)(R10*1)
-	CMPQ DI, $6
-	JLE dense512q2_ahead_b0
-	PREFETCHT0 (BX)(R9*2)
-
-dense512q2_ahead_b0:
-	ADDQ 128(R14), SI
-	ADDQ 128(R14), BX
-	CMPQ AX, $0
-	JLE dense512q2_ahead_a1
-	PREFETCHT0 (SI)
-	CMPQ AX, $1
-	JLE dense512q2_ahead_a1
-	PREFETCHT0 (SI)(R8*1)
-	CMPQ AX, $2
-	JLE dense512q2_ahead_a1
-	PREFETCHT0 (SI)(R8*2)
-	CMPQ AX, $3
-	JLE dense512q2_ahead_a1
-	PREFETCHT0 (SI)(R9*1)
-	CMPQ AX, $4
-	JLE dense512q2_ahead_a1
-	PREFETCHT0 (SI)(R8*4)
-	CMPQ AX, $5
-	JLE dense512q2_ahead_a1
-	PREFETCHT0 (SI)(R10*1)
-	CMPQ AX, $6
-	JLE dense512q2_ahead_a1
-	PREFETCHT0 (SI)(R9*2)
-
-dense512q2_ahead_a1:
-	CMPQ DI, $0
-	JLE dense512q2_ahead_b1
-	PREFETCHT0 (BX)
-	CMPQ DI, $1
-	JLE dense512q2_ahead_b1
-	PREFETCHT0 (BX)(R8*1)
-	CMPQ DI, $2
-	JLE dense512q2_ahead_b1
-	PREFETCHT0 (BX)(R8*2)
-	CMPQ DI, $3
-	JLE dense512q2_ahead_b1
-	PREFETCHT0 (BX)(R9*1)
-	CMPQ DI, $4
-	JLE dense512q2_ahead_b1
-	PREFETCHT0 (BX)(R8*4)
-	CMPQ DI, $5
-	JLE dense512q2_ahead_b1
-	PREFETCHT0 (BX)(R10*1)
-	CMPQ DI, $6
-	JLE dense512q2_ahead_b1
-	PREFETCHT0 (BX)(R9*2)
-
-dense512q2_ahead_b1:
-
-dense512q2_ahead_done:
-	MOVQ 192(R14), DX
 
 dense512q2_ready:
 	MOVQ 72(R14), R8
@@ -7887,12 +7723,6 @@ TEXT ·dense512q3(SB), NOSPLIT, $0-8
 	ADDQ 24(DX), SI
 	MOVQ 96(R14), BX
 	ADDQ SI, BX
-	MOVQ 32(DX), AX
-	MOVQ 40(DX), DI
-	MOVQ AX, R15
-	ADDQ DI, R15
-	CMPQ R15, $9
-	JNE dense512q3_ahead_part
 	PREFETCHT0 (SI)
 	PREFETCHT0 (SI)(R8*1)
 	PREFETCHT0 (SI)(R8*2)
@@ -7924,109 +7754,6 @@ TEXT ·dense512q3(SB), NOSPLIT, $0-8
 	PREFETCHT0 (SI)(R9*2)
 	PREFETCHT0 (BX)
 	PREFETCHT0 (BX)(R8*1)
-	JMP dense512q3_ahead_done
-
-dense512q3_ahead_part:
-	CMPQ AX, $0
-	JLE dense512q3_ahead_a0
-	PREFETCHT0 (SI)
-	CMPQ AX, $1
-	JLE dense512q3_ahead_a0
-	PREFETCHT0 (SI)(R8*1)
-	CMPQ AX, $2
-	JLE dense512q3_ahead_a0
-	PREFETCHT0 (SI)(R8*2)
-	CMPQ AX, $3
-	JLE dense512q3_ahead_a0
-	PREFETCHT0 (SI)(R9*1)
-	CMPQ AX, $4
-	JLE dense512q3_ahead_a0
-	PREFETCHT0 (SI)(R8*4)
-	CMPQ AX, $5
-	JLE dense512q3_ahead_a0
-	PREFETCHT0 (SI)(R10*1)
-	CMPQ AX, $6
-	JLE dense512q3_ahead_a0
-	PREFETCHT0 (SI)(R9*2)
-
-dense512q3_ahead_a0:
-	CMPQ DI, $0
-	JLE dense512q3_ahead_b0
-	PREFETCHT0 (BX)
-	CMPQ DI, $1
-	JLE dense512q3_ahead_b0
-	PREFETCHT0 (BX)(R8*1)
-
-dense512q3_ahead_b0:
-	ADDQ 128(R14), SI
-	ADDQ 128(R14), BX
-	CMPQ AX, $0
-	JLE dense512q3_ahead_a1
-	PREFETCHT0 (SI)
-	CMPQ AX, $1
-	JLE dense512q3_ahead_a1
-	PREFETCHT0 (SI)(R8*1)
-	CMPQ AX, $2
-	JLE dense512q3_ahead_a1
-	PREFETCHT0 (SI)(R8*2)
-	CMPQ AX, $3
-	JLE dense512q3_ahead_a1
-	PREFETCHT0 (SI)(R9*1)
-	CMPQ AX, $4
-	JLE dense512q3_ahead_a1
-	PREFETCHT0 (SI)(R8*4)
-	CMPQ AX, $5
-	JLE dense512q3_ahead_a1
-	PREFETCHT0 (SI)(R10*1)
-	CMPQ AX, $6
-	JLE dense512q3_ahead_a1
-	PREFETCHT0 (SI)(R9*2)
-
-dense512q3_ahead_a1:
-	CMPQ DI, $0
-	JLE dense512q3_ahead_b1
-	PREFETCHT0 (BX)
-	CMPQ DI, $1
-	JLE dense512q3_ahead_b1
-	PREFETCHT0 (BX)(R8*1)
-
-dense512q3_ahead_b1:
-	ADDQ 128(R14), SI
-	ADDQ 128(R14), BX
-	CMPQ AX, $0
-	JLE dense512q3_ahead_a2
-	PREFETCHT0 (SI)
-	CMPQ AX, $1
-	JLE dense512q3_ahead_a2
-	PREFETCHT0 (SI)(R8*1)
-	CMPQ AX, $2
-	JLE dense512q3_ahead_a2
-	PREFETCHT0 (SI)(R8*2)
-	CMPQ AX, $3
-	JLE dense512q3_ahead_a2
-	PREFETCHT0 (SI)(R9*1)
-	CMPQ AX, $4
-	JLE dense512q3_ahead_a2
-	PREFETCHT0 (SI)(R8*4)
-	CMPQ AX, $5
-	JLE dense512q3_ahead_a2
-	PREFETCHT0 (SI)(R10*1)
-	CMPQ AX, $6
-	JLE dense512q3_ahead_a2
-	PREFETCHT0 (SI)(R9*2)
-
-dense512q3_ahead_a2:
-	CMPQ DI, $0
-	JLE dense512q3_ahead_b2
-	PREFETCHT0 (BX)
-	CMPQ DI, $1
-	JLE dense512q3_ahead_b2
-	PREFETCHT0 (BX)(R8*1)
-
-dense512q3_ahead_b2:
-
-dense512q3_ahead_done:
-	MOVQ 192(R14), DX
 
 dense512q3_ready:
 	MOVQ 72(R14), R8
@@ -10052,12 +9779,6 @@ TEXT ·depth512(SB), NOSPLIT, $0-8
 	ADDQ 24(DX), SI
 	MOVQ 96(R14), BX
 	ADDQ SI, BX
-	MOVQ 32(DX), AX
-	MOVQ 40(DX), DI
-	MOVQ AX, R15
-	ADDQ DI, R15
-	CMPQ R15, $14
-	JNE depth512_ahead_part
 	PREFETCHT0 (SI)
 	PREFETCHT0 (SI)(R8*1)
 	PREFETCHT0 (SI)(R8*2)
@@ -10072,58 +9793,6 @@ TEXT ·depth512(SB), NOSPLIT, $0-8
 	PREFETCHT0 (BX)(R8*4)
 	PREFETCHT0 (BX)(R10*1)
 	PREFETCHT0 (BX)(R9*2)
-	JMP depth512_ahead_done
-
-depth512_ahead_part:
-	CMPQ AX, $0
-	JLE depth512_ahead_a0
-	PREFETCHT0 (SI)
-	CMPQ AX, $1
-	JLE depth512_ahead_a0
-	PREFETCHT0 (SI)(R8*1)
-	CMPQ AX, $2
-	JLE depth512_ahead_a0
-	PREFETCHT0 (SI)(R8*2)
-	CMPQ AX, $3
-	JLE depth512_ahead_a0
-	PREFETCHT0 (SI)(R9*1)
-	CMPQ AX, $4
-	JLE depth512_ahead_a0
-	PREFETCHT0 (SI)(R8*4)
-	CMPQ AX, $5
-	JLE depth512_ahead_a0
-	PREFETCHT0 (SI)(R10*1)
-	CMPQ AX, $6
-	JLE depth512_ahead_a0
-	PREFETCHT0 (SI)(R9*2)
-
-depth512_ahead_a0:
-	CMPQ DI, $0
-	JLE depth512_ahead_b0
-	PREFETCHT0 (BX)
-	CMPQ DI, $1
-	JLE depth512_ahead_b0
-	PREFETCHT0 (BX)(R8*1)
-	CMPQ DI, $2
-	JLE depth512_ahead_b0
-	PREFETCHT0 (BX)(R8*2)
-	CMPQ DI, $3
-	JLE depth512_ahead_b0
-	PREFETCHT0 (BX)(R9*1)
-	CMPQ DI, $4
-	JLE depth512_ahead_b0
-	PREFETCHT0 (BX)(R8*4)
-	CMPQ DI, $5
-	JLE depth512_ahead_b0
-	PREFETCHT0 (BX)(R10*1)
-	CMPQ DI, $6
-	JLE depth512_ahead_b0
-	PREFETCHT0 (BX)(R9*2)
-
-depth512_ahead_b0:
-
-depth512_ahead_done:
-	MOVQ 192(R14), DX
 
 depth512_ready:
 	MOVQ 72(R14), R8
@@ -31818,12 +31487,6 @@ TEXT ·lanes512(SB), NOSPLIT, $0-8
 	ADDQ 24(DX), SI
 	MOVQ 96(R14), BX
 	ADDQ SI, BX
-	MOVQ 32(DX), AX
-	MOVQ 40(DX), DI
-	MOVQ AX, R15
-	ADDQ DI, R15
-	CMPQ R15, $14
-	JNE lanes512_ahead_part
 	PREFETCHT0 (SI)
 	PREFETCHT0 (SI)(R8*1)
 	PREFETCHT0 (SI)(R8*2)
@@ -31838,58 +31501,6 @@ TEXT ·lanes512(SB), NOSPLIT, $0-8
 	PREFETCHT0 (BX)(R8*4)
 	PREFETCHT0 (BX)(R10*1)
 	PREFETCHT0 (BX)(R9*2)
-	JMP lanes512_ahead_done
-
-lanes512_ahead_part:
-	CMPQ AX, $0
-	JLE lanes512_ahead_a0
-	PREFETCHT0 (SI)
-	CMPQ AX, $1
-	JLE lanes512_ahead_a0
-	PREFETCHT0 (SI)(R8*1)
-	CMPQ AX, $2
-	JLE lanes512_ahead_a0
-	PREFETCHT0 (SI)(R8*2)
-	CMPQ AX, $3
-	JLE lanes512_ahead_a0
-	PREFETCHT0 (SI)(R9*1)
-	CMPQ AX, $4
-	JLE lanes512_ahead_a0
-	PREFETCHT0 (SI)(R8*4)
-	CMPQ AX, $5
-	JLE lanes512_ahead_a0
-	PREFETCHT0 (SI)(R10*1)
-	CMPQ AX, $6
-	JLE lanes512_ahead_a0
-	PREFETCHT0 (SI)(R9*2)
-
-lanes512_ahead_a0:
-	CMPQ DI, $0
-	JLE lanes512_ahead_b0
-	PREFETCHT0 (BX)
-	CMPQ DI, $1
-	JLE lanes512_ahead_b0
-	PREFETCHT0 (BX)(R8*1)
-	CMPQ DI, $2
-	JLE lanes512_ahead_b0
-	PREFETCHT0 (BX)(R8*2)
-	CMPQ DI, $3
-	JLE lanes512_ahead_b0
-	PREFETCHT0 (BX)(R9*1)
-	CMPQ DI, $4
-	JLE lanes512_ahead_b0
-	PREFETCHT0 (BX)(R8*4)
-	CMPQ DI, $5
-	JLE lanes512_ahead_b0
-	PREFETCHT0 (BX)(R10*1)
-	CMPQ DI, $6
-	JLE lanes512_ahead_b0
-	PREFETCHT0 (BX)(R9*2)
-
-lanes512_ahead_b0:
-
-lanes512_ahead_done:
-	MOVQ 192(R14), DX
 
 lanes512_ready:
 	MOVQ 72(R14), R8
@@ -35279,12 +34890,6 @@ TEXT ·max512(SB), NOSPLIT, $0-8
 	ADDQ 24(DX), SI
 	MOVQ 96(R14), BX
 	ADDQ SI, BX
-	MOVQ 32(DX), AX
-	MOVQ 40(DX), DI
-	MOVQ AX, R15
-	ADDQ DI, R15
-	CMPQ R15, $14
-	JNE max512_ahead_part
 	PREFETCHT0 (SI)
 	PREFETCHT0 (SI)(R8*1)
 	PREFETCHT0 (SI)(R8*2)
@@ -35299,58 +34904,6 @@ TEXT ·max512(SB), NOSPLIT, $0-8
 	PREFETCHT0 (BX)(R8*4)
 	PREFETCHT0 (BX)(R10*1)
 	PREFETCHT0 (BX)(R9*2)
-	JMP max512_ahead_done
-
-max512_ahead_part:
-	CMPQ AX, $0
-	JLE max512_ahead_a0
-	PREFETCHT0 (SI)
-	CMPQ AX, $1
-	JLE max512_ahead_a0
-	PREFETCHT0 (SI)(R8*1)
-	CMPQ AX, $2
-	JLE max512_ahead_a0
-	PREFETCHT0 (SI)(R8*2)
-	CMPQ AX, $3
-	JLE max512_ahead_a0
-	PREFETCHT0 (SI)(R9*1)
-	CMPQ AX, $4
-	JLE max512_ahead_a0
-	PREFETCHT0 (SI)(R8*4)
-	CMPQ AX, $5
-	JLE max512_ahead_a0
-	PREFETCHT0 (SI)(R10*1)
-	CMPQ AX, $6
-	JLE max512_ahead_a0
-	PREFETCHT0 (SI)(R9*2)
-
-max512_ahead_a0:
-	CMPQ DI, $0
-	JLE max512_ahead_b0
-	PREFETCHT0 (BX)
-	CMPQ DI, $1
-	JLE max512_ahead_b0
-	PREFETCHT0 (BX)(R8*1)
-	CMPQ DI, $2
-	JLE max512_ahead_b0
-	PREFETCHT0 (BX)(R8*2)
-	CMPQ DI, $3
-	JLE max512_ahead_b0
-	PREFETCHT0 (BX)(R9*1)
-	CMPQ DI, $4
-	JLE max512_ahead_b0
-	PREFETCHT0 (BX)(R8*4)
-	CMPQ DI, $5
-	JLE max512_ahead_b0
-	PREFETCHT0 (BX)(R10*1)
-	CMPQ DI, $6
-	JLE max512_ahead_b0
-	PREFETCHT0 (BX)(R9*2)
-
-max512_ahead_b0:
-
-max512_ahead_done:
-	MOVQ 192(R14), DX
 
 max512_ready:
 	MOVQ 72(R14), R8
@@ -37994,12 +37547,6 @@ TEXT ·sum512(SB), NOSPLIT, $0-8
 	ADDQ 24(DX), SI
 	MOVQ 96(R14), BX
 	ADDQ SI, BX
-	MOVQ 32(DX), AX
-	MOVQ 40(DX), DI
-	MOVQ AX, R15
-	ADDQ DI, R15
-	CMPQ R15, $14
-	JNE sum512_ahead_part
 	PREFETCHT0 (SI)
 	PREFETCHT0 (SI)(R8*1)
 	PREFETCHT0 (SI)(R8*2)
@@ -38014,58 +37561,6 @@ TEXT ·sum512(SB), NOSPLIT, $0-8
 	PREFETCHT0 (BX)(R8*4)
 	PREFETCHT0 (BX)(R10*1)
 	PREFETCHT0 (BX)(R9*2)
-	JMP sum512_ahead_done
-
-sum512_ahead_part:
-	CMPQ AX, $0
-	JLE sum512_ahead_a0
-	PREFETCHT0 (SI)
-	CMPQ AX, $1
-	JLE sum512_ahead_a0
-	PREFETCHT0 (SI)(R8*1)
-	CMPQ AX, $2
-	JLE sum512_ahead_a0
-	PREFETCHT0 (SI)(R8*2)
-	CMPQ AX, $3
-	JLE sum512_ahead_a0
-	PREFETCHT0 (SI)(R9*1)
-	CMPQ AX, $4
-	JLE sum512_ahead_a0
-	PREFETCHT0 (SI)(R8*4)
-	CMPQ AX, $5
-	JLE sum512_ahead_a0
-	PREFETCHT0 (SI)(R10*1)
-	CMPQ AX, $6
-	JLE sum512_ahead_a0
-	PREFETCHT0 (SI)(R9*2)
-
-sum512_ahead_a0:
-	CMPQ DI, $0
-	JLE sum512_ahead_b0
-	PREFETCHT0 (BX)
-	CMPQ DI, $1
-	JLE sum512_ahead_b0
-	PREFETCHT0 (BX)(R8*1)
-	CMPQ DI, $2
-	JLE sum512_ahead_b0
-	PREFETCHT0 (BX)(R8*2)
-	CMPQ DI, $3
-	JLE sum512_ahead_b0
-	PREFETCHT0 (BX)(R9*1)
-	CMPQ DI, $4
-	JLE sum512_ahead_b0
-	PREFETCHT0 (BX)(R8*4)
-	CMPQ DI, $5
-	JLE sum512_ahead_b0
-	PREFETCHT0 (BX)(R10*1)
-	CMPQ DI, $6
-	JLE sum512_ahead_b0
-	PREFETCHT0 (BX)(R9*2)
-
-sum512_ahead_b0:
-
-sum512_ahead_done:
-	MOVQ 192(R14), DX
 
 sum512_ready:
 	MOVQ 72(R14), R8

@@ -30,9 +30,7 @@ func (p *Plan) weights() error {
 	switch p.order {
 	case orderDense:
 		p.blocks = blocksOf(s.C / s.Groups)
-	case orderPlanar:
-		p.blocks = s.C
-	case orderMixed, orderDepth, orderLanes, orderNone:
+	case orderPlanar, orderMixed, orderDepth, orderLanes, orderNone:
 		p.blocks = 1
 	}
 	if p.order == orderMixed {
@@ -47,7 +45,7 @@ func (p *Plan) weights() error {
 		p.weightNeed = s.lanes() * int(rows) * taps
 		return nil
 	}
-	per := map[weightOrder]int{orderDense: 16 * s.lanes(), orderPlanar: 16, orderDepth: 16, orderLanes: 16 * s.C / s.Groups, orderNone: 0}[p.order]
+	per := map[weightOrder]int{orderDense: 16 * s.lanes(), orderPlanar: 16 * s.C, orderDepth: 16, orderLanes: 16 * s.C / s.Groups, orderNone: 0}[p.order]
 	if size := float64(ocb) * float64(p.blocks) * float64(taps) * float64(per); !fits(size) {
 		return failf("plan", ErrShape, "%g packed weights", size)
 	}
@@ -89,13 +87,28 @@ func (p *Plan) longestRange() (n int) {
 	return n
 }
 
-// sourceBlocks returns how many source channel blocks a tile reads, at most.
+// sourceBlocks returns how many source channel blocks, or planes, a tile reads, at most.
 func (p *Plan) sourceBlocks() int {
 	n := p.blocks
+	if p.order == orderPlanar {
+		n = p.spec.C
+	}
 	for i := range p.tiles {
 		n = max(n, p.tiles[i].reads.blocks())
 	}
 	return n
+}
+
+// listed returns how many source channels the longest list of taps has, 0 where there is a list for each block of them.
+func (p *Plan) listed() int {
+	switch p.order {
+	case orderPlanar:
+		return p.spec.C
+	case orderMixed:
+		return p.longestRange()
+	case orderDense, orderDepth, orderLanes, orderNone:
+	}
+	return 0
 }
 
 // WeightFloats returns the length of the packed weights in floats.
