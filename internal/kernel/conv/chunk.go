@@ -45,11 +45,12 @@ func (p *Plan) stepsOf(t channelTile) int64 {
 	if p.dense() {
 		steps *= int64(max(1, p.blocks))
 	}
+	halves := int64(2 * t.count)
 	if t.half {
-		steps /= 2
+		halves--
 	}
 	// A tile costs at least its fixed overhead of some 30 cycles.
-	return steps*int64(t.count) + 30*int64(len(tab.tiles))
+	return steps*halves/2 + 30*int64(len(tab.tiles))
 }
 
 // chunks decides how the work is cut into calls and chunks.

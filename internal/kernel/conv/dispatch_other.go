@@ -8,7 +8,7 @@ import (
 	"github.com/carve-dev/carve/internal/kernel/isa"
 )
 
-// kernelOf returns the kernel for tiles of that many output channel blocks or of half of one, where wide vectors are computed in halves (split), for rows that fill tiles of 14 pixels (wide).
+// kernelOf returns the kernel for tiles of that many output channel blocks or of half of the last, where wide vectors are computed in halves (split), for rows that fill tiles of 14 pixels (wide).
 func kernelOf(set isa.Set, k kind, blocks int, half, split, wide bool) tileKernel {
 	return portableKernel(k)
 }

@@ -18,7 +18,7 @@ func main() {
 				k.generate(f)
 			}
 			checkOffsets(f)
-			serve(f, asm.AVX512(), slices.Concat(kernels512, pairs512, []kernel{kernels256[1].when("half"), kernels256[0].when("split")}))
+			serve(f, asm.AVX512(), slices.Concat(kernels512, pairs512, []kernel{kernels256[1].when("half"), kernels256[2], kernels256[0].when("split")}))
 		}},
 		asm.Unit{Base: "pairs_avx512", Arch: "amd64", Generate: func(f *asm.File) {
 			for _, k := range pairs512 {
@@ -45,7 +45,7 @@ func main() {
 
 // entries are what plans call.
 var entries = []asm.Entry{
-	{Name: "kernelOf", Doc: "returns the kernel for tiles of that many output channel blocks or of half of one, where wide vectors are computed in halves (split), for rows that fill tiles of 14 pixels (wide).",
+	{Name: "kernelOf", Doc: "returns the kernel for tiles of that many output channel blocks or of half of the last, where wide vectors are computed in halves (split), for rows that fill tiles of 14 pixels (wide).",
 		Params: "k kind, blocks int, half, split, wide bool", Result: "tileKernel", Portable: "return portableKernel(k)"},
 	{Name: "mostBlocks", Doc: "returns the highest number of output channel blocks of a dense tile.", Result: "int", Portable: "return 1"},
 	{Name: "runKernel", Doc: "computes the tiles of a call with a kernel that kernelOf returned for this set.",
@@ -76,6 +76,7 @@ var (
 	kernels256 = []kernel{
 		{name: "dense256q1", kind: dense, isa: asm.AVX2(), pixels: 6, group: 3, blocks: 1},
 		{name: "dense256w", kind: dense, isa: asm.AVX2(), pixels: 14, group: 7, blocks: 1, passes: true, only: "(wide || half)"},
+		{name: "dense256h", kind: dense, isa: asm.AVX2(), pixels: 4, group: 2, blocks: 2, lower: true, only: "half"},
 		{name: "depth256", kind: depth, isa: asm.AVX2(), pixels: 10, group: 5, blocks: 1, passes: true},
 		{name: "depth256w", kind: depth, isa: asm.AVX2(), pixels: 14, group: 7, blocks: 1, passes: true, only: "wide"},
 		{name: "lanes256", kind: lanes, isa: asm.AVX2(), pixels: 6, group: 3, blocks: 1},

@@ -28,6 +28,7 @@ func (k *kernel) point() {
 	fn.I("ADDQ 16(DX), SI")
 	k.groupB()
 	fn.I("MOVQ %d(R14), DI", offW)
+	fn.I("MOVQ %d(R14), R11", offWOC)
 	fn.I("MOVQ %d(R14), R12", offSrcBlk)
 	fn.I("MOVQ %d(R14), CX", offFull)
 	fn.I("MOVQ 32(DX), AX")

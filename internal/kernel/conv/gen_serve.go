@@ -28,15 +28,15 @@ func serve(f *asm.File, isa asm.ISA, kernels []kernel) {
 	most := 0
 	written := map[string]bool{}
 	for i, k := range kernels {
-		if k.kind == dense {
+		if k.kind == dense && !k.lower {
 			most = max(most, k.blocks)
 		}
 		cases := &others
 		if k.only != "" {
 			cases = &first // the first of its set, or borrowed from another one
 		}
-		// A kernel with a condition has the places of another one, unless they say where rows are.
-		if name := k.placesName(); !written[name] && k.isa == isa && (k.only == "" || len(k.rows()) > 0) {
+		// A kernel with a condition has the places of another one, unless it has tiles of its own or they say where rows are.
+		if name := k.placesName(); !written[name] && k.isa == isa && (k.only == "" || k.lower || len(k.rows()) > 0) {
 			written[name] = true
 			k.places(f)
 		}

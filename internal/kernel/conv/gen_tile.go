@@ -95,6 +95,7 @@ type kernel struct {
 	group  int    // pixels of group A; group B has the rest
 	blocks int    // output channel blocks of a tile
 	passes bool   // a tile is computed twice, each time for the channels of one vector: so it has room for more pixels
+	lower  bool   // of the last output channel block only the first half is computed, and the second is made zero
 	only   string // Go condition, a parameter of kernelOf, on which it comes before others for such tiles
 	fn     *asm.Func
 }
@@ -109,7 +110,22 @@ func (k *kernel) halves() int {
 	}
 	return 16 / k.isa.Lanes
 }
-func (k *kernel) vecs() int { return k.blocks * k.halves() }
+
+// halvesOf is halves for output channel block q of the tile.
+func (k *kernel) halvesOf(q int) int {
+	if k.lower && q == k.blocks-1 {
+		return k.halves() / 2
+	}
+	return k.halves()
+}
+
+// vecs is how many vectors hold the results of a pixel.
+func (k *kernel) vecs() (n int) {
+	for q := range k.blocks {
+		n += k.halvesOf(q)
+	}
+	return n
+}
 
 // acc is the accumulator of pixel p, vector v.
 func (k *kernel) acc(p, v int) string { return k.isa.R(p*k.vecs() + v) }
@@ -364,7 +380,7 @@ func (k *kernel) perPixel(tag string, base int, op func(p, v, off int, at string
 	fn := k.fn
 	label := func(s string) string { return fmt.Sprintf("%s_%s_%s", k.name, tag, s) }
 	pixelOps := func(p, q int) {
-		for h := range k.halves() {
+		for h := range k.halvesOf(q) {
 			op(p, q*k.halves()+h, h*32, k.pixel(p, h*32, "SI", "BX"))
 		}
 	}
@@ -454,7 +470,7 @@ func (k *kernel) finish() {
 	fn.I("JEQ %s_nomask", k.name)
 	fn.I("MOVQ R14, SI")
 	k.addPass("SI")
-	for h := range k.halves() {
+	for h := range k.halvesOf(k.blocks - 1) {
 		fn.I("VMOVUPS %d(SI), %s", offMask+h*32, k.free(0))
 		for p := range k.pixels {
 			a := k.acc(p, (k.blocks-1)*k.halves()+h)
@@ -462,8 +478,14 @@ func (k *kernel) finish() {
 		}
 	}
 	fn.Label(k.name + "_nomask")
+	if k.lower {
+		fn.I("VXORPS %s, %s, %s", k.free(0), k.free(0), k.free(0))
+	}
 	k.perPixel("out", offDst, func(p, v, off int, at string) {
 		fn.I("VMOVUPS %s, %s", k.acc(p, v), at)
+		if k.lower && v == k.vecs()-1 {
+			fn.I("VMOVUPS %s, %s", k.free(0), k.pixel(p, 32, "SI", "BX"))
+		}
 	})
 	if k.passes {
 		fn.I("MOVQ %d(R14), AX", offFlags)
@@ -662,7 +684,7 @@ func (k *kernel) channel(u int, each func(op func(p int))) {
 	fn := k.fn
 	for q := range k.blocks {
 		at := []string{"(DI)", "(DI)(R11*1)", "(DI)(R11*2)"}[q]
-		for h := range k.halves() {
+		for h := range k.halvesOf(q) {
 			off := ""
 			if h+u > 0 {
 				off = fmt.Sprint(h*32 + u*64)

@@ -71,7 +71,7 @@ type channelTile struct {
 	tileShape
 	block  int  // first output channel block
 	upper  bool // the second half of a block
-	alone  bool // the first half of a block of which the second has no channels
+	alone  bool // half of the last block, of which the second half has no channels
 	source int  // bytes from the image to the first source channel block
 	weight int  // bytes from the weights
 	bytes  int  // of the weights of its blocks
@@ -81,7 +81,7 @@ type channelTile struct {
 // tileShape is what channel tiles that share a table have in common.
 type tileShape struct {
 	count int          // output channel blocks
-	half  bool         // half of a block
+	half  bool         // of the last of them half
 	reads channelRange // orderMixed: what its block reads of the source
 	skip  int          // of these channels, those that it does not read: so many, and then
 	after int          // those behind so many more
@@ -320,12 +320,9 @@ func (p *Plan) channelTiles() {
 		groups := s.Groups
 		perGroup := blocks / groups
 		for g := range groups {
-			whole := perGroup
-			if p.halves() && p.tailLanes <= 8 {
-				whole--
-			}
+			whole := p.wholeTiles(perGroup)
 			for b := 0; b < perGroup; {
-				t := channelTile{tileShape: tileShape{count: 1, half: true}, alone: true}
+				t := channelTile{tileShape: tileShape{count: perGroup - b, half: true}, alone: true}
 				if b < whole {
 					t = channelTile{tileShape: tileShape{count: pick(mostBlocks(p.target.Set), whole-b)}}
 				}
@@ -339,6 +336,20 @@ func (p *Plan) channelTiles() {
 			}
 		}
 	}
+}
+
+// wholeTiles returns how many of so many output channel blocks are in tiles of whole ones. Half a block at the end goes with the block before it,
+// since alone it has a load for every multiply-add, but where that block would leave another one without its partner, of which rows are better
+// than they are at the edges of maps.
+func (p *Plan) wholeTiles(blocks int) int {
+	if !p.halves() || p.tailLanes > 8 {
+		return blocks
+	}
+	whole := blocks - 1
+	if whole > 0 && (whole%2 == 1 || p.points || mostBlocks(p.target.Set) == 1) {
+		whole--
+	}
+	return whole
 }
 
 // mixedTiles returns the tiles of output channel block b, which spans groups: one, or one for each half where these read fewer channels, so

@@ -8,7 +8,7 @@ func (p *Plan) plane(padded *Map) {
 		s.Pad == [4]int{} && s.OH == s.H && s.OW == s.W
 	main := p.tiles[0].tileShape
 	for _, t := range p.tiles {
-		if t.count == 2 {
+		if t.count == 2 && !t.half {
 			main = t.tileShape
 		}
 	}
@@ -44,7 +44,7 @@ func (p *Plan) plane(padded *Map) {
 		}
 		k := p.kernel(ct.tileShape)
 		t := newTable(k)
-		t.pairs = pairs && k.pixels == 2*k.group
+		t.pairs = pairs && k.pixels == 2*k.group && cols <= k.group
 		t.width = p.tileWidth(k.geometry)
 		if flat {
 			one := lattices[0]

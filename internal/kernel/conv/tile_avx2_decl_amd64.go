@@ -22,6 +22,16 @@ func dense256w(c *tileCall)
 //go:noescape
 func dense256wBodies() (table *[86]uintptr)
 
+// dense256h computes the tiles of a call.
+//
+//go:noescape
+func dense256h(c *tileCall)
+
+// dense256hBodies returns the addresses of the 13 tap bodies of dense256h, the end of the list, and 0 bodies of rows.
+//
+//go:noescape
+func dense256hBodies() (table *[14]uintptr)
+
 // depth256 computes the tiles of a call.
 //
 //go:noescape
@@ -77,6 +87,12 @@ var places6x3 = newPlaces([]pixelSet{
 	{0, 1, false}, {0, 2, false}, {0, 3, false}, {0, 4, false}, {0, 5, false}, {0, 6, false}, {1, 2, false}, {1, 3, false}, {1, 4, false}, {1, 5, false},
 	{1, 6, false}, {2, 3, false}, {2, 6, false}, {3, 4, false}, {3, 5, false}, {3, 6, false}, {4, 5, false}, {4, 6, false}, {5, 6, false}, {0, 1, true},
 	{0, 2, true}, {0, 3, true}, {1, 2, true}, {1, 3, true}, {2, 3, true},
+}, []rowBody{})
+
+// places4x2 has the sets of pixels, of tiles of 4 of which 2 are group A, in the order of their bodies in a table.
+var places4x2 = newPlaces([]pixelSet{
+	{0, 1, false}, {0, 2, false}, {0, 3, false}, {0, 4, false}, {1, 2, false}, {1, 3, false}, {1, 4, false}, {2, 3, false}, {2, 4, false}, {3, 4, false},
+	{0, 1, true}, {0, 2, true}, {1, 2, true},
 }, []rowBody{})
 
 // depth256Places has the sets of pixels, of tiles of 10 of which 5 are group A, in the order of their bodies in a table.
@@ -137,18 +153,20 @@ func kernelOf256(k kind, blocks int, half, split, wide bool) tileKernel {
 	switch {
 	case k == kindDense && blocks == 1 && (wide || half):
 		return tileKernel{firstAssembly + 1, geometry{pixels: 14, group: 7, blocks: 1}, dense256wBodies()[:], places14x7}
+	case k == kindDense && blocks == 2 && half:
+		return tileKernel{firstAssembly + 2, geometry{pixels: 4, group: 2, blocks: 2}, dense256hBodies()[:], places4x2}
 	case k == kindDepth && wide:
-		return tileKernel{firstAssembly + 3, geometry{pixels: 14, group: 7, blocks: 1}, depth256wBodies()[:], depth256wPlaces}
+		return tileKernel{firstAssembly + 4, geometry{pixels: 14, group: 7, blocks: 1}, depth256wBodies()[:], depth256wPlaces}
 	case k == kindDense && blocks == 1:
 		return tileKernel{firstAssembly + 0, geometry{pixels: 6, group: 3, blocks: 1}, dense256q1Bodies()[:], places6x3}
 	case k == kindDepth:
-		return tileKernel{firstAssembly + 2, geometry{pixels: 10, group: 5, blocks: 1}, depth256Bodies()[:], depth256Places}
+		return tileKernel{firstAssembly + 3, geometry{pixels: 10, group: 5, blocks: 1}, depth256Bodies()[:], depth256Places}
 	case k == kindLanes:
-		return tileKernel{firstAssembly + 4, geometry{pixels: 6, group: 3, blocks: 1}, lanes256Bodies()[:], places6x3}
+		return tileKernel{firstAssembly + 5, geometry{pixels: 6, group: 3, blocks: 1}, lanes256Bodies()[:], places6x3}
 	case k == kindMax:
-		return tileKernel{firstAssembly + 5, geometry{pixels: 6, group: 3, blocks: 1}, max256Bodies()[:], places6x3}
+		return tileKernel{firstAssembly + 6, geometry{pixels: 6, group: 3, blocks: 1}, max256Bodies()[:], places6x3}
 	case k == kindSum:
-		return tileKernel{firstAssembly + 6, geometry{pixels: 6, group: 3, blocks: 1}, sum256Bodies()[:], places6x3}
+		return tileKernel{firstAssembly + 7, geometry{pixels: 6, group: 3, blocks: 1}, sum256Bodies()[:], places6x3}
 	}
 	panic("conv: no such tile")
 }
@@ -161,14 +179,16 @@ func run256(id kernelID, c *tileCall) {
 	case firstAssembly + 1:
 		dense256w(c)
 	case firstAssembly + 2:
-		depth256(c)
+		dense256h(c)
 	case firstAssembly + 3:
-		depth256w(c)
+		depth256(c)
 	case firstAssembly + 4:
-		lanes256(c)
+		depth256w(c)
 	case firstAssembly + 5:
-		max256(c)
+		lanes256(c)
 	case firstAssembly + 6:
+		max256(c)
+	case firstAssembly + 7:
 		sum256(c)
 	}
 }

@@ -186,8 +186,10 @@ func kernelOf512(k kind, blocks int, half, split, wide bool) tileKernel {
 	switch {
 	case k == kindDense && blocks == 1 && half:
 		return tileKernel{firstAssembly + 10, geometry{pixels: 14, group: 7, blocks: 1}, dense256wBodies()[:], places14x7}
+	case k == kindDense && blocks == 2 && half:
+		return tileKernel{firstAssembly + 11, geometry{pixels: 4, group: 2, blocks: 2}, dense256hBodies()[:], places4x2}
 	case k == kindDense && blocks == 1 && split:
-		return tileKernel{firstAssembly + 11, geometry{pixels: 6, group: 3, blocks: 1}, dense256q1Bodies()[:], places6x3}
+		return tileKernel{firstAssembly + 12, geometry{pixels: 6, group: 3, blocks: 1}, dense256q1Bodies()[:], places6x3}
 	case k == kindDense && blocks == 1:
 		return tileKernel{firstAssembly + 0, geometry{pixels: 14, group: 7, blocks: 1}, dense512q1Bodies()[:], places14x7}
 	case k == kindDense && blocks == 2:
@@ -238,6 +240,8 @@ func run512(id kernelID, c *tileCall) {
 	case firstAssembly + 10:
 		dense256w(c)
 	case firstAssembly + 11:
+		dense256h(c)
+	case firstAssembly + 12:
 		dense256q1(c)
 	}
 }
