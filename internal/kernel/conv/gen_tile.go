@@ -262,16 +262,21 @@ func (k *kernel) fromBias(at string) {
 	}
 }
 
-// fetchResults has the lines fetched that results of a whole tile at DX are stored to, which may have to come from memory.
+// fetchResults has the lines fetched that results of a whole tile at DX are stored to, which may have to come from memory. Smaller tiles, of one pass, take less
+// time than that may last, and have those of the tile behind them fetched, which are neighbours as a rule.
 func (k *kernel) fetchResults() {
 	fn := k.fn
+	behind := 0
+	if k.isa == asm.AVX2() && !k.passes {
+		behind = 64 * k.pixels
+	}
 	fn.I("MOVQ %d(R14), SI", offDst)
 	fn.I("ADDQ 24(DX), SI")
 	fn.I("MOVQ %d(R14), BX", offDstGroup)
 	fn.I("ADDQ SI, BX")
 	for q := range k.blocks {
 		for p := range k.pixels {
-			fn.I("PREFETCHT0 %s", k.pixel(p, 0, "SI", "BX"))
+			fn.I("PREFETCHT0 %s", k.pixel(p, behind, "SI", "BX"))
 		}
 		if q+1 < k.blocks {
 			fn.I("ADDQ %d(R14), SI", offDstOC)
