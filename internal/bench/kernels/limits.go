@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -105,29 +104,30 @@ func (l limits) met(ratios []paired.Ratio) string {
 }
 
 // peaksOf reads a table that print wrote: the shares of the peak by the names of rows.
-func peaksOf(table string) map[string]float64 {
-	shares := map[string]float64{}
+func peaksOf(table string) map[string]paired.Ratio {
+	shares := map[string]paired.Ratio{}
 	for line := range strings.Lines(table) {
+		var r paired.Ratio
 		if cells := strings.Split(line, " | "); len(cells) > 3 {
-			if share, err := strconv.ParseFloat(cells[2], 64); err == nil {
-				shares[strings.TrimPrefix(cells[0], "| ")] = share / 100
+			if n, _ := fmt.Sscanf(cells[2], "%f (%f–%f)", &r.Median, &r.Low, &r.High); n == 3 {
+				shares[strings.TrimPrefix(cells[0], "| ")] = r
 			}
 		}
 	}
 	return shares
 }
 
-// Of the multiply-adds, a set of narrower vectors is to reach narrower where the widest reaches wide.
+// Of the multiply-adds, in percent, a set of narrower vectors is to reach narrower where the widest reaches wide.
 const (
-	wide     = 0.90
-	narrower = 0.85
+	wide     = 90
+	narrower = 85
 )
 
 // behind lists the rows of which a set makes a smaller share of its multiply-adds than it is to, given what the widest set makes.
-func behind(widest, set map[string]float64) (list []string) {
+func behind(widest, set map[string]paired.Ratio) (list []string) {
 	for name, share := range widest {
-		if own, ok := set[name]; ok && share >= wide && own < narrower {
-			list = append(list, fmt.Sprintf("%s (%.0f, %.0f)", name, 100*own, 100*share))
+		if own, ok := set[name]; ok && share.Median >= wide && own.High < narrower {
+			list = append(list, fmt.Sprintf("%s (%.0f, %.0f)", name, own.Median, share.Median))
 		}
 	}
 	slices.Sort(list)

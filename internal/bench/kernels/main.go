@@ -1,13 +1,13 @@
 // Command kernels measures products and convolutions of cpu beside oneDNN (backend mkl) and ONNX Runtime, on one thread, by
 // turns: for every operator there are rounds in which each side runs it for some milliseconds. It prints, as a Markdown table
 // for each instruction set, the median time of an operator, its share of the multiply-adds that a loop in registers makes in the same
-// process (a convolution counts its definition's, so that Winograd's algorithms may exceed 100 %), its share of the rate at which as many
+// rounds, with its interval of 95 % (a convolution counts its definition's, so that Winograd's algorithms may exceed 100 %), its share of the rate at which as many
 // bytes as it reads and writes are moved in the same process, the median of the paired ratios to each rival with its interval of 95 %,
 // and whether it is at most 1.0 by the rule of comparison: an interval that lies above that as a whole, short of 92 % of the multiply-adds
 // and of 90 % of the bytes, is not; "yes, bytes" says that one is, and that limit is reached. Behind the tables of several sets stands where
-// another reaches less than 85 % of its multiply-adds and the first 90 % of its own.
+// another reaches less than 85 % of its multiply-adds, with the whole interval, and the first 90 % of its own.
 //
-//	go run ./internal/bench/kernels [-python PYTHON] [-rivals onnxruntime,openvino] [-isa avx512,avx2] [-set products|convolutions|all] [-match TEXT] [-rounds 15] [-processor] [-option winograd=off]
+//	go run ./internal/bench/kernels [-python PYTHON] [-rivals onnxruntime,openvino] [-isa avx512,avx2] [-set products|convolutions|all] [-match 'TEXT|TEXT'] [-rounds 15] [-processor] [-option winograd=off]
 //
 // A model has its operator up to four times, with weights or operands of its own; convolutions are a chain, so that
 // what is changed of layouts at its ends is divided by four. With -isa avx2 oneDNN is held to that set by its variable ONEDNN_MAX_CPU_ISA, and
@@ -25,6 +25,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"time"
 
@@ -53,7 +54,7 @@ func main() {
 	flag.StringVar(&o.rivals, "rivals", "onnxruntime", "onnxruntime, openvino or both, comma-separated")
 	flag.StringVar(&o.sets, "isa", isa.Host().String(), "instruction sets of cpu, comma-separated")
 	flag.StringVar(&o.set, "set", "all", "products, convolutions or all")
-	flag.StringVar(&o.match, "match", "", "measure only rows whose name contains this")
+	flag.StringVar(&o.match, "match", "", "measure only rows whose name contains one of these, with | between them")
 	flag.StringVar(&o.option, "option", "", "option of cpu, KEY=VALUE")
 	flag.IntVar(&o.rounds, "rounds", 15, "rounds")
 	flag.BoolVar(&o.processor, "processor", false, "measure processor time, which other load disturbs less, in place of time that passes")
@@ -74,7 +75,7 @@ func (o *options) run() error {
 	if err != nil {
 		return err
 	}
-	var widest map[string]float64
+	var widest map[string]paired.Ratio
 	for _, set := range strings.Split(o.sets, ",") {
 		if _, err := isa.Named(set); err != nil {
 			return err
@@ -140,7 +141,7 @@ func (o *options) measure() error {
 	}
 	fmt.Printf(" met |\n|---|--:|--:|--:|--:|--:|%s---|\n", strings.Repeat("--:|--:|", len(workers)))
 	for _, t := range list {
-		if !strings.Contains(t.name, o.match) {
+		if !slices.ContainsFunc(strings.Split(o.match, "|"), func(text string) bool { return strings.Contains(t.name, text) }) {
 			continue
 		}
 		if err := o.row(t, target, dir, workers); err != nil {
@@ -153,7 +154,7 @@ func (o *options) measure() error {
 // side is one of those that are compared.
 type side struct {
 	run   func(n int) (time.Duration, error) // n runs
-	count int                                // runs of a round
+	count int                                // runs of a round, 0: as many as there is time for
 	times []float64                          // µs of a run, by rounds
 }
 
@@ -198,16 +199,17 @@ func (o *options) row(t task, target isa.Target, dir string, workers []*worker) 
 	if err != nil {
 		return err
 	}
-	peak := gemm.Peak(target, 20*time.Millisecond)
 	rate, err := moved.rate()
 	if err != nil {
 		return err
 	}
-	if err := o.byTurns(sides); err != nil {
+	peak := &side{count: 1, run: func(int) (time.Duration, error) {
+		return time.Duration(t.flops / gemm.Peak(target, roundTime/4)), nil
+	}}
+	if err := o.byTurns(append(sides, peak)); err != nil {
 		return err
 	}
-	peak = max(peak, gemm.Peak(target, 20*time.Millisecond))
-	print(t, sides, t.flops/1e3/peak, (moved.read+moved.written)/1e3/rate)
+	print(t, sides, paired.Of(peak.times, sides[0].times), (moved.read+moved.written)/1e3/rate)
 	return nil
 }
 
@@ -217,7 +219,7 @@ const roundTime = 4 * time.Millisecond
 // byTurns runs the sides by turns.
 func (o *options) byTurns(sides []*side) error {
 	for _, s := range sides {
-		if s == nil {
+		if s == nil || s.count > 0 {
 			continue
 		}
 		least := time.Hour
@@ -246,12 +248,12 @@ func (o *options) byTurns(sides []*side) error {
 	return nil
 }
 
-// print writes a row; peak and memory are the µs that all operators take at the limits of the machine.
-func print(t task, sides []*side, peak, memory float64) {
+// print writes a row, with the share of the peak and the µs that all operators take where memory is the limit.
+func print(t task, sides []*side, peak paired.Ratio, memory float64) {
 	n := float64(len(t.nodes))
 	median := func(s *side) float64 { return paired.Median(append([]float64(nil), s.times...)) }
 	own := median(sides[0])
-	fmt.Printf("| %s | %.1f | %.0f | %.0f |", t.name, own/n, 100*peak/own, 100*memory/own)
+	fmt.Printf("| %s | %.1f | %.0f (%.0f–%.0f) | %.0f |", t.name, own/n, 100*peak.Median, 100*peak.Low, 100*peak.High, 100*memory/own)
 	var ratios []paired.Ratio
 	for _, s := range sides[1:] {
 		if s == nil {
@@ -262,7 +264,7 @@ func print(t task, sides []*side, peak, memory float64) {
 		ratios = append(ratios, r)
 		fmt.Printf(" %.1f | %v |", median(s)/n, r)
 	}
-	fmt.Printf(" %s |\n", limits{peak / own, memory / own}.met(ratios))
+	fmt.Printf(" %s |\n", limits{peak.Median, memory / own}.met(ratios))
 }
 
 // program is a model compiled for one backend.
