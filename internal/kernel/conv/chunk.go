@@ -18,11 +18,11 @@ func (p *Plan) shared() int {
 	if p.points {
 		return 2 * p.target.FirstCache()
 	}
-	return p.target.FirstCache() / 2
+	return p.halfL1()
 }
 
-// leastShared is how many pixels all output channels are computed from where each is read once, at least: weights that do not stay in the
-// first-level cache beside them take two thirds of the time of a tile of six to load.
+// leastShared is how many pixels all output channels are computed from with a single tap, at least, however long sums are: for each such segment
+// all weights are read, and there is a call.
 const leastShared = 24
 
 // segment returns how many pixels of a row are computed for all output channels, whole tiles of so many.

@@ -262,8 +262,8 @@ func (k *kernel) fromBias(at string) {
 	}
 }
 
-// fetchResults has the lines fetched that results of a whole tile at DX are stored to, which may have to come from memory. Smaller tiles, of one pass, take less
-// time than that may last, and have those of the tile behind them fetched, which are neighbours as a rule.
+// fetchResults has the lines fetched that results of a whole tile at DX are stored to, which may have to come from memory. Smaller tiles, of one
+// pass, take less time than that may last, and have those of the tile behind them fetched, which are neighbours as a rule.
 func (k *kernel) fetchResults() {
 	fn := k.fn
 	behind := 0

@@ -264,7 +264,7 @@ func (p *Plan) prototype() {
 		tapBytes = 64 * s.C / s.Groups
 	case orderDepth:
 		c.srcBlk = int64(s.Dilate[0]) * int64(s.W) * int64(pixel)
-	case orderPlanar:
+	case orderPlanar: // one list of taps for all channels, as orderMixed has
 		tapBytes = 64 * s.C
 	case orderMixed, orderNone:
 	}
@@ -339,8 +339,8 @@ func (p *Plan) channelTiles() {
 }
 
 // wholeTiles returns how many of so many output channel blocks are in tiles of whole ones. Half a block at the end goes with the block before it,
-// since alone it has a load for every multiply-add, but where that block would leave another one without its partner, of which rows are better
-// than they are at the edges of maps.
+// since alone it has a load for every multiply-add, but where a tile of two blocks would lack that one: its rows are longer, which counts at the
+// edges of maps, of which a single tap has none (5x5 of 14x14 pixels, 40 channels, with AVX-512: 0.9 of the time).
 func (p *Plan) wholeTiles(blocks int) int {
 	if !p.halves() || p.tailLanes > 8 {
 		return blocks

@@ -101,6 +101,7 @@ var _ = Describe("errors", func() {
 		Entry("with huge sizes", conv.Spec{N: 1 << 20, C: 1 << 20, OC: 1 << 20, Map: square(1<<23, 1<<23, 1)}, conv.ErrShape),
 		Entry("with overlapping images", conv.Spec{N: 2, C: 16, OC: 16, SrcImage: 16, Map: square(3, 3, 1)}, conv.ErrShape),
 		Entry("with a planar source and groups", conv.Spec{N: 1, C: 4, OC: 4, Groups: 2, Source: conv.Planar, Map: square(3, 3, 1)}, conv.ErrUnsupported),
+		Entry("with a planar source of many channels", conv.Spec{N: 1, C: 17, OC: 4, Source: conv.Planar, Map: square(3, 3, 1)}, conv.ErrUnsupported),
 	)
 
 	It("checks buffers and chunks before it runs", func() {
