@@ -7,7 +7,7 @@ import (
 )
 
 // callDot multiplies rows of floats, lda apart, by n panels of weights, into rows ldd apart.
-func callDot(set isa.Set, rows int, dst *float32, ldd int, a *float32, lda int, w *byte, scale, zero *float32, blocks, groups, n int) {
+func callDot(set isa.Set, rows int, dst *float32, ldd int, a *float32, lda int, w *byte, scale *float32, zero *byte, blocks, groups, n int) {
 	switch set {
 	case isa.NEON:
 		switch rows {
@@ -22,7 +22,7 @@ func callDot(set isa.Set, rows int, dst *float32, ldd int, a *float32, lda int, 
 }
 
 // unpack writes four rows of 16 floats for each of n groups.
-func unpack(set isa.Set, dst *float32, src *byte, scale, zero *float32, n int) {
+func unpack(set isa.Set, dst *float32, src *byte, scale *float32, zero *byte, n int) {
 	switch set {
 	case isa.NEON:
 		unpackNEON(dst, src, scale, zero, n)
@@ -31,24 +31,24 @@ func unpack(set isa.Set, dst *float32, src *byte, scale, zero *float32, n int) {
 	}
 }
 
-// callRounded multiplies rows that were rounded by n panels of weights, where something multiplies bytes.
-func callRounded(set isa.Set, rows int, p *roundedParams, dst *float32, a, w *byte, scale, zero *float32, n int) {
+// callRounded multiplies rows of integers of some digits by n panels of weights of a number of bits, where something multiplies bytes.
+func callRounded(set isa.Set, bits, digits, rows int, p *roundedParams, dst *float32, a, w *byte, scale *float32, zero *byte, n int) {
 	switch set {
 	case isa.NEON:
-		switch rows {
-		case 1:
-			rounded1(p, dst, a, w, scale, zero, n)
-		case 4:
-			rounded4(p, dst, a, w, scale, zero, n)
-		case 8:
-			rounded8(p, dst, a, w, scale, zero, n)
+		switch [3]int{bits, digits, rows} {
+		case [3]int{8, 1, 1}:
+			rounded8_1x1(p, dst, a, w, scale, zero, n)
+		case [3]int{8, 1, 4}:
+			rounded8_1x4(p, dst, a, w, scale, zero, n)
+		case [3]int{8, 1, 8}:
+			rounded8_1x8(p, dst, a, w, scale, zero, n)
 		}
 	default:
 		panic("octet: no kernel multiplies bytes")
 	}
 }
 
-// callRound rounds blocks of so many vectors of 16 floats.
-func callRound(set isa.Set, dst, pairs *byte, src *float32, blocks, vectors int) {
+// callRound rounds blocks of so many vectors of 16 floats to integers of some digits.
+func callRound(set isa.Set, digits int, dst, heads *byte, src *float32, order *int32, blocks, vectors int) {
 	panic("octet: no kernel rounds to bytes")
 }

@@ -9,21 +9,21 @@ import (
 )
 
 // callDot multiplies rows of floats, lda apart, by n panels of weights, into rows ldd apart.
-func callDot(set isa.Set, rows int, dst *float32, ldd int, a *float32, lda int, w *byte, scale, zero *float32, blocks, groups, n int) {
+func callDot(set isa.Set, rows int, dst *float32, ldd int, a *float32, lda int, w *byte, scale *float32, zero *byte, blocks, groups, n int) {
 	genericDot(rows, dst, ldd, a, lda, w, scale, zero, blocks, groups, n)
 }
 
 // unpack writes four rows of 16 floats for each of n groups.
-func unpack(set isa.Set, dst *float32, src *byte, scale, zero *float32, n int) {
+func unpack(set isa.Set, dst *float32, src *byte, scale *float32, zero *byte, n int) {
 	genericUnpack(dst, src, scale, zero, n)
 }
 
-// callRounded multiplies rows that were rounded by n panels of weights, where something multiplies bytes.
-func callRounded(set isa.Set, rows int, p *roundedParams, dst *float32, a, w *byte, scale, zero *float32, n int) {
+// callRounded multiplies rows of integers of some digits by n panels of weights of a number of bits, where something multiplies bytes.
+func callRounded(set isa.Set, bits, digits, rows int, p *roundedParams, dst *float32, a, w *byte, scale *float32, zero *byte, n int) {
 	panic("octet: no kernel multiplies bytes")
 }
 
-// callRound rounds blocks of so many vectors of 16 floats.
-func callRound(set isa.Set, dst, pairs *byte, src *float32, blocks, vectors int) {
+// callRound rounds blocks of so many vectors of 16 floats to integers of some digits.
+func callRound(set isa.Set, digits int, dst, heads *byte, src *float32, order *int32, blocks, vectors int) {
 	panic("octet: no kernel rounds to bytes")
 }

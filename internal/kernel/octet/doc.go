@@ -11,4 +11,4 @@
 // The package imports package cpuid, and packages asm and isa of internal/kernel.
 package octet
 
-//go:generate go run gen.go gen_rounded.go gen_neon.go
+//go:generate go run gen.go gen_rounded.go gen_round.go gen_neon.go

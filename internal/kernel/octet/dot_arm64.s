@@ -2,7 +2,7 @@
 
 #include "textflag.h"
 
-// func dot1_NEON(dst *float32, ldd int, a *float32, lda int, w *byte, scale *float32, zero *float32, blocks int, groups int, n int)
+// func dot1_NEON(dst *float32, ldd int, a *float32, lda int, w *byte, scale *float32, zero *byte, blocks int, groups int, n int)
 TEXT ·dot1_NEON(SB), NOSPLIT, $0-80
 	MOVD dst+0(FP), R0
 	MOVD ldd+8(FP), R1
@@ -30,9 +30,12 @@ loop2:
 
 loop3:
 	FMOVQ (R19), F28
-	FMOVQ (R20), F29
+	FMOVS (R20), F29
+	WORD $0x2f08a7bd
+	WORD $0x2f10a7bd
+	WORD $0x6e21dbbd
 	ADD $64, R19
-	ADD $64, R20
+	ADD $16, R20
 	VEOR V4.B16, V4.B16, V4.B16
 	VEOR V5.B16, V5.B16, V5.B16
 	VEOR V6.B16, V6.B16, V6.B16
@@ -75,17 +78,17 @@ loop4:
 	ADD $16, R0
 	ADD $16, R4
 	ADD $16, R5
-	ADD $16, R6
+	ADD $4, R6
 	SUBS $1, R10, R10
 	BNE loop2
 	SUB $48, R17, R4
 	SUB $48, R19, R5
-	SUB $48, R20, R6
+	SUB $12, R20, R6
 	SUBS $1, R9, R9
 	BNE loop1
 	RET
 
-// func dot4_NEON(dst *float32, ldd int, a *float32, lda int, w *byte, scale *float32, zero *float32, blocks int, groups int, n int)
+// func dot4_NEON(dst *float32, ldd int, a *float32, lda int, w *byte, scale *float32, zero *byte, blocks int, groups int, n int)
 TEXT ·dot4_NEON(SB), NOSPLIT, $0-80
 	MOVD dst+0(FP), R0
 	MOVD ldd+8(FP), R1
@@ -119,9 +122,12 @@ loop2:
 
 loop3:
 	FMOVQ (R19), F28
-	FMOVQ (R20), F29
+	FMOVS (R20), F29
+	WORD $0x2f08a7bd
+	WORD $0x2f10a7bd
+	WORD $0x6e21dbbd
 	ADD $64, R19
-	ADD $64, R20
+	ADD $16, R20
 	VEOR V4.B16, V4.B16, V4.B16
 	VEOR V5.B16, V5.B16, V5.B16
 	VEOR V6.B16, V6.B16, V6.B16
@@ -209,17 +215,17 @@ loop4:
 	ADD $16, R0
 	ADD $16, R4
 	ADD $16, R5
-	ADD $16, R6
+	ADD $4, R6
 	SUBS $1, R10, R10
 	BNE loop2
 	SUB $48, R17, R4
 	SUB $48, R19, R5
-	SUB $48, R20, R6
+	SUB $12, R20, R6
 	SUBS $1, R9, R9
 	BNE loop1
 	RET
 
-// func unpackNEON(dst *float32, src *byte, scale *float32, zero *float32, n int)
+// func unpackNEON(dst *float32, src *byte, scale *float32, zero *byte, n int)
 TEXT ·unpackNEON(SB), NOSPLIT, $0-40
 	MOVD dst+0(FP), R0
 	MOVD src+8(FP), R1
@@ -227,9 +233,23 @@ TEXT ·unpackNEON(SB), NOSPLIT, $0-40
 	MOVD zero+24(FP), R3
 	MOVD n+32(FP), R4
 	FLDPQ 0(R2), (F0, F1)
-	FLDPQ 0(R3), (F4, F5)
 	FLDPQ 32(R2), (F2, F3)
-	FLDPQ 32(R3), (F6, F7)
+	FMOVS 0(R3), F4
+	WORD $0x2f08a484
+	WORD $0x2f10a484
+	WORD $0x6e21d884
+	FMOVS 4(R3), F5
+	WORD $0x2f08a4a5
+	WORD $0x2f10a4a5
+	WORD $0x6e21d8a5
+	FMOVS 8(R3), F6
+	WORD $0x2f08a4c6
+	WORD $0x2f10a4c6
+	WORD $0x6e21d8c6
+	FMOVS 12(R3), F7
+	WORD $0x2f08a4e7
+	WORD $0x2f10a4e7
+	WORD $0x6e21d8e7
 	VMOVI $255, V30.B16
 	WORD $0x6f2807de
 
@@ -331,8 +351,8 @@ loop1:
 	BNE loop1
 	RET
 
-// func rounded1(p *roundedParams, dst *float32, a *byte, w *byte, scale *float32, zero *float32, n int)
-TEXT ·rounded1(SB), NOSPLIT, $0-56
+// func rounded8_1x1(p *roundedParams, dst *float32, a *byte, w *byte, scale *float32, zero *byte, n int)
+TEXT ·rounded8_1x1(SB), NOSPLIT, $0-56
 	MOVD p+0(FP), R0
 	MOVD dst+8(FP), R1
 	MOVD a+16(FP), R2
@@ -370,7 +390,10 @@ loop4:
 	SUBS $1, R10, R10
 	BNE loop4
 	FMOVQ (R12), F28
-	FMOVQ (R22), F29
+	FMOVS (R22), F29
+	WORD $0x2f08a7bd
+	WORD $0x2f10a7bd
+	WORD $0x6e21dbbd
 	WORD $0x4ebfd7bd
 	MOVD R23, R24
 	ADD $4, R24, R25
@@ -378,12 +401,13 @@ loop4:
 	VLD1R (R25), [V26.S4]
 	ADD R7, R24
 	WORD $0x4e21d908
-	WORD $0x4ebdcf48
+	WORD $0x4e21db5a
+	WORD $0x4e3dcf48
 	WORD $0x6e39dd08
 	WORD $0x4e3ccd00
 	ADD $8, R23
 	ADD $64, R12
-	ADD $64, R22
+	ADD $16, R22
 	SUBS $1, R9, R9
 	BNE loop3
 	MOVD 0(R0), R24
@@ -393,18 +417,18 @@ loop4:
 	ADD $16, R1
 	ADD $16, R3
 	ADD $16, R4
-	ADD $16, R5
+	ADD $4, R5
 	SUBS $1, R8, R8
 	BNE loop2
 	SUB $48, R11, R3
 	SUB $48, R12, R4
-	SUB $48, R22, R5
+	SUB $12, R22, R5
 	SUBS $1, R6, R6
 	BNE loop1
 	RET
 
-// func rounded4(p *roundedParams, dst *float32, a *byte, w *byte, scale *float32, zero *float32, n int)
-TEXT ·rounded4(SB), NOSPLIT, $0-56
+// func rounded8_1x4(p *roundedParams, dst *float32, a *byte, w *byte, scale *float32, zero *byte, n int)
+TEXT ·rounded8_1x4(SB), NOSPLIT, $0-56
 	MOVD p+0(FP), R0
 	MOVD dst+8(FP), R1
 	MOVD a+16(FP), R2
@@ -457,7 +481,10 @@ loop4:
 	SUBS $1, R10, R10
 	BNE loop4
 	FMOVQ (R12), F28
-	FMOVQ (R22), F29
+	FMOVS (R22), F29
+	WORD $0x2f08a7bd
+	WORD $0x2f10a7bd
+	WORD $0x6e21dbbd
 	WORD $0x4ebfd7bd
 	MOVD R23, R24
 	ADD $4, R24, R25
@@ -465,7 +492,8 @@ loop4:
 	VLD1R (R25), [V26.S4]
 	ADD R7, R24
 	WORD $0x4e21d908
-	WORD $0x4ebdcf48
+	WORD $0x4e21db5a
+	WORD $0x4e3dcf48
 	WORD $0x6e39dd08
 	WORD $0x4e3ccd00
 	ADD $4, R24, R25
@@ -473,7 +501,8 @@ loop4:
 	VLD1R (R25), [V26.S4]
 	ADD R7, R24
 	WORD $0x4e21d929
-	WORD $0x4ebdcf49
+	WORD $0x4e21db5a
+	WORD $0x4e3dcf49
 	WORD $0x6e39dd29
 	WORD $0x4e3ccd21
 	ADD $4, R24, R25
@@ -481,7 +510,8 @@ loop4:
 	VLD1R (R25), [V26.S4]
 	ADD R7, R24
 	WORD $0x4e21d94a
-	WORD $0x4ebdcf4a
+	WORD $0x4e21db5a
+	WORD $0x4e3dcf4a
 	WORD $0x6e39dd4a
 	WORD $0x4e3ccd42
 	ADD $4, R24, R25
@@ -489,12 +519,13 @@ loop4:
 	VLD1R (R25), [V26.S4]
 	ADD R7, R24
 	WORD $0x4e21d96b
-	WORD $0x4ebdcf4b
+	WORD $0x4e21db5a
+	WORD $0x4e3dcf4b
 	WORD $0x6e39dd6b
 	WORD $0x4e3ccd63
 	ADD $8, R23
 	ADD $64, R12
-	ADD $64, R22
+	ADD $16, R22
 	SUBS $1, R9, R9
 	BNE loop3
 	MOVD 0(R0), R24
@@ -510,18 +541,18 @@ loop4:
 	ADD $16, R1
 	ADD $16, R3
 	ADD $16, R4
-	ADD $16, R5
+	ADD $4, R5
 	SUBS $1, R8, R8
 	BNE loop2
 	SUB $48, R11, R3
 	SUB $48, R12, R4
-	SUB $48, R22, R5
+	SUB $12, R22, R5
 	SUBS $1, R6, R6
 	BNE loop1
 	RET
 
-// func rounded8(p *roundedParams, dst *float32, a *byte, w *byte, scale *float32, zero *float32, n int)
-TEXT ·rounded8(SB), NOSPLIT, $0-56
+// func rounded8_1x8(p *roundedParams, dst *float32, a *byte, w *byte, scale *float32, zero *byte, n int)
+TEXT ·rounded8_1x8(SB), NOSPLIT, $0-56
 	MOVD p+0(FP), R0
 	MOVD dst+8(FP), R1
 	MOVD a+16(FP), R2
@@ -594,7 +625,10 @@ loop4:
 	SUBS $1, R10, R10
 	BNE loop4
 	FMOVQ (R12), F28
-	FMOVQ (R22), F29
+	FMOVS (R22), F29
+	WORD $0x2f08a7bd
+	WORD $0x2f10a7bd
+	WORD $0x6e21dbbd
 	WORD $0x4ebfd7bd
 	MOVD R23, R24
 	ADD $4, R24, R25
@@ -602,7 +636,8 @@ loop4:
 	VLD1R (R25), [V26.S4]
 	ADD R7, R24
 	WORD $0x4e21d908
-	WORD $0x4ebdcf48
+	WORD $0x4e21db5a
+	WORD $0x4e3dcf48
 	WORD $0x6e39dd08
 	WORD $0x4e3ccd00
 	ADD $4, R24, R25
@@ -610,7 +645,8 @@ loop4:
 	VLD1R (R25), [V26.S4]
 	ADD R7, R24
 	WORD $0x4e21d929
-	WORD $0x4ebdcf49
+	WORD $0x4e21db5a
+	WORD $0x4e3dcf49
 	WORD $0x6e39dd29
 	WORD $0x4e3ccd21
 	ADD $4, R24, R25
@@ -618,7 +654,8 @@ loop4:
 	VLD1R (R25), [V26.S4]
 	ADD R7, R24
 	WORD $0x4e21d94a
-	WORD $0x4ebdcf4a
+	WORD $0x4e21db5a
+	WORD $0x4e3dcf4a
 	WORD $0x6e39dd4a
 	WORD $0x4e3ccd42
 	ADD $4, R24, R25
@@ -626,7 +663,8 @@ loop4:
 	VLD1R (R25), [V26.S4]
 	ADD R7, R24
 	WORD $0x4e21d96b
-	WORD $0x4ebdcf4b
+	WORD $0x4e21db5a
+	WORD $0x4e3dcf4b
 	WORD $0x6e39dd6b
 	WORD $0x4e3ccd63
 	ADD $4, R24, R25
@@ -634,7 +672,8 @@ loop4:
 	VLD1R (R25), [V26.S4]
 	ADD R7, R24
 	WORD $0x4e21d98c
-	WORD $0x4ebdcf4c
+	WORD $0x4e21db5a
+	WORD $0x4e3dcf4c
 	WORD $0x6e39dd8c
 	WORD $0x4e3ccd84
 	ADD $4, R24, R25
@@ -642,7 +681,8 @@ loop4:
 	VLD1R (R25), [V26.S4]
 	ADD R7, R24
 	WORD $0x4e21d9ad
-	WORD $0x4ebdcf4d
+	WORD $0x4e21db5a
+	WORD $0x4e3dcf4d
 	WORD $0x6e39ddad
 	WORD $0x4e3ccda5
 	ADD $4, R24, R25
@@ -650,7 +690,8 @@ loop4:
 	VLD1R (R25), [V26.S4]
 	ADD R7, R24
 	WORD $0x4e21d9ce
-	WORD $0x4ebdcf4e
+	WORD $0x4e21db5a
+	WORD $0x4e3dcf4e
 	WORD $0x6e39ddce
 	WORD $0x4e3ccdc6
 	ADD $4, R24, R25
@@ -658,12 +699,13 @@ loop4:
 	VLD1R (R25), [V26.S4]
 	ADD R7, R24
 	WORD $0x4e21d9ef
-	WORD $0x4ebdcf4f
+	WORD $0x4e21db5a
+	WORD $0x4e3dcf4f
 	WORD $0x6e39ddef
 	WORD $0x4e3ccde7
 	ADD $8, R23
 	ADD $64, R12
-	ADD $64, R22
+	ADD $16, R22
 	SUBS $1, R9, R9
 	BNE loop3
 	MOVD 0(R0), R24
@@ -687,12 +729,12 @@ loop4:
 	ADD $16, R1
 	ADD $16, R3
 	ADD $16, R4
-	ADD $16, R5
+	ADD $4, R5
 	SUBS $1, R8, R8
 	BNE loop2
 	SUB $48, R11, R3
 	SUB $48, R12, R4
-	SUB $48, R22, R5
+	SUB $12, R22, R5
 	SUBS $1, R6, R6
 	BNE loop1
 	RET

@@ -4,61 +4,102 @@ package octet
 
 import "unsafe"
 
-// rounded1 multiplies 1 rounded rows by n panels of weights; n > 0; see roundedParams.
+// rounded8_1x1 multiplies 1 rows of integers of 1 digits by n panels of weights of 8 bits; n > 0; see roundedParams.
 //
 //go:noescape
-func rounded1(p *roundedParams, dst *float32, a *byte, w *byte, scale *float32, zero *float32, n int)
+func rounded8_1x1(p *roundedParams, dst *float32, a *byte, w *byte, scale *float32, zero *byte, n int)
 
-// rounded4 multiplies 4 rounded rows by n panels of weights; n > 0; see roundedParams.
+// rounded8_1x4 multiplies 4 rows of integers of 1 digits by n panels of weights of 8 bits; n > 0; see roundedParams.
 //
 //go:noescape
-func rounded4(p *roundedParams, dst *float32, a *byte, w *byte, scale *float32, zero *float32, n int)
+func rounded8_1x4(p *roundedParams, dst *float32, a *byte, w *byte, scale *float32, zero *byte, n int)
 
-// rounded8 multiplies 8 rounded rows by n panels of weights; n > 0; see roundedParams.
+// rounded8_1x8 multiplies 8 rows of integers of 1 digits by n panels of weights of 8 bits; n > 0; see roundedParams.
 //
 //go:noescape
-func rounded8(p *roundedParams, dst *float32, a *byte, w *byte, scale *float32, zero *float32, n int)
+func rounded8_1x8(p *roundedParams, dst *float32, a *byte, w *byte, scale *float32, zero *byte, n int)
 
-// round rounds blocks of vectors of 16 floats; both are above 0; see Kernels.Round.
+// rounded8_3x1 multiplies 1 rows of integers of 3 digits by n panels of weights of 8 bits; n > 0; see roundedParams.
 //
 //go:noescape
-func round(dst *byte, pairs *byte, src *float32, blocks int, vectors int)
+func rounded8_3x1(p *roundedParams, dst *float32, a *byte, w *byte, scale *float32, zero *byte, n int)
+
+// rounded8_3x4 multiplies 4 rows of integers of 3 digits by n panels of weights of 8 bits; n > 0; see roundedParams.
+//
+//go:noescape
+func rounded8_3x4(p *roundedParams, dst *float32, a *byte, w *byte, scale *float32, zero *byte, n int)
+
+// rounded4_1x1 multiplies 1 rows of integers of 1 digits by n panels of weights of 4 bits; n > 0; see roundedParams.
+//
+//go:noescape
+func rounded4_1x1(p *roundedParams, dst *float32, a *byte, w *byte, scale *float32, zero *byte, n int)
+
+// rounded4_1x4 multiplies 4 rows of integers of 1 digits by n panels of weights of 4 bits; n > 0; see roundedParams.
+//
+//go:noescape
+func rounded4_1x4(p *roundedParams, dst *float32, a *byte, w *byte, scale *float32, zero *byte, n int)
+
+// rounded4_1x8 multiplies 8 rows of integers of 1 digits by n panels of weights of 4 bits; n > 0; see roundedParams.
+//
+//go:noescape
+func rounded4_1x8(p *roundedParams, dst *float32, a *byte, w *byte, scale *float32, zero *byte, n int)
+
+// rounded4_3x1 multiplies 1 rows of integers of 3 digits by n panels of weights of 4 bits; n > 0; see roundedParams.
+//
+//go:noescape
+func rounded4_3x1(p *roundedParams, dst *float32, a *byte, w *byte, scale *float32, zero *byte, n int)
+
+// rounded4_3x4 multiplies 4 rows of integers of 3 digits by n panels of weights of 4 bits; n > 0; see roundedParams.
+//
+//go:noescape
+func rounded4_3x4(p *roundedParams, dst *float32, a *byte, w *byte, scale *float32, zero *byte, n int)
+
+// round1 rounds blocks of vectors of 16 floats to integers of 1 digits; both are above 0; see Kernels.Round.
+//
+//go:noescape
+func round1(dst *byte, heads *byte, src *float32, order *int32, blocks int, vectors int)
+
+// round3 rounds blocks of vectors of 16 floats to integers of 3 digits; both are above 0; see Kernels.Round.
+//
+//go:noescape
+func round3(dst *byte, heads *byte, src *float32, order *int32, blocks int, vectors int)
 
 // dot1_512 multiplies 1 rows by n panels of weights; distances are in bytes.
 //
 //go:noescape
-func dot1_512(dst *float32, ldd int, a *float32, lda int, w *byte, scale *float32, zero *float32, blocks int, groups int, n int)
+func dot1_512(dst *float32, ldd int, a *float32, lda int, w *byte, scale *float32, zero *byte, blocks int, groups int, n int)
 
 // dot4_512 multiplies 4 rows by n panels of weights; distances are in bytes.
 //
 //go:noescape
-func dot4_512(dst *float32, ldd int, a *float32, lda int, w *byte, scale *float32, zero *float32, blocks int, groups int, n int)
+func dot4_512(dst *float32, ldd int, a *float32, lda int, w *byte, scale *float32, zero *byte, blocks int, groups int, n int)
 
 // unpack_512 writes four rows of 16 floats for each of n groups; n > 0.
 //
 //go:noescape
-func unpack_512(dst *float32, src *byte, scale *float32, zero *float32, n int)
+func unpack_512(dst *float32, src *byte, scale *float32, zero *byte, n int)
 
 // dot1_256 multiplies 1 rows by n panels of weights; distances are in bytes.
 //
 //go:noescape
-func dot1_256(dst *float32, ldd int, a *float32, lda int, w *byte, scale *float32, zero *float32, blocks int, groups int, n int)
+func dot1_256(dst *float32, ldd int, a *float32, lda int, w *byte, scale *float32, zero *byte, blocks int, groups int, n int)
 
 // dot2_256 multiplies 2 rows by n panels of weights; distances are in bytes.
 //
 //go:noescape
-func dot2_256(dst *float32, ldd int, a *float32, lda int, w *byte, scale *float32, zero *float32, blocks int, groups int, n int)
+func dot2_256(dst *float32, ldd int, a *float32, lda int, w *byte, scale *float32, zero *byte, blocks int, groups int, n int)
 
 // unpack_256 writes four rows of 16 floats for each of n groups; n > 0.
 //
 //go:noescape
-func unpack_256(dst *float32, src *byte, scale *float32, zero *float32, n int)
+func unpack_256(dst *float32, src *byte, scale *float32, zero *byte, n int)
 
 // The offsets that the assembly assumes.
 var (
 	_ = [1]byte{}[unsafe.Offsetof(roundedParams{}.ldd)-0]
 	_ = [1]byte{}[unsafe.Offsetof(roundedParams{}.lda)-8]
-	_ = [1]byte{}[unsafe.Offsetof(roundedParams{}.pairs)-16]
+	_ = [1]byte{}[unsafe.Offsetof(roundedParams{}.heads)-16]
 	_ = [1]byte{}[unsafe.Offsetof(roundedParams{}.blocks)-24]
 	_ = [1]byte{}[unsafe.Offsetof(roundedParams{}.groups)-32]
+	_ = [1]byte{}[unsafe.Offsetof(roundedParams{}.skip)-40]
 )

@@ -7,38 +7,39 @@ import "unsafe"
 // dot1_NEON multiplies 1 rows by n panels of weights; distances are in bytes.
 //
 //go:noescape
-func dot1_NEON(dst *float32, ldd int, a *float32, lda int, w *byte, scale *float32, zero *float32, blocks int, groups int, n int)
+func dot1_NEON(dst *float32, ldd int, a *float32, lda int, w *byte, scale *float32, zero *byte, blocks int, groups int, n int)
 
 // dot4_NEON multiplies 4 rows by n panels of weights; distances are in bytes.
 //
 //go:noescape
-func dot4_NEON(dst *float32, ldd int, a *float32, lda int, w *byte, scale *float32, zero *float32, blocks int, groups int, n int)
+func dot4_NEON(dst *float32, ldd int, a *float32, lda int, w *byte, scale *float32, zero *byte, blocks int, groups int, n int)
 
 // unpackNEON writes four rows of 16 floats for each of n groups; n > 0.
 //
 //go:noescape
-func unpackNEON(dst *float32, src *byte, scale *float32, zero *float32, n int)
+func unpackNEON(dst *float32, src *byte, scale *float32, zero *byte, n int)
 
-// rounded1 multiplies 1 rounded rows by n panels of weights; n > 0; see roundedParams.
+// rounded8_1x1 multiplies 1 rounded rows by n panels of weights; n > 0; see roundedParams.
 //
 //go:noescape
-func rounded1(p *roundedParams, dst *float32, a *byte, w *byte, scale *float32, zero *float32, n int)
+func rounded8_1x1(p *roundedParams, dst *float32, a *byte, w *byte, scale *float32, zero *byte, n int)
 
-// rounded4 multiplies 4 rounded rows by n panels of weights; n > 0; see roundedParams.
+// rounded8_1x4 multiplies 4 rounded rows by n panels of weights; n > 0; see roundedParams.
 //
 //go:noescape
-func rounded4(p *roundedParams, dst *float32, a *byte, w *byte, scale *float32, zero *float32, n int)
+func rounded8_1x4(p *roundedParams, dst *float32, a *byte, w *byte, scale *float32, zero *byte, n int)
 
-// rounded8 multiplies 8 rounded rows by n panels of weights; n > 0; see roundedParams.
+// rounded8_1x8 multiplies 8 rounded rows by n panels of weights; n > 0; see roundedParams.
 //
 //go:noescape
-func rounded8(p *roundedParams, dst *float32, a *byte, w *byte, scale *float32, zero *float32, n int)
+func rounded8_1x8(p *roundedParams, dst *float32, a *byte, w *byte, scale *float32, zero *byte, n int)
 
 // The offsets that the assembly assumes.
 var (
 	_ = [1]byte{}[unsafe.Offsetof(roundedParams{}.ldd)-0]
 	_ = [1]byte{}[unsafe.Offsetof(roundedParams{}.lda)-8]
-	_ = [1]byte{}[unsafe.Offsetof(roundedParams{}.pairs)-16]
+	_ = [1]byte{}[unsafe.Offsetof(roundedParams{}.heads)-16]
 	_ = [1]byte{}[unsafe.Offsetof(roundedParams{}.blocks)-24]
 	_ = [1]byte{}[unsafe.Offsetof(roundedParams{}.groups)-32]
+	_ = [1]byte{}[unsafe.Offsetof(roundedParams{}.skip)-40]
 )

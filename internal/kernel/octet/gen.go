@@ -5,7 +5,6 @@ package main
 
 import (
 	"fmt"
-	"math"
 
 	"github.com/carve-dev/carve/internal/kernel/asm"
 )
@@ -13,14 +12,14 @@ import (
 func main() {
 	asm.Main("octet", asm.Table{Entries: []asm.Entry{{Name: "callDot",
 		Doc:      "multiplies rows of floats, lda apart, by n panels of weights, into rows ldd apart.",
-		Params:   "rows int, dst *float32, ldd int, a *float32, lda int, w *byte, scale, zero *float32, blocks, groups, n int",
+		Params:   "rows int, dst *float32, ldd int, a *float32, lda int, w *byte, scale *float32, zero *byte, blocks, groups, n int",
 		Portable: "genericDot(rows, dst, ldd, a, lda, w, scale, zero, blocks, groups, n)"},
 		{Name: "unpack", Doc: "writes four rows of 16 floats for each of n groups.",
-			Params: "dst *float32, src *byte, scale, zero *float32, n int", Portable: "genericUnpack(dst, src, scale, zero, n)"},
-		{Name: "callRounded", Doc: "multiplies rows that were rounded by n panels of weights, where something multiplies bytes.",
-			Params: "rows int, p *roundedParams, dst *float32, a, w *byte, scale, zero *float32, n int", Portable: `panic("octet: no kernel multiplies bytes")`},
-		{Name: "callRound", Doc: "rounds blocks of so many vectors of 16 floats.",
-			Params: "dst, pairs *byte, src *float32, blocks, vectors int", Portable: `panic("octet: no kernel rounds to bytes")`}}},
+			Params: "dst *float32, src *byte, scale *float32, zero *byte, n int", Portable: "genericUnpack(dst, src, scale, zero, n)"},
+		{Name: "callRounded", Doc: "multiplies rows of integers of some digits by n panels of weights of a number of bits, where something multiplies bytes.",
+			Params: "bits, digits, rows int, p *roundedParams, dst *float32, a, w *byte, scale *float32, zero *byte, n int", Portable: `panic("octet: no kernel multiplies bytes")`},
+		{Name: "callRound", Doc: "rounds blocks of so many vectors of 16 floats to integers of some digits.",
+			Params: "digits int, dst, heads *byte, src *float32, order *int32, blocks, vectors int", Portable: `panic("octet: no kernel rounds to bytes")`}}},
 		asm.Unit{Base: "dot", Arch: "amd64", Generate: func(f *asm.File) {
 			rounded(f)
 			lowestBytes(f)
@@ -70,7 +69,7 @@ func (k *dot) emit(f *asm.File) string {
 	name := fmt.Sprintf("dot%d_%d", k.rows, 32*k.v.Lanes)
 	ptr := func(name, typ string) asm.Arg { return asm.Typed(name, "*"+typ) }
 	k.Func = f.Func(name, fmt.Sprintf("%s multiplies %d rows by n panels of weights; distances are in bytes.", name, k.rows), ptr("dst", "float32"), asm.Int("ldd"),
-		ptr("a", "float32"), asm.Int("lda"), ptr("w", "byte"), ptr("scale", "float32"), ptr("zero", "float32"), asm.Int("blocks"),
+		ptr("a", "float32"), asm.Int("lda"), ptr("w", "byte"), ptr("scale", "float32"), ptr("zero", "byte"), asm.Int("blocks"),
 		asm.Int("groups"), asm.Int("n"))
 	for _, x := range [][2]string{{"dst", "DX"}, {"a", "DI"}, {"lda", "R8"}, {"w", "SI"}, {"scale", "R10"}, {"zero", "R11"}, {"n", "CX"}} {
 		k.Load(x[0], x[1])
@@ -88,17 +87,19 @@ func (k *dot) emit(f *asm.File) string {
 			k.columns()
 			k.I("ADDQ $32, DX")
 			if half > 0 {
-				for _, r := range []string{"SI", "R10", "R11"} {
-					k.I("SUBQ $32, %s", r)
-				}
+				k.I("SUBQ $32, SI")
+				k.I("SUBQ $32, R10")
+				k.I("SUBQ $8, R11")
 				continue
 			}
 			k.I("LEAQ 32(R12), SI")
 			k.Load("blocks", "AX")
-			k.I("SHLQ $6, AX")
-			k.I("SUBQ $32, AX")
-			k.I("SUBQ AX, R10")
+			k.I("SHLQ $4, AX")
 			k.I("SUBQ AX, R11")
+			k.I("ADDQ $8, R11")
+			k.I("SHLQ $2, AX")
+			k.I("SUBQ AX, R10")
+			k.I("ADDQ $32, R10")
 		}
 	})
 	k.Ret()
@@ -110,18 +111,17 @@ func (k *dot) constants() {
 	if !k.v.Masks {
 		return
 	}
-	k.I("MOVL $%#x, AX", math.Float32bits(wholes))
-	k.I("VPBROADCASTD AX, Z31")
-	k.I("MOVL $0xff, AX")
-	k.I("VPBROADCASTD AX, Z30")
+	broadcastFloat(k.Func, wholes, 31)
+	broadcast(k.Func, 0xff, 30)
 }
 
 // zeros loads zero points to the vector that they are taken off from.
 func (k *dot) zeros() {
+	zero := map[bool]string{true: "Z29", false: "Y15"}[k.v.Masks]
+	k.I("VPMOVZXBD (R11), %s", zero)
+	k.I("VCVTDQ2PS %[1]s, %[1]s", zero)
 	if k.v.Masks {
-		k.I("VADDPS (R11), Z31, Z29")
-	} else {
-		k.I("VMOVUPS (R11), Y15")
+		k.I("VADDPS %[1]s, Z31, %[1]s", zero)
 	}
 }
 
@@ -190,7 +190,7 @@ func (k *dot) columns() {
 			k.I("VFMADD231PS (R10), %s, %s", sum(r, 0), v.R(r))
 		}
 		k.I("ADDQ $64, R10")
-		k.I("ADDQ $64, R11")
+		k.I("ADDQ $16, R11")
 	})
 	k.I("MOVQ DX, R13")
 	k.Load("ldd", "AX")
@@ -207,13 +207,16 @@ func (k *dot) unpack(f *asm.File) string {
 	name := fmt.Sprintf("unpack_%d", 32*k.v.Lanes)
 	ptr := func(name, typ string) asm.Arg { return asm.Typed(name, "*"+typ) }
 	k.Func = f.Func(name, name+" writes four rows of 16 floats for each of n groups; n > 0.",
-		ptr("dst", "float32"), ptr("src", "byte"), ptr("scale", "float32"), ptr("zero", "float32"), asm.Int("n"))
+		ptr("dst", "float32"), ptr("src", "byte"), ptr("scale", "float32"), ptr("zero", "byte"), asm.Int("n"))
 	k.constants()
 	for half := 0; half < 64; half += k.v.Size() {
-		for _, x := range [][2]string{{"dst", "DI"}, {"src", "SI"}, {"scale", "R10"}, {"zero", "R11"}, {"n", "CX"}} {
-			k.Load(x[0], x[1])
-			if half > 0 && x[0] != "n" {
-				k.I("ADDQ $%d, %s", half, x[1])
+		for _, x := range []struct {
+			name, reg string
+			by        int // of the half
+		}{{"dst", "DI", half}, {"src", "SI", half}, {"scale", "R10", half}, {"zero", "R11", half / 4}, {"n", "CX", 0}} {
+			k.Load(x.name, x.reg)
+			if x.by > 0 {
+				k.I("ADDQ $%d, %s", x.by, x.reg)
 			}
 		}
 		k.zeros()

@@ -18,10 +18,10 @@ func neon(f *asm.File) {
 	neonUnpack(f)
 	f.Serve("unpack", asm.NEON(), "unpackNEON(dst, src, scale, zero, n)")
 	roundedOffsets(f)
-	code = "switch rows {\n"
+	code = "switch [3]int{bits, digits, rows} {\n"
 	for _, rows := range []int{1, 4, 8} {
 		k := &neonRounded{rows: rows}
-		code += fmt.Sprintf("case %d:\n%s(p, dst, a, w, scale, zero, n)\n", rows, k.emit(f))
+		code += fmt.Sprintf("case [3]int{8, 1, %d}:\n%s(p, dst, a, w, scale, zero, n)\n", rows, k.emit(f))
 	}
 	f.Serve("callRounded", asm.NEON(), code+"}")
 }
@@ -30,6 +30,14 @@ func neon(f *asm.File) {
 func neonByte(fn *asm.Func) {
 	fn.I("VMOVI $255, V30.B16")
 	fn.VShift("ushr.4s", 30, 30, 24)
+}
+
+// neonZeros loads four zero points as floats.
+func neonZeros(fn *asm.Func, at string, x int) {
+	fn.I("FMOVS %s, F%d", at, x)
+	fn.V("uxtl.8h", x, x)
+	fn.V("uxtl.4s", x, x)
+	fn.V("ucvtf.4s", x, x)
 }
 
 // neonWeights makes the bytes of vector 24 floats, less zero points: byte i of each lane in vector 20+i.
@@ -56,15 +64,15 @@ func neonDot(f *asm.File, rows int) string {
 	name := fmt.Sprintf("dot%d_NEON", rows)
 	ptr := func(name, typ string) asm.Arg { return asm.Typed(name, "*"+typ) }
 	fn := f.Loaded(name, fmt.Sprintf("multiplies %d rows by n panels of weights; distances are in bytes.", rows), ptr("dst", "float32"), asm.Int("ldd"),
-		ptr("a", "float32"), asm.Int("lda"), ptr("w", "byte"), ptr("scale", "float32"), ptr("zero", "float32"), asm.Int("blocks"),
+		ptr("a", "float32"), asm.Int("lda"), ptr("w", "byte"), ptr("scale", "float32"), ptr("zero", "byte"), asm.Int("blocks"),
 		asm.Int("groups"), asm.Int("n"))
 	neonByte(fn)
 	fn.Loop("R9", func() {
 		fn.I("MOVD $4, R10")
 		fn.Loop("R10", func() { neonColumns(fn, rows) })
-		for i, r := range []string{"R4", "R5", "R6"} {
-			fn.I("SUB $48, %s, %s", []string{"R17", "R19", "R20"}[i], r)
-		}
+		fn.I("SUB $48, R17, R4")
+		fn.I("SUB $48, R19, R5")
+		fn.I("SUB $12, R20, R6")
 	})
 	fn.Ret()
 	return name
@@ -85,9 +93,9 @@ func neonColumns(fn *asm.Func, rows int) {
 	fn.I("MOVD R7, R11")
 	fn.Loop("R11", func() {
 		fn.I("FMOVQ (R19), F28")
-		fn.I("FMOVQ (R20), F29")
+		neonZeros(fn, "(R20)", 29)
 		fn.I("ADD $64, R19")
-		fn.I("ADD $64, R20")
+		fn.I("ADD $16, R20")
 		for i := range 4 * rows {
 			fn.Clear(asm.NEON(), fmt.Sprint("V", 4+i))
 		}
@@ -116,20 +124,23 @@ func neonColumns(fn *asm.Func, rows int) {
 		fn.I("FMOVQ F%d, (R11)", r)
 		fn.I("ADD R1, R11")
 	}
-	for _, r := range []string{"R0", "R4", "R5", "R6"} {
+	for _, r := range []string{"R0", "R4", "R5"} {
 		fn.I("ADD $16, %s", r)
 	}
+	fn.I("ADD $4, R6")
 }
 
 // neonUnpack writes the kernel that makes floats of a panel's weights.
 func neonUnpack(f *asm.File) {
 	ptr := func(name, typ string) asm.Arg { return asm.Typed(name, "*"+typ) }
 	fn := f.Loaded("unpackNEON", "writes four rows of 16 floats for each of n groups; n > 0.",
-		ptr("dst", "float32"), ptr("src", "byte"), ptr("scale", "float32"), ptr("zero", "float32"), asm.Int("n"))
+		ptr("dst", "float32"), ptr("src", "byte"), ptr("scale", "float32"), ptr("zero", "byte"), asm.Int("n"))
 	const scale, zero = 0, 4
 	for i := 0; i < 4; i += 2 {
 		fn.I("FLDPQ %d(R2), (F%d, F%d)", 16*i, scale+i, scale+i+1)
-		fn.I("FLDPQ %d(R3), (F%d, F%d)", 16*i, zero+i, zero+i+1)
+	}
+	for i := range 4 {
+		neonZeros(fn, fmt.Sprintf("%d(R3)", 4*i), zero+i)
 	}
 	neonByte(fn)
 	fn.Loop("R4", func() {
@@ -150,7 +161,7 @@ func neonUnpack(f *asm.File) {
 // points are moved by 128.
 //
 // Registers: R0 params, R1 the result, R2 a, R3 weights, R4 scales, R5 zero points, R6 panels left, R7 distance of rows, R8 quarters left, R9
-// blocks left, R10 groups left, R11, R12 and R22 places in weights, scales and zero points, R23 in the scales and sums of the first row, R24
+// blocks left, R10 groups left, R11, R12 and R22 places in weights, scales and zero points, R23 in the heads of the first row, R24
 // and R25 scratch, R13 and on places in rows. Vectors: 0 to 7 results, 8 to 15 sums of integers, 30 the sign of a byte, 31 is 128.
 type neonRounded struct {
 	*asm.Func
@@ -162,10 +173,10 @@ func (k *neonRounded) row(r int) string {
 }
 
 func (k *neonRounded) emit(f *asm.File) string {
-	name := fmt.Sprintf("rounded%d", k.rows)
+	name := fmt.Sprintf("rounded8_1x%d", k.rows)
 	ptr := func(name, typ string) asm.Arg { return asm.Typed(name, "*"+typ) }
 	k.Func = f.Loaded(name, fmt.Sprintf("multiplies %d rounded rows by n panels of weights; n > 0; see roundedParams.", k.rows), ptr("p", "roundedParams"),
-		ptr("dst", "float32"), ptr("a", "byte"), ptr("w", "byte"), ptr("scale", "float32"), ptr("zero", "float32"), asm.Int("n"))
+		ptr("dst", "float32"), ptr("a", "byte"), ptr("w", "byte"), ptr("scale", "float32"), ptr("zero", "byte"), asm.Int("n"))
 	k.I("MOVD %d(R0), R7", offsetOf("lda"))
 	k.I("VMOVI $128, V30.B16")
 	k.VShift("ushr.4s", 31, 30, 24)
@@ -173,9 +184,9 @@ func (k *neonRounded) emit(f *asm.File) string {
 	k.Loop("R6", func() {
 		k.I("MOVD $4, R8")
 		k.Loop("R8", k.columns)
-		for i, r := range []string{"R3", "R4", "R5"} {
-			k.I("SUB $48, %s, %s", []string{"R11", "R12", "R22"}[i], r)
-		}
+		k.I("SUB $48, R11, R3")
+		k.I("SUB $48, R12, R4")
+		k.I("SUB $12, R22, R5")
 	})
 	k.Ret()
 	return name
@@ -192,7 +203,7 @@ func (k *neonRounded) columns() {
 	for i, r := range []string{"R3", "R4", "R5"} {
 		k.I("MOVD %s, %s", r, []string{"R11", "R12", "R22"}[i])
 	}
-	k.I("MOVD %d(R0), R23", offsetOf("pairs"))
+	k.I("MOVD %d(R0), R23", offsetOf("heads"))
 	k.I("MOVD %d(R0), R9", offsetOf("blocks"))
 	k.Loop("R9", func() {
 		for r := range k.rows {
@@ -216,15 +227,16 @@ func (k *neonRounded) columns() {
 		k.I("FMOVQ F%d, (R25)", r)
 		k.I("ADD R24, R25")
 	}
-	for _, r := range []string{"R1", "R3", "R4", "R5"} {
+	for _, r := range []string{"R1", "R3", "R4"} {
 		k.I("ADD $16, %s", r)
 	}
+	k.I("ADD $4, R5")
 }
 
 // block scales the sums of a block, and adds them to the results.
 func (k *neonRounded) block() {
 	k.I("FMOVQ (R12), F28")
-	k.I("FMOVQ (R22), F29")
+	neonZeros(k.Func, "(R22)", 29)
 	k.V("fsub.4s", 29, 29, 31)
 	k.I("MOVD R23, R24")
 	for r := range k.rows {
@@ -234,11 +246,12 @@ func (k *neonRounded) block() {
 		k.I("VLD1R (R25), [V26.S4]")
 		k.I("ADD R7, R24")
 		k.V("scvtf.4s", x, x)
-		k.V("fmls.4s", x, 26, 29)
+		k.V("scvtf.4s", 26, 26)
+		k.V("fmla.4s", x, 26, 29)
 		k.V("fmul.4s", x, x, 25)
 		k.V("fmla.4s", r, x, 28)
 	}
 	k.I("ADD $8, R23")
 	k.I("ADD $64, R12")
-	k.I("ADD $64, R22")
+	k.I("ADD $16, R22")
 }

@@ -4,16 +4,12 @@ package main
 
 import (
 	"fmt"
-	"math"
 
 	"github.com/carve-dev/carve/internal/kernel/asm"
 )
 
 // roundedFields are the fields of roundedParams, in order, of 8 bytes each.
-var roundedFields = []string{"ldd", "lda", "pairs", "blocks", "groups"}
-
-// roundedWhole is so large that the sum with a float of at most 127 has no bits behind the point.
-const roundedWhole = 3 << 22
+var roundedFields = []string{"ldd", "lda", "heads", "blocks", "groups", "skip"}
 
 func offsetOf(field string) int {
 	for i, f := range roundedFields {
@@ -24,16 +20,22 @@ func offsetOf(field string) int {
 	panic("no field " + field)
 }
 
-// rounded writes the kernels that multiply weights by integers of 8 bits, with VNNI.
+// rounded writes the kernels that multiply weights by rows of integers, with VNNI.
 func rounded(f *asm.File) {
 	roundedOffsets(f)
-	code := "switch rows {\n"
-	for _, rows := range []int{1, 4, 8} {
-		k := &roundedDot{rows: rows, chains: 8 / rows}
-		code += fmt.Sprintf("case %d:\n%s(p, dst, a, w, scale, zero, n)\n", rows, k.emit(f))
+	code := "switch [3]int{bits, digits, rows} {\n"
+	for _, bits := range []int{8, 4} {
+		for _, x := range [][2]int{{1, 1}, {1, 4}, {1, 8}, {3, 1}, {3, 4}} {
+			k := &roundedDot{bits: bits, digits: x[0], rows: x[1]}
+			code += fmt.Sprintf("case [3]int{%d, %d, %d}:\n%s(p, dst, a, w, scale, zero, n)\n", bits, k.digits, k.rows, k.emit(f))
+		}
 	}
 	f.Serve("callRounded", asm.AVX512(), code+"}")
-	f.Serve("callRound", asm.AVX512(), round(f)+"(dst, pairs, src, blocks, vectors)")
+	code = "switch digits {\n"
+	for _, digits := range []int{1, 3} {
+		code += fmt.Sprintf("case %d:\n%s(dst, heads, src, order, blocks, vectors)\n", digits, round(f, digits))
+	}
+	f.Serve("callRound", asm.AVX512(), code+"}")
 }
 
 // roundedOffsets emits Go source that does not compile where roundedParams and this program disagree.
@@ -46,96 +48,51 @@ func roundedOffsets(f *asm.File) {
 	f.Go(src + ")\n")
 }
 
-// round writes the kernel that rounds blocks, and returns its name.
-//
-// Registers: DI integers, DX scales and sums, SI floats and R10 the place in them, CX blocks, R8 vectors of a block, AX those that are
-// left. Vector 2 is the scale, 3 its inverse, 5 sums of integers.
-func round(f *asm.File) string {
-	k := f.Func("round", "round rounds blocks of vectors of 16 floats; both are above 0; see Kernels.Round.", asm.Typed("dst", "*byte"), asm.Typed("pairs", "*byte"),
-		asm.Typed("src", "*float32"), asm.Int("blocks"), asm.Int("vectors"))
-	for _, x := range [][2]string{{"dst", "DI"}, {"pairs", "DX"}, {"src", "SI"}, {"blocks", "CX"}, {"vectors", "R8"}} {
-		k.Load(x[0], x[1])
-	}
-	for _, x := range []struct {
-		bits uint32
-		z    int
-	}{{0x7fffffff, 31}, {math.Float32bits(roundedWhole), 30}, {math.Float32bits(127), 29}, {math.Float32bits(1), 28}} {
-		k.I("MOVL $%#x, AX", x.bits)
-		k.I("VPBROADCASTD AX, Z%d", x.z)
-	}
-	k.Loop("CX", func() {
-		k.I("VPXORD Z0, Z0, Z0")
-		k.I("MOVQ SI, R10")
-		k.I("MOVQ R8, AX")
-		k.Loop("AX", func() { // the bits of magnitudes are in their order, and NaN is above all
-			k.I("VPANDD (R10), Z31, Z1")
-			k.I("VPMAXUD Z1, Z0, Z0")
-			k.I("ADDQ $64, R10")
-		})
-		lanes(k, "VPMAXUD", 0)
-		k.I("VDIVSS X29, X0, X2")
-		k.I("VDIVSS X2, X28, X3")
-		k.I("VXORPS X4, X4, X4")
-		k.I("VCMPSS $4, X4, X2, K1") // not 0
-		k.I("KMOVW K1, AX")
-		k.I("NEGL AX")
-		k.I("KMOVW AX, K1")
-		k.I("VBROADCASTSS.Z X3, K1, Z3")
-		k.I("VPXORD Z5, Z5, Z5")
-		k.I("MOVQ R8, AX")
-		k.Loop("AX", func() { // the sum with a large number has no bits behind the point, and its lowest byte is the integer
-			k.I("VMULPS (SI), Z3, Z4")
-			k.I("VADDPS Z30, Z4, Z4")
-			k.I("VPMOVDB Z4, (DI)")
-			k.I("VPSLLD $24, Z4, Z4")
-			k.I("VPSRAD $24, Z4, Z4")
-			k.I("VPADDD Z4, Z5, Z5")
-			k.I("ADDQ $64, SI")
-			k.I("ADDQ $16, DI")
-		})
-		lanes(k, "VPADDD", 5)
-		k.I("VCVTDQ2PS X5, X5")
-		k.I("VMOVSS X2, (DX)")
-		k.I("VMOVSS X5, 4(DX)")
-		k.I("ADDQ $8, DX")
-	})
-	k.Ret()
-	return "round"
-}
-
-// lanes brings the lanes of a vector together in its lowest one; vector 1 is overwritten.
-func lanes(k *asm.Func, op string, z int) {
-	k.I("VEXTRACTI64X4 $1, Z%d, Y1", z)
-	k.I("%s Y1, Y%[2]d, Y%[2]d", op, z)
-	k.I("VEXTRACTI128 $1, Y%d, X1", z)
-	for _, shuffle := range []string{"", "$0x4e", "$0xb1"} {
-		if shuffle != "" {
-			k.I("VPSHUFD %s, X%d, X1", shuffle, z)
-		}
-		k.I("%s X1, X%[2]d, X%[2]d", op, z)
-	}
-}
-
-// roundedDot is a kernel being written: products of some rows of integers with panels of weights.
+// roundedDot is a kernel being written: products of some rows of integers, of one digit or three, with panels of weights.
 //
 // Registers: DI params, SI weights, DX the result, R10 scales, R11 zero points, R13 the place in the rows and R15 that in the fifth, R12
-// scales and sums of the rows, R8 and R9 the distance of rows and three times that, CX panels, BX blocks, AX groups of a block. Vectors 0
-// to 7 are the rows' results, 8 to 15 sums of integers, some for each row, so that instructions need not wait for each other.
+// heads of the rows, R8 and R9 the distance of rows and three times that, CX panels, BX blocks, AX groups of a block. Vectors 0
+// to 7 are the rows' results, those from 8 on sums of integers, for a single row several of each digit, so that instructions need not wait
+// for each other; 26 and 27 are weights, 28 zero points, 29 and 30 the bits of lower and upper halves, 31 what a digit is to the next.
 type roundedDot struct {
 	*asm.Func
-	rows, chains int
+	bits, digits, rows int
+}
+
+// chains returns the sums of a digit. With 4 bits those of a single row are of lower halves and of upper ones by turns: the latter are of
+// sixteenfold weights.
+func (k *roundedDot) chains() int {
+	switch {
+	case k.rows == 1 && k.digits == 1:
+		return 4
+	case k.rows == 1, k.rows*k.digits == 4:
+		return 2
+	}
+	return 1
+}
+
+// sum returns a sum of integers.
+func (k *roundedDot) sum(row, digit, chain int) string {
+	return asm.Z(8 + (row*k.digits+digit)*k.chains() + chain)
 }
 
 func (k *roundedDot) emit(f *asm.File) string {
-	name := fmt.Sprintf("rounded%d", k.rows)
+	name := fmt.Sprintf("rounded%d_%dx%d", k.bits, k.digits, k.rows)
 	ptr := func(name, typ string) asm.Arg { return asm.Typed(name, "*"+typ) }
-	k.Func = f.Func(name, fmt.Sprintf("%s multiplies %d rounded rows by n panels of weights; n > 0; see roundedParams.", name, k.rows), ptr("p", "roundedParams"),
-		ptr("dst", "float32"), ptr("a", "byte"), ptr("w", "byte"), ptr("scale", "float32"), ptr("zero", "float32"), asm.Int("n"))
+	k.Func = f.Func(name, fmt.Sprintf("%s multiplies %d rows of integers of %d digits by n panels of weights of %d bits; n > 0; see roundedParams.", name, k.rows, k.digits, k.bits),
+		ptr("p", "roundedParams"), ptr("dst", "float32"), ptr("a", "byte"), ptr("w", "byte"), ptr("scale", "float32"), ptr("zero", "byte"), asm.Int("n"))
 	for _, x := range [][2]string{{"p", "DI"}, {"dst", "DX"}, {"w", "SI"}, {"scale", "R10"}, {"zero", "R11"}, {"n", "CX"}} {
 		k.Load(x[0], x[1])
 	}
 	k.I("MOVQ %d(DI), R8", offsetOf("lda"))
 	k.I("LEAQ (R8)(R8*2), R9")
+	if k.bits == 4 {
+		broadcast(k.Func, 0x0f0f0f0f, 29)
+		broadcast(k.Func, 0xf0f0f0f0, 30)
+	}
+	if k.digits == 3 {
+		broadcastFloat(k.Func, 256, 31)
+	}
 	k.Loop("CX", k.panel)
 	k.Ret()
 	return name
@@ -157,17 +114,20 @@ func (k *roundedDot) panel() {
 	if k.rows > 4 {
 		k.I("LEAQ (R13)(R8*4), R15")
 	}
-	k.I("MOVQ %d(DI), R12", offsetOf("pairs"))
+	k.I("MOVQ %d(DI), R12", offsetOf("heads"))
 	k.I("MOVQ %d(DI), BX", offsetOf("blocks"))
 	k.Loop("BX", func() {
-		for i := range k.rows * k.chains {
-			k.I("VPXORD %[1]s, %[1]s, %[1]s", asm.Z(8+i))
-		}
+		k.start()
 		k.I("MOVQ %d(DI), AX", offsetOf("groups"))
-		if k.chains > 1 {
-			k.While("AX", k.chains, func() { k.groups(k.chains) })
+		k.While("AX", 4, func() { k.groups(4, 16*k.digits) })
+		if k.bits == 4 {
+			k.While("AX", 2, func() { k.groups(2, 8) })
+		} else {
+			k.While("AX", 1, func() { k.groups(1, 4) })
 		}
-		k.While("AX", 1, func() { k.groups(1) })
+		if k.digits > 1 {
+			k.I("ADDQ %d(DI), R13", offsetOf("skip"))
+		}
 		k.block()
 	})
 	k.I("MOVQ DX, R12")
@@ -178,41 +138,101 @@ func (k *roundedDot) panel() {
 	k.I("ADDQ $64, DX")
 }
 
-// groups emits the products of n groups of a block.
-func (k *roundedDot) groups(n int) {
-	for i := range n {
-		k.I("VMOVDQU32 %d(SI), Z26", 64*i)
-		for r := range k.rows {
-			k.I("VPDPBUSD.BCST %s, Z26, %s", k.at("R13", "R15", r, 4*i), asm.Z(8+k.chains*r+i))
-		}
-	}
-	k.I("ADDQ $%d, SI", 64*n)
-	k.I("ADDQ $%d, R13", 4*n)
-	if k.rows > 4 {
-		k.I("ADDQ $%d, R15", 4*n)
-	}
-}
-
-// block scales the sums of a block, and adds them to the results.
-func (k *roundedDot) block() {
-	k.I("VMOVUPS (R10), Z29")
-	k.I("VMOVUPS (R11), Z28")
+// start begins the sums of a block with what zero points take off.
+func (k *roundedDot) start() {
+	k.I("VPMOVZXBD (R11), Z28")
 	if k.rows > 4 {
 		k.I("LEAQ (R12)(R8*4), AX")
 	}
 	for r := range k.rows {
-		x := asm.Z(8 + k.chains*r)
-		for step := 1; step < k.chains; step *= 2 {
-			for i := 0; i+step < k.chains; i += 2 * step {
-				k.I("VPADDD %s, %s, %[2]s", asm.Z(8+k.chains*r+i+step), asm.Z(8+k.chains*r+i))
+		for d := range k.digits {
+			k.I("VPMULLD.BCST %s, Z28, %s", k.at("R12", "AX", r, 4+4*d), k.sum(r, d, 0))
+			for c := 1; c < k.chains(); c++ {
+				k.I("VPXORD %[1]s, %[1]s, %[1]s", k.sum(r, d, c))
 			}
 		}
-		k.I("VCVTDQ2PS %[1]s, %[1]s", x)
-		k.I("VFNMADD231PS.BCST %s, Z28, %s", k.at("R12", "AX", r, 4), x)
-		k.I("VMULPS.BCST %s, %[2]s, %[2]s", k.at("R12", "AX", r, 0), x)
-		k.I("VFMADD231PS %s, Z29, %s", x, asm.Z(r))
 	}
-	k.I("ADDQ $8, R12")
+}
+
+// groups emits the products of n groups of a block, and moves on so many bytes in the rows.
+func (k *roundedDot) groups(n, step int) {
+	size := 8 * k.bits
+	if k.rows == 1 {
+		for at := 0; at < n*size; at += 64 {
+			k.I("PREFETCHT0 %d(SI)", 1024+at)
+		}
+	}
+	for i := range n {
+		w := k.weights(i)
+		for r := range k.rows {
+			for d := range k.digits {
+				k.I("VPDPBUSD.BCST %s, %s, %s", k.at("R13", "R15", r, 16*d+4*i), w, k.sum(r, d, i%k.chains()))
+			}
+		}
+	}
+	k.I("ADDQ $%d, SI", n*size)
+	k.I("ADDQ $%d, R13", step)
+	if k.rows > 4 {
+		k.I("ADDQ $%d, R15", step)
+	}
+}
+
+// weights returns the vector of the weights of group i.
+func (k *roundedDot) weights(i int) string {
+	switch {
+	case k.bits == 8:
+		w := asm.Z(26 + i%2)
+		k.I("VMOVDQU32 %d(SI), %s", 64*i, w)
+		return w
+	case i%2 != 0:
+		return "Z27"
+	}
+	k.I("VMOVDQU32 %d(SI), Z26", 32*i)
+	if k.rows == 1 {
+		k.I("VPANDD Z30, Z26, Z27")
+	} else {
+		k.I("VPSRLD $4, Z26, Z27")
+		k.I("VPANDD Z29, Z27, Z27")
+	}
+	k.I("VPANDD Z29, Z26, Z26")
+	return "Z26"
+}
+
+// block scales the sums of a block, and adds them to the results.
+func (k *roundedDot) block() {
+	if k.rows > 4 {
+		k.I("LEAQ (R12)(R8*4), AX")
+	}
+	for r := range k.rows {
+		for d := range k.digits {
+			k.join(r, d)
+			k.I("VCVTDQ2PS %[1]s, %[1]s", k.sum(r, d, 0))
+		}
+		x := k.sum(r, k.digits-1, 0)
+		for d := k.digits - 2; d >= 0; d-- {
+			k.I("VFMADD213PS %s, Z31, %s", k.sum(r, d, 0), x)
+		}
+		k.I("VMULPS.BCST %s, %[2]s, %[2]s", k.at("R12", "AX", r, 0), x)
+		k.I("VFMADD231PS (R10), %s, %s", x, asm.Z(r))
+	}
+	k.I("ADDQ $%d, R12", 4+4*k.digits)
 	k.I("ADDQ $64, R10")
-	k.I("ADDQ $64, R11")
+	k.I("ADDQ $16, R11")
+}
+
+// join adds the sums of a digit up.
+func (k *roundedDot) join(r, d int) {
+	n := k.chains()
+	if k.bits == 4 && k.rows == 1 {
+		for ; n > 2; n -= 2 {
+			k.I("VPADDD %s, %s, %[2]s", k.sum(r, d, n-2), k.sum(r, d, 0))
+			k.I("VPADDD %s, %s, %[2]s", k.sum(r, d, n-1), k.sum(r, d, 1))
+		}
+		k.I("VPSRAD $4, %[1]s, %[1]s", k.sum(r, d, 1))
+	}
+	for step := 1; step < n; step *= 2 {
+		for i := 0; i+step < n; i += 2 * step {
+			k.I("VPADDD %s, %s, %[2]s", k.sum(r, d, i+step), k.sum(r, d, i))
+		}
+	}
 }

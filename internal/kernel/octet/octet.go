@@ -11,13 +11,16 @@ const (
 	Group = 4
 )
 
-// Weights are matrices of as many columns each, in panels.
+// Weights are matrices of as many columns each, in panels. A vector of a panel has four bytes of each column: a group, or with 4 bits two,
+// of which those at even places are the lower halves of the bytes.
 type Weights struct {
-	Bytes         []byte    // [panels][Blocks][groups][Panel][Group]
-	Scales, Zeros []float32 // [panels][Blocks][Panel]; zero points are whole numbers from 0 to 255
-	Blocks        int       // of a column
-	Block         int       // weights of a block
-	Columns       int       // of a matrix
+	Bytes   []byte    // [panels][Blocks][groups][Panel][Group] weights
+	Scales  []float32 // [panels][Blocks][Panel]
+	Zeros   []byte    // [panels][Blocks][Panel] zero points
+	Bits    int       // 8, or 4 for rounded rows of blocks of whole eights (Kernels.Narrow)
+	Blocks  int       // of a column
+	Block   int       // weights of a block
+	Columns int       // of a matrix
 }
 
 // groups returns the groups of a block.
@@ -28,6 +31,9 @@ func (w *Weights) Width() int { return w.Blocks * w.groups() * Group }
 
 // Even reports whether a row of k floats is read as it lies.
 func (w *Weights) Even(k int) bool { return k == w.Width() }
+
+// panelBytes returns the bytes of a panel.
+func (w *Weights) panelBytes() int { return w.Width() * Panel * w.Bits / 8 }
 
 // panels returns the panels of a matrix.
 func (w *Weights) panels() int { return (w.Columns + Panel - 1) / Panel }
@@ -55,20 +61,21 @@ func For(t isa.Target) Kernels {
 
 // part is where the panels of some columns are.
 type part struct {
-	bytes         []byte
-	scales, zeros []float32
+	bytes, zeros []byte
+	scales       []float32
 }
 
 // from returns what a matrix has from a panel on, so many of them.
 func (w *Weights) from(matrix, panel, n int) part {
 	at, size := matrix*w.panels()+panel, w.Blocks*Panel
-	return part{w.Bytes[at*w.Width()*Panel:][:n*w.Width()*Panel], w.Scales[at*size:][:n*size], w.Zeros[at*size:][:n*size]}
+	return part{w.Bytes[at*w.panelBytes():][:n*w.panelBytes()], w.Zeros[at*size:][:n*size], w.Scales[at*size:][:n*size]}
 }
 
 // operand are rows that are multiplied: of floats, or rounded ones.
 type operand struct {
 	floats  []float32
 	rounded []byte
+	digits  int // of rounded ones
 	lda     int // floats, or bytes, from one to the next
 }
 
@@ -112,13 +119,13 @@ func (k Kernels) multiply(dst []float32, ldd int, x operand, rows int, w *Weight
 	}
 }
 
-// panels multiplies rows with whole panels, as many rows at a time as there is a kernel for: 8 of rounded ones, else 4, or 2, or 1.
+// panels multiplies rows with whole panels, as many rows at a time as there is a kernel for: 8 of one digit, else 4, or 2, or 1.
 func (k Kernels) panels(dst []float32, ldd int, x operand, rows int, w *Weights, p part, panels int) {
 	width := w.Width()
 	for r := 0; r < rows; {
 		left, take := rows-r, 1
 		switch {
-		case x.rounded != nil && left >= 8:
+		case x.digits == OneDigit && left >= 8:
 			take = 8
 		case k.set == isa.AVX2 && left >= 2:
 			take = 2
@@ -137,7 +144,7 @@ func (k Kernels) panels(dst []float32, ldd int, x operand, rows int, w *Weights,
 }
 
 // Unpack writes the first depth weights of the columns of a panel of a matrix as floats: dst[depth][Panel], with zeros where there is no
-// column, as products of floats read them.
+// column, as products of floats read them. Weights have 8 bits.
 func (k Kernels) Unpack(dst []float32, w *Weights, matrix, panel, depth int) {
 	p, groups := w.from(matrix, panel, 1), w.groups()
 	for b := range w.Blocks {
@@ -153,7 +160,7 @@ func (k Kernels) Unpack(dst []float32, w *Weights, matrix, panel, depth int) {
 		}
 		for i := n / Group * Group; i < n; i++ {
 			for c := range Panel {
-				to[i*Panel+c] = (float32(bytes[(i/Group*Panel+c)*Group+i%Group]) - zero[c]) * scale[c]
+				to[i*Panel+c] = float32(int(bytes[(i/Group*Panel+c)*Group+i%Group])-int(zero[c])) * scale[c]
 			}
 		}
 	}
