@@ -3,19 +3,21 @@ package cpu
 import (
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/internal/fuse"
+	"github.com/carve-dev/carve/internal/kernel/isa"
 	"github.com/carve-dev/carve/internal/kernel/nibble"
 	"github.com/carve-dev/carve/internal/kernel/octet"
 	"github.com/carve-dev/carve/internal/place"
 )
 
-// blockWeights are matrices of weights of a few bits, with a scale and a zero point for each block. Those of 4 bits in blocks of whole
-// groups are read as they lie in the model; others, which are constant, are packed as bytes.
+// blockWeights are matrices of weights of a few bits, with a scale and a zero point for each block. Constant ones are packed, as 4 bits or as
+// bytes, where kernels multiply integers; else those of 4 bits in blocks of whole groups are read as they lie in the model, and others are
+// bytes.
 type blockWeights struct {
 	nibbles       nibble.Weights // without bytes and scales where they lie in memory of a run
-	octets        *octet.Weights // nil where kernels read 4 bits
+	octets        *octet.Weights // nil where weights are read as they lie
 	bytes, scales place.Memory   // Nowhere where weights have their own
 	columns       int            // of a matrix
-	round         bool           // rows are rounded to integers of 8 bits
+	digits        int            // of 8 bits, which rows are rounded to; 0 where they stay floats
 
 	ofNibbles nibble.Kernels
 	ofOctets  octet.Kernels
@@ -24,28 +26,53 @@ type blockWeights struct {
 // roundsRows is the accuracy_level at which ONNX Runtime rounds rows to integers of 8 bits, block by block, which its results show.
 const roundsRows = 4
 
-// readAsNibbles reports whether weights of a node are read where they lie.
+// readAsNibbles reports whether weights of a node may be read where they lie.
 func readAsNibbles(bits, block int) bool { return bits == 4 && block%nibble.Group == 0 }
 
 // blockShape is what weights are beside their numbers.
-type blockShape struct{ bits, matrices, columns, block, blocks int }
-
-// packedOctets returns weights and scales, which are constant and have the sizes that s says, packed as bytes.
-func packedOctets(weights, scales *graph.Value, zeros []float32, s blockShape) *octet.Weights {
-	return octet.Pack(fuse.Behind(weights).Const.Bytes(), s.bits, fuse.Floats(fuse.Behind(scales).Const), zeros, s.matrices, s.columns, s.block, s.blocks)
+type blockShape struct {
+	bits, matrices, columns, block, blocks int
+	asBytes                                bool // not as 4 bits
 }
 
-// mayRound has rows rounded where there are kernels for that.
-func (w *blockWeights) mayRound() {
-	if w.octets != nil {
-		w.round = w.ofOctets.Rounds(w.octets)
-	} else {
-		w.round = w.ofNibbles.Rounds(&w.nibbles)
+// packs reports whether weights, if they are constant, are packed.
+func (s blockShape) packs(k octet.Kernels) bool {
+	return s.asBytes || !readAsNibbles(s.bits, s.block) || k.Narrow(s.bits, s.block)
+}
+
+// packed returns weights with their scales, which have the sizes that s says.
+func (s blockShape) packed(k octet.Kernels, weights []byte, scales, zeros []float32) *octet.Weights {
+	w := &octet.Weights{Bits: 8, Blocks: s.blocks, Block: s.block, Columns: s.columns}
+	if !s.asBytes && k.Narrow(s.bits, s.block) {
+		w.Bits = 4
+	}
+	w.Pack(weights, s.bits, scales, zeros, s.matrices)
+	return w
+}
+
+// packedConstants is packed for constants.
+func (s blockShape) packedConstants(k octet.Kernels, weights, scales *graph.Value, zeros []float32) *octet.Weights {
+	return s.packed(k, fuse.Behind(weights).Const.Bytes(), fuse.Floats(fuse.Behind(scales).Const), zeros)
+}
+
+// multiplyFor chooses how a target multiplies: rows are rounded to one digit where a model allows that and there are kernels for it, and to
+// three where there are kernels for these, which are as near as floats.
+func (w *blockWeights) multiplyFor(t isa.Target, mayRound bool) {
+	w.ofNibbles, w.ofOctets, w.digits = nibble.For(t), octet.For(t), 0
+	switch {
+	case w.octets == nil:
+		if mayRound && w.ofNibbles.Rounds(&w.nibbles) {
+			w.digits = octet.OneDigit
+		}
+	case mayRound && w.ofOctets.Rounds(w.octets, octet.OneDigit):
+		w.digits = octet.OneDigit
+	case w.ofOctets.Rounds(w.octets, octet.ThreeDigits):
+		w.digits = octet.ThreeDigits
 	}
 }
 
-// few is the most rows that are multiplied by weights as they are read. For more the weights are made floats, some columns at a time,
-// which products of floats read while they are near. Rounded rows may be as many as there are.
+// few is the most rows of floats that are multiplied by weights as they are read. For more the weights are made floats, some columns at a
+// time, which products of floats read while they are near.
 func (w *blockWeights) few() int {
 	if w.octets != nil {
 		return 16
@@ -54,16 +81,16 @@ func (w *blockWeights) few() int {
 }
 
 // reads reports whether so many rows are multiplied by weights as they are read.
-func (w *blockWeights) reads(rows int) bool { return w.round || rows <= w.few() }
+func (w *blockWeights) reads(rows int) bool { return w.digits > 0 || rows <= w.few() }
 
 // rowBytes returns the bytes of a row in the kernels' order.
 func (w *blockWeights) rowBytes() int {
 	switch {
-	case w.octets != nil && w.round:
-		return w.octets.RoundedBytes()
+	case w.octets != nil && w.digits > 0:
+		return w.octets.RoundedBytes(w.digits)
 	case w.octets != nil:
 		return 4 * w.octets.Width()
-	case w.round:
+	case w.digits > 0:
 		return w.nibbles.RoundedBytes()
 	}
 	return 4 * w.nibbles.Width()
@@ -73,11 +100,11 @@ func (w *blockWeights) rowBytes() int {
 func (w *blockWeights) put(dst []byte, src []float32) {
 	dst = dst[:w.rowBytes()]
 	switch {
-	case w.octets != nil && w.round:
-		w.ofOctets.Round(w.octets, dst, src)
+	case w.octets != nil && w.digits > 0:
+		w.ofOctets.Round(w.octets, w.digits, dst, src)
 	case w.octets != nil:
 		w.octets.Spread(place.Elements[float32](dst), src)
-	case w.round:
+	case w.digits > 0:
 		w.ofNibbles.Round(&w.nibbles, dst, src)
 	default:
 		nibble.Spread(place.Elements[float32](dst), src)
@@ -93,19 +120,19 @@ func (w *blockWeights) at(st *state) nibble.Weights {
 	return out
 }
 
-// multiply writes the products of rows that were put, stride bytes apart, with n columns of a matrix from first on, a multiple of
+// multiply writes the products of rows that were put, one behind the other, with n columns of a matrix from first on, a multiple of
 // octet.Panel.
 func (w *blockWeights) multiply(st *state, dst []float32, ldd int, a []byte, rows, matrix, first, n int) {
 	switch {
-	case w.octets != nil && w.round:
-		w.ofOctets.MultiplyRounded(dst, ldd, a, rows, w.octets, matrix, first, n)
+	case w.octets != nil && w.digits > 0:
+		w.ofOctets.MultiplyRounded(dst, ldd, a, w.digits, rows, w.octets, matrix, first, n)
 		return
 	case w.octets != nil:
 		w.ofOctets.Multiply(dst, ldd, place.Elements[float32](a), w.octets.Width(), rows, w.octets, matrix, first, n)
 		return
 	}
 	part := w.at(st)
-	if first += matrix * w.columns; w.round {
+	if first += matrix * w.columns; w.digits > 0 {
 		w.ofNibbles.MultiplyRounded(dst, ldd, a, rows, &part, first, n)
 	} else {
 		w.ofNibbles.Multiply(dst, ldd, place.Elements[float32](a), rows, &part, first, n)

@@ -109,7 +109,7 @@ func newExpertLayer(p *planner, n *graph.Node, e *microsoft.Experts, i int, asBy
 // readBlocks reads the weights of layer i, in blocks.
 func (l *expertLayer) readBlocks(p *planner, n *graph.Node, e *microsoft.Experts, i, block int, asBytes bool) error {
 	of := &e.Layers[i]
-	s := blockShape{bits: of.Bits, matrices: l.experts, columns: l.n, block: block, blocks: l.k / block}
+	s := blockShape{bits: of.Bits, matrices: l.experts, columns: l.n, block: block, blocks: l.k / block, asBytes: asBytes}
 	zeros, err := e.ZeroPoints(n, i, l.experts, l.n, s.blocks)
 	if err != nil {
 		return err
@@ -118,14 +118,15 @@ func (l *expertLayer) readBlocks(p *planner, n *graph.Node, e *microsoft.Experts
 	if fuse.Behind(scales).Const.Len() != l.experts*l.n*s.blocks {
 		return property.Because(property.ShapeReason, "scales %v of weights %v", scales, n.Inputs[of.Weights])
 	}
-	w := &blockWeights{nibbles: nibble.Weights{Zeros: zeros, Block: block, Blocks: s.blocks}, columns: l.n, ofNibbles: nibble.For(p.target), ofOctets: octet.For(p.target)}
-	if w.bytes, w.scales = place.Nowhere, place.Nowhere; asBytes || !readAsNibbles(of.Bits, block) {
-		w.octets = packedOctets(n.Inputs[of.Weights], scales, zeros, s)
+	w := &blockWeights{nibbles: nibble.Weights{Zeros: zeros, Block: block, Blocks: s.blocks}, columns: l.n, bytes: place.Nowhere, scales: place.Nowhere}
+	if k := octet.For(p.target); fuse.IsTensorConst(fuse.Behind(n.Inputs[of.Weights])) && s.packs(k) {
+		w.octets = s.packedConstants(k, n.Inputs[of.Weights], scales, zeros)
 	}
-	if of.Block > 0 && n.Int("accuracy_level", 0) == roundsRows { // a row as one block is not rounded by ONNX Runtime either
-		w.mayRound()
+	// A row as one block is not rounded by ONNX Runtime either.
+	w.multiplyFor(p.target, of.Block > 0 && n.Int("accuracy_level", 0) == roundsRows)
+	if l.blocks, l.pitch = w, ceilDiv(w.rowBytes(), 4); w.digits == 0 { // rows may stay as they are
+		l.pitch = max(l.k, l.pitch)
 	}
-	l.blocks, l.pitch = w, max(l.k, ceilDiv(w.rowBytes(), 4))
 	return nil
 }
 

@@ -49,8 +49,8 @@ func planNBits(p *planner, n *graph.Node) error {
 			return nil, err
 		}
 		w := &blockWeights{nibbles: nibble.Weights{Zeros: zeros, Block: s.block, Blocks: s.blocks}, columns: s.columns}
-		if !readAsNibbles(s.bits, s.block) {
-			w.octets = packedOctets(weights, scales, zeros, s)
+		if k := octet.For(p.target); fuse.IsTensorConst(weights) && fuse.IsTensorConst(scales) && s.packs(k) {
+			w.octets = s.packedConstants(k, weights, scales, zeros)
 		}
 		return w, nil
 	})
@@ -68,12 +68,9 @@ func planNBits(p *planner, n *graph.Node) error {
 	return p.blockProduct(&at, k, n.Int("accuracy_level", 0) == roundsRows, p.In(x), bias, p.Out(y), product(dims[:len(dims)-1]))
 }
 
-// blockProduct emits a product of rows of k floats, which may be rounded, with one matrix; bias may be Nowhere.
-func (p *planner) blockProduct(w *blockWeights, k int, round bool, src, bias, dst place.Memory, rows int) error {
-	w.ofNibbles, w.ofOctets = nibble.For(p.target), octet.For(p.target)
-	if round {
-		w.mayRound()
-	}
+// blockProduct emits a product of rows of k floats, which may be rounded to 8 bits, with one matrix; bias may be Nowhere.
+func (p *planner) blockProduct(w *blockWeights, k int, mayRound bool, src, bias, dst place.Memory, rows int) error {
+	w.multiplyFor(p.target, mayRound)
 	if !w.reads(rows) {
 		return p.unpackedProduct(w, k, src, bias, dst, rows)
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/carve-dev/carve/graph/tensor"
 	"github.com/carve-dev/carve/internal/fuse"
 	"github.com/carve-dev/carve/internal/kernel/nibble"
+	"github.com/carve-dev/carve/internal/kernel/octet"
 	"github.com/carve-dev/carve/internal/operators"
 	"github.com/carve-dev/carve/internal/place"
 	"github.com/carve-dev/carve/property"
@@ -152,6 +153,21 @@ func (l *nibbleLinks) weights() (*nibble.Weights, error) {
 	return w, nil
 }
 
+// packed returns the weights as kernels read them.
+func (l *nibbleLinks) packed(k octet.Kernels) (*blockWeights, error) {
+	nibbles, err := l.weights()
+	if err != nil {
+		return nil, err
+	}
+	w := &blockWeights{nibbles: *nibbles, columns: l.q.Shape[l.outputs], bytes: place.Nowhere, scales: place.Nowhere}
+	s := blockShape{bits: 4, matrices: 1, columns: w.columns, block: nibbles.Block, blocks: nibbles.Blocks}
+	if s.packs(k) {
+		w.octets = s.packed(k, nibbles.Bytes, nibbles.Scales, nibbles.Zeros)
+		w.nibbles.Bytes, w.nibbles.Scales = nil, nil
+	}
+	return w, nil
+}
+
 // nibbleProductName is the name of the property of such products, and of the fused nodes' pattern.
 const nibbleProductName = "nibble-product"
 
@@ -189,13 +205,13 @@ func planNibbleProduct(p *planner, n *graph.Node) error {
 	if why != nil {
 		return why
 	}
-	packed, err := keep(p.e, n, l.weights)
+	packed, err := keep(p.e, n, func() (*blockWeights, error) { return l.packed(octet.For(p.target)) })
 	if err != nil {
 		return err
 	}
+	w := *packed
 	x := fuse.Outer(n, l.head.Inputs[0])
 	dims, k := p.Dims[x.ID], l.q.Shape[1-l.outputs]
-	w := &blockWeights{nibbles: *packed, columns: l.q.Shape[l.outputs], bytes: place.Nowhere, scales: place.Nowhere}
 	if dims[len(dims)-1] != k {
 		return property.Because(property.ShapeReason, "weights of %d x %d for %v", k, w.columns, dims)
 	}
@@ -205,7 +221,7 @@ func planNibbleProduct(p *planner, n *graph.Node) error {
 		bias = p.Temp(4 * w.columns)
 		p.emit(step{serial: func(st *state) { repeatLast(st.F32(bias), st.F32(from)) }}, []place.Memory{from}, []place.Memory{bias})
 	}
-	return p.blockProduct(w, k, false, p.In(x), bias, p.Out(n.Outputs[0]), product(dims[:len(dims)-1]))
+	return p.blockProduct(&w, k, false, p.In(x), bias, p.Out(n.Outputs[0]), product(dims[:len(dims)-1]))
 }
 
 func init() {

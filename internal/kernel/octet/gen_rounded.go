@@ -154,12 +154,15 @@ func (k *roundedDot) start() {
 	}
 }
 
+// prefetched is how far ahead weights are asked for, in bytes.
+const prefetched = 4096
+
 // groups emits the products of n groups of a block, and moves on so many bytes in the rows.
 func (k *roundedDot) groups(n, step int) {
 	size := 8 * k.bits
-	if k.rows == 1 {
+	if k.rows == 1 { // faster than weights come
 		for at := 0; at < n*size; at += 64 {
-			k.I("PREFETCHT0 %d(SI)", 1024+at)
+			k.I("PREFETCHT1 %d(SI)", prefetched+at)
 		}
 	}
 	for i := range n {
