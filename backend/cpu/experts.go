@@ -103,6 +103,10 @@ func newExpertLayer(p *planner, n *graph.Node, e *microsoft.Experts, i int, asBy
 			return nil, err
 		}
 	}
+	l.columns = min(max(nbitsFloats/l.k/gemm.Panel*gemm.Panel, gemm.Panel), 8*gemm.Panel)
+	if l.blocks != nil && l.blocks.digits > 0 { // then there are no products of floats
+		return l, nil
+	}
 	return l, l.plan(p, n.Input(of.Bias) != nil)
 }
 
@@ -132,7 +136,6 @@ func (l *expertLayer) readBlocks(p *planner, n *graph.Node, e *microsoft.Experts
 
 // plan plans products of floats.
 func (l *expertLayer) plan(p *planner, bias bool) error {
-	l.columns = min(max(nbitsFloats/l.k/gemm.Panel*gemm.Panel, gemm.Panel), 8*gemm.Panel)
 	width := (l.n-1)%l.columns + 1
 	for _, x := range []struct {
 		plans   *expertPlans
