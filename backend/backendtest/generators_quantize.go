@@ -187,7 +187,7 @@ func (m *maker) qlinear(c *call, x *graph.Value, q quantization, w *graph.Value,
 // nBits makes products with weights of a few bits, as backends read them.
 func nBits(m *maker, op string) []*graph.Value {
 	m.g.Opsets[microsoft.Domain] = 1
-	block, bits := pick(m, 16, 32, 64, 128), pick(m, 2, 4, 4, 8, 8)
+	block, bits := pick(m, 16, 32, 64, 128, 512), pick(m, 2, 4, 4, 8, 8)
 	k, n := m.between(1, 3*block), pick(m, 1, 5, 32, 33, 70)
 	blocks := (k + block - 1) / block
 	rows := append(pick(m, []int{}, []int{2}), pick(m, 1, 3, 8, 17), k)

@@ -33,21 +33,62 @@ func readAsNibbles(bits, block int) bool { return bits == 4 && block%nibble.Grou
 type blockShape struct {
 	bits, matrices, columns, block, blocks int
 	asBytes                                bool // not as 4 bits
+	mayRound                               bool // rows may be rounded to 8 bits
 }
 
 // packs reports whether weights, if they are constant, are packed.
 func (s blockShape) packs(k octet.Kernels) bool {
-	return s.asBytes || !readAsNibbles(s.bits, s.block) || k.Narrow(s.bits, s.block)
+	return s.asBytes || !readAsNibbles(s.bits, s.block) || s.narrow(k)
+}
+
+// narrow reports whether packed weights have 4 bits.
+func (s blockShape) narrow(k octet.Kernels) bool {
+	digits := octet.ThreeDigits
+	if s.mayRound {
+		digits = octet.OneDigit
+	}
+	return !s.asBytes && k.Narrow(s.bits, s.block/s.pieces(k), digits)
 }
 
 // packed returns weights with their scales, which have the sizes that s says.
 func (s blockShape) packed(k octet.Kernels, weights []byte, scales, zeros []float32) *octet.Weights {
+	narrow := s.narrow(k)
+	if n := s.pieces(k); n > 1 {
+		s.block, s.blocks = s.block/n, s.blocks*n
+		scales = each(scales, n)
+		if len(zeros) > 1 {
+			zeros = each(zeros, n)
+		}
+	}
 	w := &octet.Weights{Bits: 8, Blocks: s.blocks, Block: s.block, Columns: s.columns}
-	if !s.asBytes && k.Narrow(s.bits, s.block) {
+	if narrow {
 		w.Bits = 4
 	}
 	w.Pack(weights, s.bits, scales, zeros, s.matrices)
 	return w
+}
+
+// pieces returns how many blocks are made of one that is longer than those whose rows are rounded to three digits.
+func (s blockShape) pieces(k octet.Kernels) int {
+	n := 1
+	if s.mayRound || !k.Rounds(&octet.Weights{Block: octet.ThreeMost}, octet.ThreeDigits) {
+		return n
+	}
+	for s.block/n > octet.ThreeMost && s.block/n%(4*octet.Group) == 0 {
+		n *= 2
+	}
+	return n
+}
+
+// each returns n of each number in a row.
+func each(x []float32, n int) []float32 {
+	out := make([]float32, 0, n*len(x))
+	for _, v := range x {
+		for range n {
+			out = append(out, v)
+		}
+	}
+	return out
 }
 
 // packedConstants is packed for constants.
@@ -105,7 +146,7 @@ func (w *blockWeights) put(dst []byte, src []float32) {
 	case w.octets != nil:
 		w.octets.Spread(place.Elements[float32](dst), src)
 	case w.digits > 0:
-		w.ofNibbles.Round(&w.nibbles, dst, src)
+		w.nibbles.Round(dst, src)
 	default:
 		nibble.Spread(place.Elements[float32](dst), src)
 	}

@@ -113,7 +113,8 @@ func newExpertLayer(p *planner, n *graph.Node, e *microsoft.Experts, i int, asBy
 // readBlocks reads the weights of layer i, in blocks.
 func (l *expertLayer) readBlocks(p *planner, n *graph.Node, e *microsoft.Experts, i, block int, asBytes bool) error {
 	of := &e.Layers[i]
-	s := blockShape{bits: of.Bits, matrices: l.experts, columns: l.n, block: block, blocks: l.k / block, asBytes: asBytes}
+	s := blockShape{bits: of.Bits, matrices: l.experts, columns: l.n, block: block, blocks: l.k / block, asBytes: asBytes,
+		mayRound: of.Block > 0 && n.Int("accuracy_level", 0) == roundsRows} // a row as one block is not rounded by ONNX Runtime either
 	zeros, err := e.ZeroPoints(n, i, l.experts, l.n, s.blocks)
 	if err != nil {
 		return err
@@ -126,8 +127,7 @@ func (l *expertLayer) readBlocks(p *planner, n *graph.Node, e *microsoft.Experts
 	if k := octet.For(p.target); fuse.IsTensorConst(fuse.Behind(n.Inputs[of.Weights])) && s.packs(k) {
 		w.octets = s.packedConstants(k, n.Inputs[of.Weights], scales, zeros)
 	}
-	// A row as one block is not rounded by ONNX Runtime either.
-	w.multiplyFor(p.target, of.Block > 0 && n.Int("accuracy_level", 0) == roundsRows)
+	w.multiplyFor(p.target, s.mayRound)
 	if l.blocks, l.pitch = w, ceilDiv(w.rowBytes(), 4); w.digits == 0 { // rows may stay as they are
 		l.pitch = max(l.k, l.pitch)
 	}

@@ -38,7 +38,7 @@ func nbitsSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 func planNBits(p *planner, n *graph.Node) error {
 	x, y, weights, scales := n.Inputs[0], n.Outputs[0], n.Inputs[1], n.Inputs[2]
 	dims, k := p.Dims[x.ID], int(n.Int("K", 0))
-	s := blockShape{bits: int(n.Int("bits", 4)), matrices: 1, columns: int(n.Int("N", 0)), block: int(n.Int("block_size", 0))}
+	s := blockShape{bits: int(n.Int("bits", 4)), matrices: 1, columns: int(n.Int("N", 0)), block: int(n.Int("block_size", 0)), mayRound: n.Int("accuracy_level", 0) == roundsRows}
 	s.blocks = ceilDiv(k, s.block)
 	if dims[len(dims)-1] != k || product(p.Dims[weights.ID]) != s.columns*s.blocks*s.block*s.bits/8 || product(p.Dims[scales.ID]) != s.columns*s.blocks {
 		return property.Because(property.ShapeReason, "weights of %d x %d for %v", k, s.columns, dims)
@@ -65,7 +65,7 @@ func planNBits(p *planner, n *graph.Node) error {
 	if v := n.Input(5); v != nil {
 		bias = p.In(v)
 	}
-	return p.blockProduct(&at, k, n.Int("accuracy_level", 0) == roundsRows, p.In(x), bias, p.Out(y), product(dims[:len(dims)-1]))
+	return p.blockProduct(&at, k, s.mayRound, p.In(x), bias, p.Out(y), product(dims[:len(dims)-1]))
 }
 
 // blockProduct emits a product of rows of k floats, which may be rounded to 8 bits, with one matrix; bias may be Nowhere.

@@ -44,27 +44,5 @@ func unpack(set isa.Set, dst *float32, src *byte, scale, zero *float32, n int) {
 
 // callRounded multiplies rows that were rounded by n rows of weights, where something multiplies bytes.
 func callRounded(set isa.Set, rows int, p *roundedParams, dst *float32, a, w *byte, scale, zero *float32, n int) {
-	switch set {
-	case isa.AVX512:
-		switch rows {
-		case 1:
-			rounded1(p, dst, a, w, scale, zero, n)
-		case 4:
-			rounded4(p, dst, a, w, scale, zero, n)
-		case 8:
-			rounded8(p, dst, a, w, scale, zero, n)
-		}
-	default:
-		panic("nibble: no kernel multiplies bytes")
-	}
-}
-
-// callRound rounds blocks of groups of floats, where there is VNNI.
-func callRound(set isa.Set, dst *byte, src *float32, blocks, groups int) {
-	switch set {
-	case isa.AVX512:
-		round(dst, src, blocks, groups)
-	default:
-		panic("nibble: no kernel rounds to bytes")
-	}
+	panic("nibble: no kernel multiplies bytes")
 }

@@ -47,8 +47,3 @@ func callRounded(set isa.Set, rows int, p *roundedParams, dst *float32, a, w *by
 		panic("nibble: no kernel multiplies bytes")
 	}
 }
-
-// callRound rounds blocks of groups of floats, where there is VNNI.
-func callRound(set isa.Set, dst *byte, src *float32, blocks, groups int) {
-	panic("nibble: no kernel rounds to bytes")
-}

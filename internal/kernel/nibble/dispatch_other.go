@@ -22,8 +22,3 @@ func unpack(set isa.Set, dst *float32, src *byte, scale, zero *float32, n int) {
 func callRounded(set isa.Set, rows int, p *roundedParams, dst *float32, a, w *byte, scale, zero *float32, n int) {
 	panic("nibble: no kernel multiplies bytes")
 }
-
-// callRound rounds blocks of groups of floats, where there is VNNI.
-func callRound(set isa.Set, dst *byte, src *float32, blocks, groups int) {
-	panic("nibble: no kernel rounds to bytes")
-}

@@ -6,9 +6,9 @@
 //
 // For many rows weights are unpacked into panels of floats, which products of floats read while they are near (Unpack).
 //
-// With VNNI rows may be rounded to integers of 8 bits first (Round), as a model may allow.
+// With NEON's SDOT rows may be rounded to integers of 8 bits first (Round), as a model may allow.
 //
 // The package imports package cpuid, and packages asm, isa and quant of internal/kernel.
 package nibble
 
-//go:generate go run gen.go gen_rounded.go gen_neon.go
+//go:generate go run gen.go gen_neon.go

@@ -2,28 +2,6 @@
 
 package nibble
 
-import "unsafe"
-
-// rounded1 multiplies 1 rounded rows by n rows of weights; n > 0; see roundedParams.
-//
-//go:noescape
-func rounded1(p *roundedParams, dst *float32, a *byte, w *byte, scale *float32, zero *float32, n int)
-
-// rounded4 multiplies 4 rounded rows by n rows of weights; n > 0; see roundedParams.
-//
-//go:noescape
-func rounded4(p *roundedParams, dst *float32, a *byte, w *byte, scale *float32, zero *float32, n int)
-
-// rounded8 multiplies 8 rounded rows by n rows of weights; n > 0; see roundedParams.
-//
-//go:noescape
-func rounded8(p *roundedParams, dst *float32, a *byte, w *byte, scale *float32, zero *float32, n int)
-
-// round rounds blocks of groups; both are above 0; see Kernels.Round.
-//
-//go:noescape
-func round(dst *byte, src *float32, blocks int, groups int)
-
 // dot1_512 multiplies 1 rows by n rows of weights; distances are in bytes.
 //
 //go:noescape
@@ -58,19 +36,3 @@ func dot4_256(dst *float32, ldd int, a *float32, lda int, w *byte, scale *float3
 //
 //go:noescape
 func unpack_256(dst *float32, src *byte, scale *float32, zero *float32, n int)
-
-// The offsets that the assembly assumes.
-var (
-	_ = [1]byte{}[unsafe.Offsetof(roundedParams{}.ldd)-0]
-	_ = [1]byte{}[unsafe.Offsetof(roundedParams{}.lda)-8]
-	_ = [1]byte{}[unsafe.Offsetof(roundedParams{}.index)-16]
-	_ = [1]byte{}[unsafe.Offsetof(roundedParams{}.steps)-24]
-	_ = [1]byte{}[unsafe.Offsetof(roundedParams{}.repeat)-32]
-	_ = [1]byte{}[unsafe.Offsetof(roundedParams{}.blocks)-40]
-	_ = [1]byte{}[unsafe.Offsetof(roundedParams{}.scaleStep)-48]
-	_ = [1]byte{}[unsafe.Offsetof(roundedParams{}.zeroStep)-56]
-	_ = [1]byte{}[unsafe.Offsetof(roundedParams{}.tail)-64]
-	_ = [1]byte{}[unsafe.Offsetof(roundedParams{}.tailBlocks)-72]
-	_ = [1]byte{}[unsafe.Offsetof(roundedParams{}.tailScale)-80]
-	_ = [1]byte{}[unsafe.Offsetof(roundedParams{}.tailZero)-88]
-)

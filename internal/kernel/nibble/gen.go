@@ -18,11 +18,8 @@ func main() {
 		{Name: "unpack", Doc: "writes two rows of 16 floats for each of n rows of bytes: of lower halves, and of upper ones.",
 			Params: "dst *float32, src *byte, scale, zero *float32, n int", Portable: "genericUnpack(dst, src, scale, zero, n)"},
 		{Name: "callRounded", Doc: "multiplies rows that were rounded by n rows of weights, where something multiplies bytes.",
-			Params: "rows int, p *roundedParams, dst *float32, a, w *byte, scale, zero *float32, n int", Portable: `panic("nibble: no kernel multiplies bytes")`},
-		{Name: "callRound", Doc: "rounds blocks of groups of floats, where there is VNNI.",
-			Params: "dst *byte, src *float32, blocks, groups int", Portable: `panic("nibble: no kernel rounds to bytes")`}}},
+			Params: "rows int, p *roundedParams, dst *float32, a, w *byte, scale, zero *float32, n int", Portable: `panic("nibble: no kernel multiplies bytes")`}}},
 		asm.Unit{Base: "dot", Arch: "amd64", Generate: func(f *asm.File) {
-			rounded(f)
 			for _, v := range []asm.ISA{asm.AVX512(), asm.AVX2()} {
 				code := "switch rows {\n"
 				for _, rows := range heights(v) {

@@ -130,6 +130,28 @@ func neonUnpack(f *asm.File) {
 	fn.Ret()
 }
 
+// roundedFields are the fields of roundedParams, in order, of 8 bytes each.
+var roundedFields = []string{"ldd", "lda", "index", "steps", "repeat", "blocks", "scaleStep", "zeroStep", "tail", "tailBlocks", "tailScale", "tailZero"}
+
+func offsetOf(field string) int {
+	for i, f := range roundedFields {
+		if f == field {
+			return 8 * i
+		}
+	}
+	panic("no field " + field)
+}
+
+// roundedOffsets emits Go source that does not compile where roundedParams and this program disagree.
+func roundedOffsets(f *asm.File) {
+	f.Import("unsafe")
+	src := "// The offsets that the assembly assumes.\nvar (\n"
+	for _, field := range roundedFields {
+		src += fmt.Sprintf("_ = [1]byte{}[unsafe.Offsetof(roundedParams{}.%s)-%d]\n", field, offsetOf(field))
+	}
+	f.Go(src + ")\n")
+}
+
 // neonRounded is a kernel being written: products of some rows of integers with n rows of weights, with SDOT. A vector of 128 weights is
 // four parts, of four lanes each, which lie in one block.
 //

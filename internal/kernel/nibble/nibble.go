@@ -39,14 +39,13 @@ func Spread(dst, src []float32) {
 // Kernels multiply with what a target has.
 type Kernels struct {
 	set   isa.Set
-	dots  bool // instructions multiply and add integers of 8 bits: VNNI of AVX-512, or NEON's SDOT
+	dots  bool // NEON's SDOT multiplies and adds integers of 8 bits
 	bytes quant.Kernels
 }
 
 // For returns the kernels of a target.
 func For(t isa.Target) Kernels {
-	dots := t.Set == isa.AVX512 && t.Features.Has(cpuid.AVX512VNNI) || t.Set == isa.NEON && t.Features.Has(cpuid.ASIMDDP)
-	return Kernels{t.Set, dots, quant.For(t)}
+	return Kernels{t.Set, t.Set == isa.NEON && t.Features.Has(cpuid.ASIMDDP), quant.For(t)}
 }
 
 // tallest is the greatest number of rows of a kernel: 8 or 4; there are kernels of 4 and of 1.

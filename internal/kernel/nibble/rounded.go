@@ -3,8 +3,6 @@ package nibble
 import (
 	"encoding/binary"
 	"math"
-
-	"github.com/carve-dev/carve/internal/kernel/isa"
 )
 
 // Rows of floats may be rounded to integers of 8 bits, with a scale for each block: products are then of integers. For a vector of 128
@@ -43,28 +41,10 @@ func (w *Weights) RoundedBytes() int {
 const laneWeights = 8
 
 // Round rounds a row: the largest magnitude of a block becomes 127, others half to even. dst has RoundedBytes.
-func (k Kernels) Round(w *Weights, dst []byte, src []float32) {
+func (w *Weights) Round(dst []byte, src []float32) {
 	dst = dst[:w.RoundedBytes()]
-	whole := min(len(src)/w.Block, w.Blocks)
-	if !k.dots || k.set == isa.NEON || whole == 0 {
-		w.round(dst, src, 0)
-		return
-	}
-	callRound(k.set, &dst[0], &src[0], whole, w.Block/Group)
-	w.round(dst, src, whole)
-	if last := w.Width() % roundedWeights; last > 0 { // nothing is in the lanes behind the last block
-		for part := dst[len(dst)-roundedBytes:]; len(part) > 0; part = part[roundedBytes/4:] {
-			clear(part[last/2 : roundedBytes/4])
-		}
-	}
-}
-
-// round rounds blocks from first on.
-func (w *Weights) round(dst []byte, src []float32, first int) {
-	if first == 0 {
-		clear(dst)
-	}
-	for b := first; b < w.Blocks; b++ {
+	clear(dst)
+	for b := range w.Blocks {
 		part := src[min(b*w.Block, len(src)):min((b+1)*w.Block, len(src))]
 		most := uint32(0) // the bits of magnitudes are in their order, and NaN is above all
 		for _, x := range part {

@@ -132,8 +132,10 @@ func head(k *asm.Func, digits int) {
 		k.I("ADDQ $8, DX")
 		return
 	}
-	k.I("VPHADDD X8, X5, X6")
-	k.I("VPHADDD X10, X9, X7")
+	k.I("VPSLLD $8, X10, X10") // the upper two digits as one number
+	k.I("VPADDD X10, X9, X9")
+	k.I("VPHADDD X9, X5, X6")
+	k.I("VPHADDD X5, X8, X7")
 	k.I("VPHADDD X7, X6, X6")
 	k.I("VPSUBD X6, X5, X5")
 	k.I("VMOVSS X2, X5, X5")

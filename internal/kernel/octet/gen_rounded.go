@@ -138,7 +138,7 @@ func (k *roundedDot) panel() {
 	k.I("ADDQ $64, DX")
 }
 
-// start begins the sums of a block with what zero points take off.
+// start begins the sums of a block with what zero points take off: of three digits, that of the upper two from the middle one.
 func (k *roundedDot) start() {
 	k.I("VPMOVZXBD (R11), Z28")
 	if k.rows > 4 {
@@ -146,9 +146,16 @@ func (k *roundedDot) start() {
 	}
 	for r := range k.rows {
 		for d := range k.digits {
-			k.I("VPMULLD.BCST %s, Z28, %s", k.at("R12", "AX", r, 4+4*d), k.sum(r, d, 0))
-			for c := 1; c < k.chains(); c++ {
-				k.I("VPXORD %[1]s, %[1]s, %[1]s", k.sum(r, d, c))
+			for c := range k.chains() {
+				if c > 0 || d == 2 {
+					k.I("VPXORD %[1]s, %[1]s, %[1]s", k.sum(r, d, c))
+					continue
+				}
+				off := 4
+				if d < k.digits/2 {
+					off = 8
+				}
+				k.I("VPMULLD.BCST %s, Z28, %s", k.at("R12", "AX", r, off), k.sum(r, d, c))
 			}
 		}
 	}
@@ -201,7 +208,7 @@ func (k *roundedDot) weights(i int) string {
 	return "Z26"
 }
 
-// block scales the sums of a block, and adds them to the results.
+// block scales the sums of a block, and adds them to the results. Of three digits the upper two are one number first.
 func (k *roundedDot) block() {
 	if k.rows > 4 {
 		k.I("LEAQ (R12)(R8*4), AX")
@@ -209,16 +216,23 @@ func (k *roundedDot) block() {
 	for r := range k.rows {
 		for d := range k.digits {
 			k.join(r, d)
-			k.I("VCVTDQ2PS %[1]s, %[1]s", k.sum(r, d, 0))
 		}
-		x := k.sum(r, k.digits-1, 0)
-		for d := k.digits - 2; d >= 0; d-- {
-			k.I("VFMADD213PS %s, Z31, %s", k.sum(r, d, 0), x)
+		x := k.sum(r, 0, 0)
+		if k.digits == 3 {
+			top := k.sum(r, 2, 0)
+			x = k.sum(r, 1, 0)
+			k.I("VPSLLD $8, %[1]s, %[1]s", top)
+			k.I("VPADDD %s, %[2]s, %[2]s", top, x)
+			k.I("VCVTDQ2PS %[1]s, %[1]s", k.sum(r, 0, 0))
+		}
+		k.I("VCVTDQ2PS %[1]s, %[1]s", x)
+		if k.digits == 3 {
+			k.I("VFMADD213PS %s, Z31, %s", k.sum(r, 0, 0), x)
 		}
 		k.I("VMULPS.BCST %s, %[2]s, %[2]s", k.at("R12", "AX", r, 0), x)
 		k.I("VFMADD231PS (R10), %s, %s", x, asm.Z(r))
 	}
-	k.I("ADDQ $%d, R12", 4+4*k.digits)
+	k.I("ADDQ $%d, R12", map[int]int{1: 8, 3: 16}[k.digits])
 	k.I("ADDQ $64, R10")
 	k.I("ADDQ $16, R11")
 }

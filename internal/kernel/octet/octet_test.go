@@ -56,7 +56,7 @@ type product struct {
 }
 
 // newProduct packs weights for kernels of rounded rows, which may read 4 bits, or for the zero ones, which do not.
-func newProduct(r *rand.Rand, block int, kernels octet.Kernels) *product {
+func newProduct(r *rand.Rand, block int, kernels octet.Kernels, digits int) *product {
 	p := &product{side: []guard.Side{guard.End, guard.Start}[r.IntN(2)], rows: 1 + r.IntN(20), bits: []int{8, 8, 4, 2}[r.IntN(4)], matrices: 1 + r.IntN(3), perMatrix: 1 + r.IntN(50)}
 	blocks := 1 + r.IntN(5)
 	p.width = block * blocks
@@ -78,7 +78,7 @@ func newProduct(r *rand.Rand, block int, kernels octet.Kernels) *product {
 		p.zeros[i] = float32(r.IntN(1 << p.bits))
 	}
 	p.Weights = &octet.Weights{Bits: 8, Blocks: blocks, Block: block, Columns: p.perMatrix}
-	if kernels.Narrow(p.bits, block) && r.IntN(4) > 0 {
+	if kernels.Narrow(p.bits, block, digits) && r.IntN(4) > 0 {
 		p.Bits = 4
 	}
 	p.Pack(src, p.bits, p.scales, p.zeros, p.matrices)
@@ -139,7 +139,7 @@ var _ = It("products are those of the definition, for every instruction set, and
 	for _, t := range isa.Targets() {
 		kernels := octet.For(t)
 		for range 60 {
-			p := newProduct(r, block(r), octet.Kernels{})
+			p := newProduct(r, block(r), octet.Kernels{}, octet.OneDigit)
 			a, lda := p.x, p.k
 			if !p.Even(p.k) {
 				lda = p.Width()
@@ -163,7 +163,7 @@ var _ = It("columns are unpacked into panels of floats", func() {
 	r := rand.New(rand.NewPCG(3, 4))
 	for _, t := range isa.Targets() {
 		for range 60 {
-			p := newProduct(r, block(r), octet.Kernels{})
+			p := newProduct(r, block(r), octet.Kernels{}, octet.OneDigit)
 			panel := guarded(p.k*octet.Panel, p.side)
 			octet.For(t).Unpack(panel, p.Weights, p.matrix, p.first/octet.Panel, p.k)
 			for i, got := range panel {
@@ -185,11 +185,7 @@ var _ = DescribeTable("rows that were rounded multiply as their integers do, and
 		Skip("nothing multiplies bytes here")
 	}
 	for range 400 {
-		of := kernels
-		if digits == octet.OneDigit && !kernels.Rounds(&octet.Weights{Block: 16}, octet.ThreeDigits) {
-			of = octet.Kernels{}
-		}
-		p := newProduct(r, block(r), of)
+		p := newProduct(r, block(r), kernels, digits)
 		switch r.IntN(6) {
 		case 0, 1:
 			clear(p.x[:min(p.Block, p.k)])
@@ -338,7 +334,7 @@ func BenchmarkMultiply(b *testing.B) {
 
 func benchmarkMultiply(b *testing.B, kernels octet.Kernels, bits, block, rows int) {
 	const n, k = 1024, 512
-	if bits == 4 && !kernels.Narrow(bits, block) {
+	if bits == 4 && !kernels.Narrow(bits, block, octet.ThreeDigits) {
 		b.Skip("no kernels")
 	}
 	w := &octet.Weights{Bits: bits, Blocks: k / block, Block: block, Columns: n}

@@ -12,9 +12,9 @@ import (
 // at most a 2²⁴th part of the block's greatest magnitude. Each digit is multiplied by the weights, which is three
 // instructions for 64 of them, where floats take four and what makes floats of weights.
 //
-// A rounded row has its integers, up to a multiple of 8 bytes, and for each block a head: its scale, a float, and the sum of each digit
-// with the sign turned around, 32 bits. Sixteen integers have their lowest digits side by side, then the next ones. With three digits blocks
-// are of whole sixteens.
+// A rounded row has its integers, up to a multiple of 8 bytes, and for each block a head: its scale, a float, and the sum of the integers
+// with the sign turned around, 32 bits; of three digits those of the upper two, and of the lowest, and nothing up to 16 bytes. Sixteen
+// integers have their lowest digits side by side, then the next ones. With three digits blocks are of whole sixteens.
 
 // OneDigit and ThreeDigits are the kinds of integers that rows are rounded to.
 const (
@@ -22,8 +22,11 @@ const (
 	ThreeDigits = 3
 )
 
-// roundedMost is the largest block whose sums of products have 32 bits.
-const roundedMost = 1 << 16
+// ThreeMost is the largest block of rows of three digits: sums of products of the upper two have 32 bits.
+const ThreeMost = 1 << 8
+
+// oneMost is the same for one digit.
+const oneMost = 1 << 16
 
 // roundedParams is what kernels of rounded rows read beside their pointers. Distances are in bytes.
 type roundedParams struct {
@@ -35,7 +38,10 @@ type roundedParams struct {
 
 // Rounds reports whether there are kernels of rows that were rounded to so many digits.
 func (k Kernels) Rounds(w *Weights, digits int) bool {
-	return k.dots && w.Block <= roundedMost && (digits == OneDigit || k.set == isa.AVX512)
+	if digits == ThreeDigits {
+		return k.dots && k.set == isa.AVX512 && w.Block <= ThreeMost
+	}
+	return k.dots && w.Block <= oneMost
 }
 
 // roundedBlock returns the bytes of the integers of a block.
@@ -47,7 +53,12 @@ func (w *Weights) roundedBlock(digits int) int {
 }
 
 // headBytes returns the bytes of a head.
-func headBytes(digits int) int { return 4 + 4*digits }
+func headBytes(digits int) int {
+	if digits == ThreeDigits {
+		return 16
+	}
+	return 8
+}
 
 // integerBytes returns where the heads of a rounded row begin.
 func (w *Weights) integerBytes(digits int) int { return (w.Blocks*w.roundedBlock(digits) + 7) / 8 * 8 }
@@ -84,7 +95,7 @@ func (k Kernels) Round(w *Weights, digits int, dst []byte, src []float32) {
 			continue
 		}
 		part := src[min(b*w.Block, len(src)):min((b+1)*w.Block, len(src))]
-		roundBlock(dst[b*size:][:size], head, part, orders[w.Bits])
+		roundBlock(digits, dst[b*size:][:size], head, part, orders[w.Bits])
 	}
 }
 
@@ -92,8 +103,7 @@ func (k Kernels) Round(w *Weights, digits int, dst []byte, src []float32) {
 const infinite = 0xff << 23
 
 // roundBlock rounds a block, with zeros behind it.
-func roundBlock(dst, head []byte, src []float32, order *[roundedVector]int32) {
-	digits := len(head)/4 - 1
+func roundBlock(digits int, dst, head []byte, src []float32, order *[roundedVector]int32) {
 	most := uint32(0) // the bits of magnitudes are in their order, and NaN is above all
 	for _, x := range src {
 		most = max(most, math.Float32bits(x)&^(1<<31))
@@ -115,9 +125,11 @@ func roundBlock(dst, head []byte, src []float32, order *[roundedVector]int32) {
 		}
 	}
 	binary.LittleEndian.PutUint32(head, math.Float32bits(scale))
-	for d := range digits {
-		binary.LittleEndian.PutUint32(head[4+4*d:], uint32(sums[d]))
+	if digits == ThreeDigits {
+		binary.LittleEndian.PutUint64(head[8:], uint64(uint32(sums[0])))
+		sums[0] = sums[2]<<8 + sums[1]
 	}
+	binary.LittleEndian.PutUint32(head[4:], uint32(sums[0]))
 }
 
 // What the greatest magnitude of a block becomes with three digits: less than what these hold, 0x7f7f7f, by more than its own rounding. A
