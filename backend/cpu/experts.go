@@ -124,7 +124,7 @@ func (l *expertLayer) readBlocks(p *planner, n *graph.Node, e *microsoft.Experts
 		return property.Because(property.ShapeReason, "scales %v of weights %v", scales, n.Inputs[of.Weights])
 	}
 	w := &blockWeights{nibbles: nibble.Weights{Zeros: zeros, Block: block, Blocks: s.blocks}, columns: l.n, bytes: place.Nowhere, scales: place.Nowhere}
-	if k := octet.For(p.target); fuse.IsTensorConst(fuse.Behind(n.Inputs[of.Weights])) && s.packs(k) {
+	if k := octet.For(p.target); s.packs(k) {
 		w.octets = s.packedConstants(k, n.Inputs[of.Weights], scales, zeros)
 	}
 	w.multiplyFor(p.target, s.mayRound)
