@@ -1,12 +1,11 @@
-// Package octet multiplies rows of floats by weights of 8 bits that have a scale, and may have a zero point, for each block: weights are
-// read as bytes, and turned into floats in registers.
+// Package octet multiplies rows of floats by weights of 8 bits, or 4, that have a scale, and may have a zero point, for each block.
 //
 // Weights are packed once, in panels of 16 columns of the product, in which quads of k lie side by side, as instructions that multiply
-// bytes want them. Sums of a block are of whole numbers times floats, and are scaled as a whole.
+// bytes want them. Sums of a block are scaled as a whole.
 //
-// For many rows weights are unpacked into panels of floats, which products of floats read while they are near (Unpack).
-//
-// With VNNI or NEON's SDOT rows may be rounded to integers of 8 bits first (Round), as a model may allow.
+// With VNNI or NEON's SDOT rows may be rounded to integers of 8 bits first (Round), as a model may allow; with VNNI they may also be integers
+// of three digits of 8 bits, whose products are as near as those of floats and cost less. Elsewhere bytes are turned into floats in
+// registers, and for many rows weights are unpacked into panels of floats, which products of floats read while they are near (Unpack).
 //
 // The package imports package cpuid, and packages asm and isa of internal/kernel.
 package octet

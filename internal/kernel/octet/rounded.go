@@ -9,8 +9,8 @@ import (
 
 // Rows of floats may be rounded to integers, with a scale for each block: sums of a block are then of integers, and exact. Integers of one
 // digit have 8 bits. Those of three, d₂·2¹⁶ + d₁·2⁸ + d₀ with digits from -128 to 127, have as many as a float, 24: what is lost of a float is
-// at most a 2²⁴th part of the block's greatest magnitude. Each digit is multiplied by the weights, which is three
-// instructions for 64 of them, where floats take four and what makes floats of weights.
+// at most a 2²⁴th part of the block's greatest magnitude. Each digit is multiplied by the weights: three instructions for 64 of them, where
+// floats take four, and others that make floats of weights.
 //
 // A rounded row has its integers, up to a multiple of 8 bytes, and for each block a head: its scale, a float, and the sum of the integers
 // with the sign turned around, 32 bits; of three digits those of the upper two, and of the lowest, and nothing up to 16 bytes. Sixteen
