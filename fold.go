@@ -77,6 +77,8 @@ func (f folding) compiled(ctx context.Context, n *graph.Node, inputs []tensor.Va
 	return out, nil
 }
 
+func operandName(i int) string { return fmt.Sprintf("x%d", i) }
+
 func resultName(i int) string { return fmt.Sprintf("y%d", i) }
 
 // alone returns a graph of one node like n, and its inputs: the long operands of n. Short ones, of which axes and sizes may be some, are its
@@ -92,7 +94,7 @@ func alone(n *graph.Node, operands []tensor.Value) (*graph.Graph, map[string]ten
 	feeds, known := map[string]tensor.Value{}, map[*graph.Value]*graph.Value{}
 	for i, v := range n.Inputs {
 		if v != nil && known[v] == nil {
-			name := fmt.Sprintf("x%d", i)
+			name := operandName(i)
 			if v.Const.Len() >= longContent {
 				known[v], feeds[name] = g.AddInput(name, v.Type), operands[i]
 			} else {

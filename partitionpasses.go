@@ -295,7 +295,9 @@ func (j *groupJob) compile(c *compilation) {
 	if j.exe = c.loadSaved(j); j.exe != nil {
 		return
 	}
-	j.exe, j.fail = j.b.Compile(c.ctx, j.group.Body, c.o.compileOptions(j.b))
+	if j.exe, j.fail = j.b.Compile(c.ctx, j.group.Body, c.o.compileOptions(j.b)); j.fail == nil && j.b.Info().Oracle {
+		j.exe = c.lateRanks(j.group.Backend, j.group.Body, j.exe)
+	}
 }
 
 // loadSaved has the backend of a group load what its executable saved. nil says that the group has to be compiled.

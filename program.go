@@ -324,7 +324,26 @@ type Session struct{ s *exec.Session }
 // come, what devices keep, and plans for shapes that no run under way has, which are made anew when they come again. It
 // returns how many bytes of device memory, the host's included, went back; plans are Go's memory and not counted. It may be
 // called at any time, also during runs, which it does not hold up.
-func (p *Program) Trim() int64 { return p.runs().Trim() }
+func (p *Program) Trim() int64 {
+	n := p.runs().Trim()
+	if p.runs() != nil {
+		for _, q := range p.inner() {
+			n += q.Trim()
+		}
+	}
+	return n
+}
+
+// inner returns the Programs that groups were compiled to in runs; see lateRanks.
+func (p *Program) inner() []*Program {
+	var out []*Program
+	for _, e := range p.exes {
+		if l, ok := e.(*lateRanks); ok {
+			out = append(out, l.made()...)
+		}
+	}
+	return out
+}
 
 // NewSession returns a Session of the caller's own, outside of the pool of Run. Close it.
 func (p *Program) NewSession() (*Session, error) {
@@ -453,6 +472,10 @@ func (p *Program) Memory() Memory {
 		m.Kept += s.Kept
 		m.Devices = append(m.Devices, DeviceMemory{Name: id.String(), InUse: s.InUse, Kept: s.Kept, Beside: s.Reserved, Peak: s.Peak,
 			Limit: p.env.DeviceLimits[id], Reused: s.Hits, Fresh: s.Misses})
+	}
+	for _, q := range p.inner() {
+		held := q.Memory()
+		m.Arenas, m.Kept, m.PackedWeights = m.Arenas+held.Arenas, m.Kept+held.Kept, m.PackedWeights+held.PackedWeights
 	}
 	return m
 }

@@ -27,17 +27,26 @@ func (s *State) Group(ctx context.Context) (err error) {
 	return err
 }
 
+// Kinds of nodes that do not go into one group.
+const (
+	planned  int32 = iota // of shapes that follow from the inputs'
+	late                  // of shapes that depend on data
+	unranked              // with operands of unknown rank
+	kinds
+)
+
 // group returns the group of each node by id, -1 for the host scheduler's nodes. order is a topological order of the graph.
 //
 // Colours are merged one after the other: in the order of backends, or, where cost decides, of their names, so that what groups cost
 // does not depend on the order of the list. Nodes whose shapes depend on data and nodes whose shapes do not are two colours: the ones' memory is planned, the
-// others' is not.
+// others' is not. Nodes with operands of unknown rank are a third: all that they wait for is known when a run comes to them.
 func (s *State) group(ctx context.Context, order []*graph.Node) ([]int32, []groupInfo, error) {
 	// The graph is walked through once: a large one does not stay in the caches.
 	at, ids := make([]int32, s.g.NodeIDs()), make([]int32, len(order))
 	from, to := make([]int32, 0, 2*len(order)), make([]int32, 0, 2*len(order))
 	p := &dag.Problem{Color: make([]int32, len(order))}
 	unplanned := make([]bool, s.g.ValueIDs()) // values whose shape depends on data
+	ranked := func(v *graph.Value) bool { return !v.Type.IsTensor() || v.Type.Shape.Known() }
 	for v := range s.g.Constants() {
 		unplanned[v.ID] = !v.Type.Backed()
 	}
@@ -48,7 +57,7 @@ func (s *State) group(ctx context.Context, order []*graph.Node) ([]int32, []grou
 	}
 	for i, n := range order {
 		at[n.ID], ids[i] = int32(i), int32(n.ID) // producers come before: they have their places
-		dynamic := int32(0)
+		dynamic := planned
 		for k := range n.NumOperands() {
 			v := n.Operand(k)
 			if v == nil {
@@ -58,17 +67,20 @@ func (s *State) group(ctx context.Context, order []*graph.Node) ([]int32, []grou
 				from, to = append(from, at[v.Producer.ID]), append(to, int32(i))
 			}
 			if unplanned[v.ID] {
-				dynamic = 1
+				dynamic = max(dynamic, late)
+			}
+			if !ranked(v) {
+				dynamic = unranked
 			}
 		}
 		for _, v := range n.Outputs {
 			if v != nil && !v.Type.Backed() {
-				unplanned[v.ID], dynamic = true, 1
+				unplanned[v.ID], dynamic = true, max(dynamic, late)
 			}
 		}
 		p.Color[i] = dag.Host
 		if b := s.backend[n.ID]; b != hostScheduled {
-			p.Color[i] = 2*s.rank[b] + dynamic
+			p.Color[i] = kinds*s.rank[b] + dynamic
 		}
 	}
 	var err error
@@ -84,7 +96,7 @@ func (s *State) group(ctx context.Context, order []*graph.Node) ([]int32, []grou
 	}
 	for range s.o.Backends {
 		pol := dag.Policy{Disconnected: s.o.Disconnected || s.loose}
-		p.Policy = append(p.Policy, pol, pol)
+		p.Policy = append(p.Policy, pol, pol, pol)
 	}
 	r, err := dag.Group(ctx, p)
 	if err != nil {
@@ -103,7 +115,7 @@ func (s *State) group(ctx context.Context, order []*graph.Node) ([]int32, []grou
 		number[i] = -1
 		if c >= 0 {
 			number[i] = int32(len(infos))
-			infos = append(infos, groupInfo{backend: s.ranked[c/2], dynamic: c%2 == 1})
+			infos = append(infos, groupInfo{backend: s.ranked[c/kinds], dynamic: c%kinds != planned})
 		}
 	}
 	for i, id := range ids {
@@ -206,7 +218,7 @@ func (s *State) cuts(order []*graph.Node, p *dag.Problem, from, to []int32) []bo
 	cut := make([]bool, len(from))
 	for e, u := range from {
 		if c := p.Color[u]; c >= 0 && c == p.Color[to[e]] {
-			for _, f := range filters[s.ranked[c/2]] {
+			for _, f := range filters[s.ranked[c/kinds]] {
 				cut[e] = cut[e] || !f(order[u], order[to[e]])
 			}
 		}

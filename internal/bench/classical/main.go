@@ -2,8 +2,9 @@
 // in this process, ONNX Runtime through its C interface, by turns, each into results that it was given; it prints medians of rounds in
 // microseconds, and the median ratio with its interval of 95 %, as a Markdown table.
 //
-//	go run ./internal/bench/classical -python PYTHON [-models REGEXP] [-threads 1,2] [-rounds 15] [-millis 20] [-isa avx2]
+//	go run ./internal/bench/classical -python PYTHON [-models REGEXP] [-folder FOLDER] [-threads 1,2] [-rounds 15] [-millis 20] [-isa avx2]
 //
+// It makes models, or takes those of FOLDER, of one input each: NAME/model.onnx, with operands as x_1.npy and x_1000.npy.
 // PYTHON is an interpreter that has onnxruntime, skl2onnx, onnxmltools, lightgbm and xgboost; the library is onnxruntime's.
 package main
 
@@ -42,18 +43,19 @@ type settings struct {
 func main() {
 	python := flag.String("python", "python3", "Python interpreter that has onnxruntime and the converters")
 	only := flag.String("models", "", "regular expression of the models to measure")
+	folder := flag.String("folder", "", "folder of models in place of those that are made")
 	threads := flag.String("threads", "1,2", "numbers of threads")
 	rounds := flag.Int("rounds", 15, "rounds")
 	millis := flag.Int("millis", 20, "milliseconds of each side in a round")
 	isa := flag.String("isa", "", "instruction set of carve's kernels, such as avx2; the machine's by default")
 	flag.Parse()
-	if err := measure(*python, *only, *threads, settings{*rounds, time.Duration(*millis) * time.Millisecond, *isa}); err != nil {
+	if err := measure(*python, *folder, *only, *threads, settings{*rounds, time.Duration(*millis) * time.Millisecond, *isa}); err != nil {
 		fmt.Fprintln(os.Stderr, "classical:", err)
 		os.Exit(1)
 	}
 }
 
-func measure(python, only, threads string, s settings) error {
+func measure(python, folder, only, threads string, s settings) error {
 	want, err := regexp.Compile(only)
 	if err != nil {
 		return err
@@ -66,16 +68,16 @@ func measure(python, only, threads string, s settings) error {
 	if err != nil {
 		return err
 	}
-	dir, err := os.MkdirTemp("", "carve-bench")
-	if err != nil {
-		return err
+	if folder == "" {
+		if folder, err = os.MkdirTemp("", "carve-bench"); err != nil {
+			return err
+		}
+		defer os.RemoveAll(folder)
+		if b, err := exec.Command(python, "-c", string(script), folder).CombinedOutput(); err != nil {
+			return fmt.Errorf("models.py: %w: %s", err, b)
+		}
 	}
-	defer os.RemoveAll(dir)
-	cmd := exec.Command(python, "-c", string(script), dir)
-	if b, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("models.py: %w: %s", err, b)
-	}
-	models, err := filepath.Glob(filepath.Join(dir, "*", "model.onnx"))
+	models, err := filepath.Glob(filepath.Join(folder, "*", "model.onnx"))
 	if err != nil {
 		return err
 	}
@@ -123,7 +125,8 @@ func compare(lib *library, path, name string, threads, rows int, s settings) err
 		return err
 	}
 	defer p.Close()
-	first, err := p.Run(ctx, map[string]tensor.Value{"X": x})
+	input := p.Inputs()[0].Name
+	first, err := p.Run(ctx, map[string]tensor.Value{input: x})
 	if err != nil {
 		return err
 	}
@@ -145,7 +148,7 @@ func compare(lib *library, path, name string, threads, rows int, s settings) err
 		return err
 	}
 	defer session.Close()
-	other, err := lib.load(path, threads, tensor.Named{Name: "X", Tensor: x}, theirs)
+	other, err := lib.load(path, threads, tensor.Named{Name: input, Tensor: x}, theirs)
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,232 @@
+package carve
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+
+	"github.com/carve-dev/carve/backend"
+	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/graph/device"
+	"github.com/carve-dev/carve/graph/tensor"
+	"github.com/carve-dev/carve/partition"
+)
+
+// lateRanks is a group of the oracle's with operands whose ranks are known in a run alone: those of an If whose branches differ, of
+// a sequence's items, or of inputs for which the model names none. Other backends take no such nodes. So the group is compiled
+// once more, on all backends, for the ranks that a run finds, with a symbol for each dim, and kept; where that brings nothing, and
+// for operands that are small, the oracle's executable runs it.
+type lateRanks struct {
+	backend.Executable // the oracle's
+	body               *graph.Graph
+	oracle             string
+	o                  Options
+	constants          int64 // bytes
+	mu                 sync.Mutex
+	programs           map[string]*Program // by the ranks of operands; nil where the oracle is as good
+}
+
+const (
+	// mostRanks is how many combinations of ranks a group is compiled for.
+	mostRanks = 8
+	// fewBytes of operands and constants are computed by the oracle before a Program has begun.
+	fewBytes = 4096
+)
+
+// lateRanks returns what runs a group of the oracle, whose executable is exe: that itself, where a run tells nothing new of ranks.
+func (c *compilation) lateRanks(name string, body *graph.Graph, exe backend.Executable) backend.Executable {
+	ranked := func(v *graph.Value) bool { return v.Type.Shape.Known() }
+	if len(c.backends) < 2 || !slices.ContainsFunc(body.Inputs, func(v *graph.Value) bool { return !ranked(v) }) {
+		return exe
+	}
+	for _, v := range body.Inputs {
+		if !v.Type.IsTensor() || v.Type.DType.Size() == 0 || v.Format != graph.HostFormat {
+			return exe
+		}
+	}
+	for n := range body.Nodes() {
+		if len(n.Regions) > 0 || n.IsCarve(graph.OpConvert) {
+			return exe
+		}
+	}
+	l := &lateRanks{Executable: exe, body: body, oracle: name, programs: map[string]*Program{}}
+	for v := range body.Constants() {
+		if v.IsDims() {
+			if _, static := graph.Shape(v.Dims).Static(); !static {
+				return exe // of symbols that the operands need not tell
+			}
+			continue
+		}
+		l.constants += int64(len(v.Const.Bytes()))
+	}
+	l.o = Options{Open: map[string]backend.Backend{}, Properties: c.o.Properties, DisabledProperties: c.o.DisabledProperties, Pins: c.o.Pins,
+		Placement: c.o.Placement, Budget: c.o.Budget, Threads: c.o.Threads, Streams: c.o.Streams, MaxArenaBytes: c.o.MaxArenaBytes, DeviceLimits: c.o.DeviceLimits,
+		Allocator: c.o.Allocator, MaxFold: c.o.MaxFold, MaxSpecializations: c.o.MaxSpecializations, Strict: c.o.Strict, Verify: c.o.Verify, Poison: c.o.Poison,
+		Logger: c.o.Logger}
+	for _, b := range c.backends {
+		name := b.Info().Name
+		l.o.Open[name], l.o.Backends = b, append(l.o.Backends, backend.Config{Name: name})
+	}
+	return l
+}
+
+// Specialize implements backend.Executable.
+func (l *lateRanks) Specialize(ctx context.Context, b graph.Bindings) (backend.Instance, error) {
+	inst, err := l.Executable.Specialize(ctx, b)
+	if err != nil {
+		return nil, err
+	}
+	return &rankedInstance{inst, l}, nil
+}
+
+// made returns the Programs that there are by now.
+func (l *lateRanks) made() []*Program {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.DeleteFunc(slices.Collect(maps.Values(l.programs)), func(p *Program) bool { return p == nil })
+}
+
+// Close implements backend.Executable.
+func (l *lateRanks) Close() error {
+	for _, p := range l.made() {
+		_ = p.Close() // which returns none
+	}
+	return l.Executable.Close()
+}
+
+// rankedInstance is the oracle's instance, which runs what the Program for the operands' ranks does not.
+type rankedInstance struct {
+	backend.Instance
+	l *lateRanks
+}
+
+// Enqueue implements backend.Instance.
+func (in *rankedInstance) Enqueue(ctx context.Context, a *backend.RunArgs) (device.Event, error) {
+	bytes := in.l.constants
+	for _, t := range a.Inputs {
+		bytes += int64(len(t.Bytes()))
+	}
+	if bytes <= fewBytes {
+		return in.Instance.Enqueue(ctx, a)
+	}
+	p := in.l.program(ctx, a.Inputs)
+	if p == nil {
+		return in.Instance.Enqueue(ctx, a)
+	}
+	inputs := map[string]tensor.Value{}
+	for i, t := range a.Inputs {
+		inputs[operandName(i)] = t
+	}
+	results, err := p.Run(ctx, inputs)
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil, err
+		}
+		return in.Instance.Enqueue(ctx, a) // which says what is wrong, of the model's nodes
+	}
+	for i := range a.Outputs {
+		r := results[resultName(i)].(*tensor.Tensor)
+		out := a.Outputs[i]
+		if out == nil {
+			if out, err = a.Alloc(i, r.DType, r.Shape); err != nil {
+				return nil, err
+			}
+		}
+		if !slices.Equal(out.Shape, r.Shape) {
+			return nil, fmt.Errorf("%w: result %d is %v, inferred as %v", tensor.ErrShape, i, r, out)
+		}
+		copy(out.Bytes(), r.Bytes())
+	}
+	if a.Trace != nil {
+		for i := range max(in.Requirements().Steps, 1) {
+			a.Trace(i)
+		}
+	}
+	return nil, nil
+}
+
+// program returns the Program for operands of such ranks, nil where there is none.
+func (l *lateRanks) program(ctx context.Context, operands []*tensor.Tensor) *Program {
+	key := make([]byte, len(operands))
+	for i, t := range operands {
+		key[i] = byte(min(len(t.Shape), 255))
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	p, known := l.programs[string(key)]
+	if known || len(l.programs) >= mostRanks {
+		return p
+	}
+	p, err := l.compile(ctx, operands)
+	if ctx.Err() != nil {
+		return nil
+	}
+	if err != nil {
+		l.o.Logger.WarnContext(ctx, "a group does not compile for the ranks of a run: the oracle's kernels run it", "group", l.body.Name, "error", err)
+	}
+	l.programs[string(key)] = p
+	return p
+}
+
+// compile returns the group for the operands' ranks on all backends, nil where no other than the oracle takes a node of it.
+func (l *lateRanks) compile(ctx context.Context, operands []*tensor.Tensor) (*Program, error) {
+	g, err := l.body.Clone()
+	if err != nil {
+		return nil, err
+	}
+	outer := l.body
+	for outer.Owner() != nil {
+		outer = outer.Owner().Graph()
+	}
+	g.Opsets = maps.Clone(outer.Opsets)
+	untype(g)
+	symbols := map[string]graph.Dim{}
+	for i, v := range g.Inputs {
+		v.Name = operandName(i)
+		if !v.Type.Shape.Known() {
+			v.Type.Shape = make(graph.Shape, len(operands[i].Shape))
+			for k := range v.Type.Shape {
+				v.Type.Shape[k] = graph.Sym(fmt.Sprintf("%s_%d", v.Name, k))
+			}
+			continue
+		}
+		v.Type.Shape = slices.Clone(v.Type.Shape)
+		for k, d := range v.Type.Shape {
+			if _, number := d.Const(); number {
+				continue
+			}
+			if _, known := symbols[d.String()]; !known {
+				symbols[d.String()] = graph.Sym(fmt.Sprintf("dim_%d", len(symbols)))
+			}
+			v.Type.Shape[k] = symbols[d.String()]
+		}
+	}
+	for i, v := range g.Outputs {
+		v.Name = resultName(i)
+	}
+	m := FromGraph(g)
+	defer m.Close()
+	p, err := compile(ctx, m, &l.o, nil)
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range p.results {
+		if slices.ContainsFunc(r.Groups, func(gr *partition.Group) bool { return gr.Backend != l.oracle }) {
+			return p, nil
+		}
+	}
+	return nil, p.Close()
+}
+
+// untype takes back what is known of the shapes of results, for other shapes of the inputs.
+func untype(g *graph.Graph) {
+	for n := range g.Nodes() {
+		for _, v := range n.Outputs {
+			if v != nil {
+				v.Type.Shape, v.Dims = nil, nil
+			}
+		}
+	}
+}

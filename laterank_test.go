@@ -1,0 +1,167 @@
+package carve_test
+
+import (
+	"context"
+	"slices"
+	"sync"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/carve-dev/carve"
+	"github.com/carve-dev/carve/backend"
+	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/graph/tensor"
+)
+
+// noting is a backend that notes the operators of what it compiles.
+type noting struct {
+	backend.Backend
+	mu  sync.Mutex
+	ops []string
+}
+
+func (b *noting) Compile(ctx context.Context, sub *graph.Graph, o backend.CompileOptions) (backend.Executable, error) {
+	b.mu.Lock()
+	for n := range sub.Nodes() {
+		b.ops = append(b.ops, n.Op.Name)
+	}
+	b.mu.Unlock()
+	return b.Backend.Compile(ctx, sub, o)
+}
+
+// took returns the operators since it was last asked.
+func (b *noting) took() []string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	out := b.ops
+	b.ops = nil
+	slices.Sort(out)
+	return out
+}
+
+var _ = Describe("groups with operands of unknown rank", func() {
+	const branches = `graph {
+  opset 17
+  input %x: f32[N,32]
+  input %deep: bool[]
+  const %scale = f32[32]{1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23,24,25,26,27,28,29,30,31,32}
+  const %axis = i64[1]{1}
+  %picked = If(%deep | %x, %axis) {
+    then_branch: graph {
+      capture %x: f32[N,32]
+      capture %axis: i64[1]
+      %u = Unsqueeze(%x, %axis)
+      output %u
+    }
+    else_branch: graph {
+      capture %x: f32[N,32]
+      capture %axis: i64[1]
+      %i = Identity(%x)
+      output %i
+    }
+  }
+  %e = Exp(%picked) "exp"
+  %m = Mul(%e, %scale) "mul"
+  %s = Softmax(%m; axis=-1) "softmax"
+  %shape = Shape(%s) "shape"
+  output %s, %shape
+}`
+	// open returns a program with a cpu that notes what it compiles.
+	open := func(ctx context.Context, text string, o carve.Options) (*carve.Program, *noting) {
+		GinkgoHelper()
+		cpu, err := backend.Open(backend.Config{Name: "cpu"})
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(cpu.Close)
+		b := &noting{Backend: cpu}
+		o.Open, o.Backends = map[string]backend.Backend{"cpu": b}, []backend.Config{{Name: "cpu"}}
+		p := compile(ctx, textModel(text), &o)
+		b.took()
+		return p, b
+	}
+	same := func(ctx context.Context, p *carve.Program, text string, feeds map[string]tensor.Value) {
+		GinkgoHelper()
+		got, err := p.Run(ctx, feeds)
+		Expect(err).NotTo(HaveOccurred())
+		want, err := compile(ctx, textModel(text), &carve.Options{Backends: onReference}).Run(ctx, feeds)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(got).To(HaveLen(len(want)))
+		for name, w := range want {
+			g, w := got[name].(*tensor.Tensor), w.(*tensor.Tensor)
+			Expect(g.Shape).To(Equal(w.Shape))
+			if w.DType != tensor.Float32 {
+				Expect(g.Bytes()).To(Equal(w.Bytes()))
+				continue
+			}
+			for i, v := range f32s(w) {
+				Expect(f32s(g)[i]).To(BeNumerically("~", v, 1e-5))
+			}
+		}
+	}
+
+	It("are compiled for the ranks that a run finds, once", func(ctx SpecContext) {
+		p, b := open(ctx, branches, carve.Options{Verify: true, Poison: true})
+		run := func(rows int, deep bool) []string {
+			same(ctx, p, branches, map[string]tensor.Value{"x": wave(rows, 32), "deep": tensor.Scalar(deep)})
+			return b.took()
+		}
+		Expect(run(2, true)).To(BeEmpty()) // few bytes are the oracle's
+		Expect(run(64, true)).To(ContainElements("Exp", "Mul", "Softmax"))
+		Expect(run(64, false)).To(ContainElements("Exp", "Mul", "Softmax"))
+		Expect(run(100, false)).To(BeEmpty())
+		Expect(run(65, true)).To(BeEmpty())
+		Expect(run(0, true)).To(BeEmpty())
+		held := p.Memory()
+		Expect(p.Trim()).To(BeNumerically(">", 0))
+		Expect(p.Memory().Arenas + p.Memory().Kept).To(BeNumerically("<", held.Arenas+held.Kept))
+		Expect(run(64, false)).To(BeEmpty())
+	})
+
+	It("are a whole model whose input has no rank", func(ctx SpecContext) {
+		const text = "graph {\n  opset 17\n  input %x: f32[*]\n  const %m = i64[1]{-1}\n  %r = Relu(%x) \"relu\"\n  %t = Tanh(%r)\n  %f = Reshape(%t, %m)\n  output %t, %f\n}"
+		p, b := open(ctx, text, carve.Options{})
+		for _, shape := range [][]int{{2000}, {40, 50}, {2, 3, 5, 70}} {
+			same(ctx, p, text, map[string]tensor.Value{"x": wave(shape...)})
+			Expect(b.took()).To(ContainElements("Relu", "Tanh"))
+			same(ctx, p, text, map[string]tensor.Value{"x": wave(shape...)})
+			Expect(b.took()).To(BeEmpty())
+		}
+	})
+
+	It("are found behind what makes a rank out of data", func(ctx SpecContext) {
+		const text = "graph {\n  opset 17\n  input %x: f32[N]\n  input %to: i64[K]\n  %a = Reshape(%x, %to)\n  %b = Tanh(%a)\n  %c = Reshape(%b, %to)\n  %d = Exp(%c)\n  output %d\n}"
+		p, b := open(ctx, text, carve.Options{})
+		for _, to := range [][]int64{{40, 50}, {2, 10, 100}, {-1}} {
+			same(ctx, p, text, map[string]tensor.Value{"x": wave(2000), "to": tensor.From(to)})
+			Expect(b.took()).To(ContainElements("Tanh", "Exp"))
+		}
+	})
+
+	It("say what is wrong by the model's names", func(ctx SpecContext) {
+		const text = "graph {\n  opset 17\n  input %x: f32[*]\n  input %y: f32[*]\n  %e = Exp(%x) \"exp\"\n  %s = Add(%e, %y) \"sum\"\n  output %s\n}"
+		p, _ := open(ctx, text, carve.Options{})
+		feeds := map[string]tensor.Value{"x": wave(40, 50), "y": wave(40, 51)}
+		_, err := p.Run(ctx, feeds)
+		Expect(err).To(MatchError(carve.ErrRun))
+		Expect(err).To(MatchError(ContainSubstring("sum")))
+		feeds["y"] = wave(1, 50)
+		same(ctx, p, text, feeds)
+	})
+
+	It("are run by several at a time, for no more ranks than are kept", func(ctx SpecContext) {
+		const text = "graph {\n  opset 17\n  input %x: f32[*]\n  %e = Exp(%x)\n  %t = Tanh(%e)\n  output %t\n}"
+		p, _ := open(ctx, text, carve.Options{MaxSessions: 4})
+		var wg sync.WaitGroup
+		for i := range 4 {
+			wg.Go(func() {
+				defer GinkgoRecover()
+				shape := []int{2000}
+				for k := range 12 {
+					same(ctx, p, text, map[string]tensor.Value{"x": wave(shape...)})
+					shape = append(shape, 1+(k+i)%2)
+				}
+			})
+		}
+		wg.Wait()
+	})
+})
