@@ -23,6 +23,7 @@ type lateRanks struct {
 	body               *graph.Graph
 	oracle             string
 	o                  Options
+	nodes              int
 	constants          int64 // bytes
 	mu                 sync.Mutex
 	programs           map[string]*Program // by the ranks of operands; nil where the oracle is as good
@@ -31,8 +32,8 @@ type lateRanks struct {
 const (
 	// mostRanks is how many combinations of ranks a group is compiled for.
 	mostRanks = 8
-	// fewBytes of operands and constants are computed by the oracle before a Program has begun.
-	fewBytes = 4096
+	// A few nodes on a few bytes of operands and constants are computed by the oracle before a Program has begun.
+	fewNodes, fewBytes = 4, 4096
 )
 
 // lateRanks returns what runs a group of the oracle, whose executable is exe: that itself, where a run tells nothing new of ranks.
@@ -46,12 +47,14 @@ func (c *compilation) lateRanks(name string, body *graph.Graph, exe backend.Exec
 			return exe
 		}
 	}
+	nodes := 0
 	for n := range body.Nodes() {
 		if len(n.Regions) > 0 || n.IsCarve(graph.OpConvert) {
 			return exe
 		}
+		nodes++
 	}
-	l := &lateRanks{Executable: exe, body: body, oracle: name, programs: map[string]*Program{}}
+	l := &lateRanks{Executable: exe, body: body, oracle: name, nodes: nodes, programs: map[string]*Program{}}
 	for v := range body.Constants() {
 		if v.IsDims() {
 			if _, static := graph.Shape(v.Dims).Static(); !static {
@@ -108,18 +111,18 @@ func (in *rankedInstance) Enqueue(ctx context.Context, a *backend.RunArgs) (devi
 	for _, t := range a.Inputs {
 		bytes += int64(len(t.Bytes()))
 	}
-	if bytes <= fewBytes {
+	if in.l.nodes <= fewNodes && bytes <= fewBytes {
 		return in.Instance.Enqueue(ctx, a)
 	}
 	p := in.l.program(ctx, a.Inputs)
 	if p == nil {
 		return in.Instance.Enqueue(ctx, a)
 	}
-	inputs := map[string]tensor.Value{}
+	inputs := make([]tensor.Value, len(a.Inputs))
 	for i, t := range a.Inputs {
-		inputs[operandName(i)] = t
+		inputs[i] = t
 	}
-	results, err := p.Run(ctx, inputs)
+	results, err := p.runNamed(ctx, inputs)
 	if err != nil {
 		if ctx.Err() != nil {
 			return nil, err

@@ -191,15 +191,20 @@ func rowOf(src place.Memory, sizeS int, dst place.Memory, sizeD int) int {
 	return commonDivisor(src.Row/sizeS, dst.Row/sizeD)
 }
 
+// elementsOf emits an operator of one operand by a loop over parts of it.
+func elementsOf[S, D tensor.Element](p *planner, n *graph.Node, fn func(dst []D, src []S)) error {
+	x, y := n.Inputs[0], n.Outputs[0]
+	elements(p, p.In(x), p.Out(y), product(p.Dims[y.ID]), 0.6, fn)
+	return nil
+}
+
 // elementwise1 emits an operator of one operand by a Go function.
 func elementwise1[S, D tensor.Element](p *planner, n *graph.Node, fn func(S) D) error {
-	x, y := n.Inputs[0], n.Outputs[0]
-	elements(p, p.In(x), p.Out(y), product(p.Dims[y.ID]), 0.6, func(d []D, s []S) {
+	return elementsOf(p, n, func(d []D, s []S) {
 		for i, x := range s {
 			d[i] = fn(x)
 		}
 	})
-	return nil
 }
 
 // stored returns how many elements a float32 value has, with its padding.

@@ -426,19 +426,7 @@ func elementwise2[A, B tensor.Element, R tensor.Element](p *planner, n *graph.No
 }
 
 func elementwise2Over[A, B tensor.Element, R tensor.Element](p *planner, b *broadcast, mx, my, dst place.Memory, fn func(a A, b B) R) {
-	p.emit(step{chunks: b.rows, grain: grainFor(float64(b.inner)*2 + 10), body: func(st *state, _, lo, hi int) {
-		d, s, t := of[R](st, dst), of[A](st, mx), of[B](st, my)
-		for row := lo; row < hi; row++ {
-			ox, oy := b.offset(0, row), b.offset(1, row)
-			at := b.result(row)
-			out := d[at : at+b.inner]
-			for i := range out {
-				out[i] = fn(s[ox], t[oy])
-				ox += b.step[0]
-				oy += b.step[1]
-			}
-		}
-	}}, []place.Memory{mx, my}, []place.Memory{dst})
+	rows2(p, b, mx, my, dst, each2(fn))
 }
 
 func init() {

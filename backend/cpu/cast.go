@@ -58,81 +58,91 @@ var casts = map[tensor.DType]func(p *planner, n *graph.Node) error{
 	tensor.Bool: fromInteger[uint8], tensor.Float16: fromHalf(tensor.Float16ToFloat32), tensor.BFloat16: fromHalf(tensor.BFloat16ToFloat32),
 }
 
-// numberOf is what elements of a type are as those of others.
-type numberOf[S tensor.Element] struct {
-	single func(S) float32
-	double func(S) float64
-	whole  func(S) int64
-	bits   func(S) uint64
-	truth  func(S) bool
-	sticky func(S) float32 // rounds to half precision as the element itself does
+func fromReal[S float32 | float64](p *planner, n *graph.Node) error {
+	switch dt := n.Outputs[0].Type.DType; dt {
+	case tensor.Float32:
+		return elementsOf(p, n, convertRow[float32, S])
+	case tensor.Float64:
+		return elementsOf(p, n, convertRow[float64, S])
+	case tensor.Float16, tensor.BFloat16:
+		return toHalf(p, n, func(x S) float32 { return float32(x) }) // of float32 only: see castSignatures
+	case tensor.Bool:
+		return elementsOf(p, n, truths[S])
+	case tensor.Uint64:
+		return elementwise1(p, n, bitsOf[S])
+	case tensor.Int8, tensor.Uint8:
+		return elementsOf(p, n, truncated[uint8, S])
+	case tensor.Int16, tensor.Uint16:
+		return elementsOf(p, n, truncated[uint16, S])
+	case tensor.Int32, tensor.Uint32:
+		return elementsOf(p, n, truncated[uint32, S])
+	}
+	return elementsOf(p, n, truncated[int64, S])
 }
 
-func fromReal[S float32 | float64](p *planner, n *graph.Node) error {
-	return cast(p, n, numberOf[S]{
-		single: func(x S) float32 { return float32(x) },
-		double: func(x S) float64 { return float64(x) },
-		whole:  wholeOf[S],
-		bits:   bitsOf[S],
-		truth:  func(x S) bool { return x != 0 },
-		sticky: func(x S) float32 { return float32(x) }, // of float32 only: see castSignatures
-	})
+// truncated sets dst to src without what is behind the point, in the low bits of 64, which are the same with a sign or without.
+func truncated[D uint8 | uint16 | uint32 | int64, S float32 | float64](dst []D, src []S) {
+	for i, x := range src {
+		dst[i] = D(wholeOf(x))
+	}
 }
 
 func fromInteger[S integer](p *planner, n *graph.Node) error {
-	return cast(p, n, numberOf[S]{
-		single: func(x S) float32 { return float32(x) },
-		double: func(x S) float64 { return float64(x) },
-		whole:  func(x S) int64 { return int64(x) },
-		bits:   func(x S) uint64 { return uint64(x) },
-		truth:  func(x S) bool { return x != 0 },
-		sticky: func(x S) float32 { return sticky(int64(x)) },
-	})
+	switch n.Outputs[0].Type.DType {
+	case tensor.Float32:
+		return elementsOf(p, n, convertRow[float32, S])
+	case tensor.Float64:
+		return elementsOf(p, n, convertRow[float64, S])
+	case tensor.Float16, tensor.BFloat16:
+		return toHalf(p, n, func(x S) float32 { return sticky(int64(x)) })
+	case tensor.Bool:
+		return elementsOf(p, n, truths[S])
+	case tensor.Int8, tensor.Uint8:
+		return elementsOf(p, n, convertRow[uint8, S])
+	case tensor.Int16, tensor.Uint16:
+		return elementsOf(p, n, convertRow[uint16, S])
+	case tensor.Int32, tensor.Uint32:
+		return elementsOf(p, n, convertRow[uint32, S])
+	}
+	return elementsOf(p, n, convertRow[uint64, S])
 }
 
 // fromHalf returns what plans casts of half precision, of which decode makes a number.
 func fromHalf(decode func(uint16) float32) func(p *planner, n *graph.Node) error {
 	return func(p *planner, n *graph.Node) error {
-		return cast(p, n, numberOf[uint16]{
-			single: decode,
-			double: func(h uint16) float64 { return float64(decode(h)) },
-			whole:  func(h uint16) int64 { return wholeOf(decode(h)) },
-			bits:   func(h uint16) uint64 { return bitsOf(decode(h)) },
-			truth:  func(h uint16) bool { return decode(h) != 0 },
-			sticky: decode,
-		})
+		switch n.Outputs[0].Type.DType {
+		case tensor.Float64:
+			return elementwise1(p, n, func(h uint16) float64 { return float64(decode(h)) })
+		case tensor.Float16, tensor.BFloat16:
+			return toHalf(p, n, decode)
+		case tensor.Bool:
+			return elementwise1(p, n, func(h uint16) bool { return decode(h) != 0 })
+		case tensor.Uint64:
+			return elementwise1(p, n, func(h uint16) uint64 { return bitsOf(decode(h)) })
+		case tensor.Int8, tensor.Uint8:
+			return elementwise1(p, n, func(h uint16) uint8 { return uint8(wholeOf(decode(h))) })
+		case tensor.Int16, tensor.Uint16:
+			return elementwise1(p, n, func(h uint16) uint16 { return uint16(wholeOf(decode(h))) })
+		case tensor.Int32, tensor.Uint32:
+			return elementwise1(p, n, func(h uint16) uint32 { return uint32(wholeOf(decode(h))) })
+		}
+		return elementwise1(p, n, func(h uint16) int64 { return wholeOf(decode(h)) })
 	}
 }
 
-// cast emits a plain loop.
-func cast[S tensor.Element](p *planner, n *graph.Node, of numberOf[S]) error {
-	switch n.Outputs[0].Type.DType {
-	case tensor.Float32:
-		return elementwise1(p, n, of.single)
-	case tensor.Float64:
-		return elementwise1(p, n, of.double)
-	case tensor.Float16:
-		return elementwise1(p, n, func(s S) uint16 { return tensor.Float32ToFloat16(of.sticky(s)) })
-	case tensor.BFloat16:
-		return elementwise1(p, n, func(s S) uint16 { return tensor.Float32ToBFloat16(of.sticky(s)) })
-	case tensor.Bool:
-		return elementwise1(p, n, of.truth)
-	case tensor.Int8:
-		return elementwise1(p, n, func(s S) int8 { return int8(of.whole(s)) })
-	case tensor.Int16:
-		return elementwise1(p, n, func(s S) int16 { return int16(of.whole(s)) })
-	case tensor.Int32:
-		return elementwise1(p, n, func(s S) int32 { return int32(of.whole(s)) })
-	case tensor.Int64:
-		return elementwise1(p, n, of.whole)
-	case tensor.Uint16:
-		return elementwise1(p, n, func(s S) uint16 { return uint16(of.whole(s)) })
-	case tensor.Uint32:
-		return elementwise1(p, n, func(s S) uint32 { return uint32(of.whole(s)) })
-	case tensor.Uint64:
-		return elementwise1(p, n, of.bits)
+// truths sets dst to whether elements differ from zero.
+func truths[S ordered](dst []bool, src []S) {
+	for i, x := range src {
+		dst[i] = x != 0
 	}
-	return elementwise1(p, n, func(s S) uint8 { return uint8(of.whole(s)) })
+}
+
+// toHalf emits a cast to half precision of elements that a function makes float32, from which they are rounded as by themselves.
+func toHalf[S tensor.Element](p *planner, n *graph.Node, single func(S) float32) error {
+	if n.Outputs[0].Type.DType == tensor.Float16 {
+		return elementwise1(p, n, func(s S) uint16 { return tensor.Float32ToFloat16(single(s)) })
+	}
+	return elementwise1(p, n, func(s S) uint16 { return tensor.Float32ToBFloat16(single(s)) })
 }
 
 // wholeOf truncates: NaN becomes 0, and what int64 cannot hold its nearest end, as tensor.Convert says. Go leaves both to

@@ -268,6 +268,10 @@ func planImputer(p *planner, n *graph.Node) error {
 	if err != nil {
 		return err
 	}
+	if x, y := n.Inputs[0].Type.DType, n.Outputs[0].Type.DType; x == tensor.Float32 && y == x {
+		imputeFloats(p, n, r, fresh)
+		return nil
+	}
 	old := float64(n.Float("replaced_value_float", 0))
 	return mapped(p, n, r, float64(r.columns), func(row []float64) {
 		for i, x := range row {
@@ -276,6 +280,53 @@ func planImputer(p *planner, n *graph.Node) error {
 			}
 		}
 	})
+}
+
+// imputeFloats emits an Imputer of float32, which may be a part of a concatenation. Bits are chosen without a branch, which data would mislead.
+func imputeFloats(p *planner, n *graph.Node, r *numberRows, list []float64) {
+	old, fresh := n.Float("replaced_value_float", 0), make([]uint32, r.columns)
+	for i, x := range list {
+		fresh[i] = math.Float32bits(float32(x))
+	}
+	y := p.Out(n.Outputs[0])
+	to, _ := y.Runs(4 * r.columns)
+	p.emit(step{chunks: r.rows, grain: grainFor(float64(r.columns)), body: func(st *state, _, lo, hi int) {
+		dst, src := of[uint32](st, y), of[float32](st, r.src)
+		for lo < hi {
+			at, n := to.At(lo, hi-lo)
+			for i := range n {
+				impute(dst[(at+i*to.Near)/4:][:r.columns], src[(lo+i)*r.columns:][:r.columns], fresh, old)
+			}
+			lo += n
+		}
+	}}, []place.Memory{r.src}, []place.Memory{y})
+}
+
+// impute sets dst to the bits of src, or to those of fresh where src is old.
+func impute(dst []uint32, src []float32, fresh []uint32, old float32) {
+	dst, fresh = dst[:len(src)], fresh[:len(src)]
+	if old != old {
+		for i, x := range src {
+			bits := math.Float32bits(x)
+			if put := fresh[i]; bits&math.MaxInt32 > 0x7f800000 { // NaN
+				bits = put
+			}
+			dst[i] = bits
+		}
+		return
+	}
+	for i, x := range src {
+		bits := math.Float32bits(x)
+		if put := fresh[i]; x == old {
+			bits = put
+		}
+		dst[i] = bits
+	}
+}
+
+// imputeStrided is the Strided of Imputer: of results of float32.
+func imputeStrided(p *planner, n *graph.Node, v *graph.Value, m place.Memory) bool {
+	return v == n.Outputs[0] && v.Type.DType == tensor.Float32 && n.Inputs[0].Type.DType == tensor.Float32 && operators.WholeDims(p, n, v, m)
 }
 
 // imputeIntegers keeps all 64 bits.
@@ -312,7 +363,7 @@ func init() {
 	ml("Scaler", operator{Signatures: rowSignatures(anything), Plan: planScaler})
 	ml("Normalizer", operator{Signatures: rowSignatures(normalizerOf), Plan: planNormalizer})
 	ml("Binarizer", operator{Signatures: rowSignatures(anything), Plan: planBinarizer})
-	ml("Imputer", operator{Signatures: rowSignatures(imputed), Plan: planImputer})
+	ml("Imputer", operator{Signatures: rowSignatures(imputed), Plan: planImputer, Strided: imputeStrided})
 	ml("LinearRegressor", operator{Signatures: rowSignatures(newLinear), Plan: planLinearRegressor})
 	ml("LinearClassifier", operator{Signatures: rowSignatures(newLinear), Plan: planLinearClassifier})
 	ml("SVMRegressor", operator{Signatures: rowSignatures(newMachine), Plan: planSVMRegressor})

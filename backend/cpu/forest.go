@@ -239,7 +239,7 @@ func (r *forestRows[T]) convert(st *state, lo, n int) []T {
 	return x
 }
 
-func convertRow[T, S int32 | int64 | float32 | float64](dst []T, src []S) {
+func convertRow[T, S integer | float32 | float64](dst []T, src []S) {
 	for i, v := range src {
 		dst[i] = T(v)
 	}

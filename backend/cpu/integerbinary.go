@@ -43,7 +43,7 @@ type integerKind struct {
 
 func integerKindOf[T integer]() integerKind {
 	return integerKind{binary: planIntegers[T], unary: planInteger[T], chain: planIntegerChain[T], clip: planClipBetween[T],
-		compare: func(p *planner, n *graph.Node) error { return elementwise2(p, n, compareFunc[T](n.Op.Name)) },
+		compare: func(p *planner, n *graph.Node) error { return elementwise2Rows(p, n, compareRow[T](n.Op.Name)) },
 		arg:     planArgOf[T], reduce: planReduceIntegers[T], rank: ranks(rankInteger[T])}
 }
 

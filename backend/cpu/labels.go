@@ -226,18 +226,47 @@ func planArrayFeatureExtractor(p *planner, n *graph.Node) error {
 	d, size := p.Dims[x.ID], x.Type.DType.Size()
 	length, count := d[len(d)-1], product(p.Dims[n.Inputs[1].ID])
 	src, index, dst := p.In(x), p.In(n.Inputs[1]), p.Out(n.Outputs[0])
-	p.emit(step{chunks: product(d[:len(d)-1]), grain: grainFor(float64(count) * 3), body: func(st *state, _, lo, hi int) {
-		from, to, at := st.Bytes(src), st.Bytes(dst), of[int64](st, index)[:count]
-		for i := lo; i < hi; i++ {
-			for k, at := range at {
-				if uint64(at) >= uint64(length) {
-					panic(backend.OutOfRange(n, 1, at, 0, int64(length)-1))
+	p.emit(step{chunks: product(d[:len(d)-1]), grain: grainFor(float64(count) * 2), body: func(st *state, _, lo, hi int) {
+		list := of[int64](st, index)[:count]
+		for _, at := range list {
+			if uint64(at) >= uint64(length) {
+				panic(backend.OutOfRange(n, 1, at, 0, int64(length)-1))
+			}
+		}
+		switch size {
+		case 4:
+			extract(of[uint32](st, dst), of[uint32](st, src), list, length, lo, hi)
+		case 8:
+			extract(of[uint64](st, dst), of[uint64](st, src), list, length, lo, hi)
+		default:
+			from, to := st.Bytes(src), st.Bytes(dst)
+			for i := lo; i < hi; i++ {
+				for k, at := range list {
+					move(to[(i*count+k)*size:], from[(i*length+int(at))*size:], size)
 				}
-				move(to[(i*count+k)*size:], from[(i*length+int(at))*size:], size)
 			}
 		}
 	}}, []place.Memory{src, index}, []place.Memory{dst})
 	return nil
+}
+
+// extract takes elements of rows [lo, hi), which have length, by a list of their places.
+func extract[T uint32 | uint64](to, from []T, list []int64, length, lo, hi int) {
+	to = to[lo*len(list) : hi*len(list)]
+	if len(list) == 1 {
+		at := lo*length + int(list[0])
+		for i := range to {
+			to[i] = from[at]
+			at += length
+		}
+		return
+	}
+	for i := lo; i < hi; i++ {
+		row, out := from[i*length:][:length], to[(i-lo)*len(list):][:len(list)]
+		for k, at := range list {
+			out[k] = row[at]
+		}
+	}
 }
 
 func extractSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {

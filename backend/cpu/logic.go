@@ -36,23 +36,9 @@ func planCompare(p *planner, n *graph.Node) error {
 	case isWhole(a):
 		return integerKinds[a.Type.DType].compare(p, n)
 	case operators.IsFloat32(a):
-		return elementwise2(p, n, compareFunc[float32](n.Op.Name))
+		return elementwise2Rows(p, n, compareRow[float32](n.Op.Name))
 	}
-	return elementwise2(p, n, func(a, b bool) bool { return a == b })
-}
-
-func compareFunc[T ordered](name string) func(a, b T) bool {
-	switch name {
-	case "Equal":
-		return func(a, b T) bool { return a == b }
-	case "Greater":
-		return func(a, b T) bool { return a > b }
-	case "GreaterOrEqual":
-		return func(a, b T) bool { return a >= b }
-	case "Less":
-		return func(a, b T) bool { return a < b }
-	}
-	return func(a, b T) bool { return a <= b }
+	return elementwise2Rows(p, n, equalRow[uint8])
 }
 
 func boolSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
@@ -65,15 +51,19 @@ func boolSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 func planBool(p *planner, n *graph.Node) error {
 	switch n.Op.Name {
 	case "And":
-		return elementwise2(p, n, func(a, b bool) bool { return a && b })
+		return elementwise2Rows(p, n, andRow)
 	case "Or":
-		return elementwise2(p, n, func(a, b bool) bool { return a || b })
+		return elementwise2Rows(p, n, orRow)
 	}
-	return elementwise2(p, n, func(a, b bool) bool { return a != b })
+	return elementwise2Rows(p, n, xorRow)
 }
 
 func planNot(p *planner, n *graph.Node) error {
-	return elementwise1(p, n, func(x bool) bool { return !x })
+	return elementsOf(p, n, func(dst, src []uint8) {
+		for i, x := range src {
+			dst[i] = x ^ 1
+		}
+	})
 }
 
 func whereSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
@@ -96,7 +86,7 @@ func planWhere(p *planner, n *graph.Node) error {
 	return where[uint64](p, n)
 }
 
-func where[T tensor.Element](p *planner, n *graph.Node) error {
+func where[T uint8 | uint16 | uint32 | uint64](p *planner, n *graph.Node) error {
 	c, x, y, r := n.Inputs[0], n.Inputs[1], n.Inputs[2], n.Outputs[0]
 	mc, mx, my, dst := p.In(c), p.In(x), p.In(y), p.Out(r)
 	b := newBroadcast(p.laid(r), p.laid(c), p.laid(x), p.laid(y))
@@ -104,21 +94,10 @@ func where[T tensor.Element](p *planner, n *graph.Node) error {
 		return nil
 	}
 	p.emit(step{chunks: b.rows, grain: grainFor(float64(b.inner) + 10), body: func(st *state, _, lo, hi int) {
-		d, cond, s, t := of[T](st, dst), of[bool](st, mc), of[T](st, mx), of[T](st, my)
+		d, cond, s, t := of[T](st, dst), of[uint8](st, mc), of[T](st, mx), of[T](st, my)
 		for row := lo; row < hi; row++ {
-			oc, ox, oy := b.offset(0, row), b.offset(1, row), b.offset(2, row)
 			at := b.result(row)
-			out := d[at : at+b.inner]
-			for i := range out {
-				if cond[oc] {
-					out[i] = s[ox]
-				} else {
-					out[i] = t[oy]
-				}
-				oc += b.step[0]
-				ox += b.step[1]
-				oy += b.step[2]
-			}
+			whereRow(d[at:at+b.inner], cond[b.offset(0, row):], b.step[0], s[b.offset(1, row):], b.step[1], t[b.offset(2, row):], b.step[2])
 		}
 	}}, []place.Memory{mc, mx, my}, []place.Memory{dst})
 	return nil

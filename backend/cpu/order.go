@@ -46,6 +46,12 @@ func planArgOf[T ordered](p *planner, n *graph.Node) error {
 	src, dst := p.In(x), p.Out(n.Outputs[0])
 	p.emit(step{chunks: product(d[:axis]) * inner, grain: grainFor(float64(count) * 2), body: func(st *state, _, lo, hi int) {
 		o, s := of[int64](st, dst), of[T](st, src)
+		if inner == 1 && !least && !last {
+			for i := lo; i < hi; i++ {
+				o[i] = int64(firstGreatest(s[i*count:][:count]))
+			}
+			return
+		}
 		for i := lo; i < hi; i++ {
 			base, best := i/inner*count*inner+i%inner, 0
 			for k := 1; k < count; k++ {

@@ -42,7 +42,11 @@ func planFunction(p *planner, n *graph.Node) error {
 
 func planTest(p *planner, n *graph.Node) error {
 	if n.Is("IsNaN") {
-		return elementwise1(p, n, func(x float32) bool { return x != x })
+		return elementsOf(p, n, func(d []bool, s []float32) {
+			for i, x := range s {
+				d[i] = x != x
+			}
+		})
 	}
 	up, down := n.Int("detect_positive", 1) != 0, n.Int("detect_negative", 1) != 0
 	return elementwise1(p, n, func(x float32) bool { return up && x > math.MaxFloat32 || down && x < -math.MaxFloat32 })

@@ -33,57 +33,97 @@ func planReducePlainly(p *planner, n *graph.Node) error {
 	return planReduceProduct[float32](p, n)
 }
 
-// reduceEach emits a reduction that fold makes of count elements of s, by apart.
-func reduceEach[T tensor.Element](p *planner, n *graph.Node, fold func(s []T, count, by int) T) error {
+// reduceEach emits a reduction. fold sets each number of o to what it makes of count elements of s, by apart; those of the number after
+// it begin next elements later.
+func reduceEach[T tensor.Element](p *planner, n *graph.Node, fold func(o, s []T, next, count, by int)) error {
 	x := n.Inputs[0]
 	axes, _ := reduceAxes(n)
 	l := p.reduced(p.Dims[x.ID], axes, x.Type.DType.Size(), p.In(x))
 	dst := p.Out(n.Outputs[0])
 	p.emit(step{chunks: l.outer * l.inner, grain: grainFor(float64(l.count) * 2), body: func(st *state, _, lo, hi int) {
 		o, s := of[T](st, dst), of[T](st, l.src)
-		for i := lo; i < hi; i++ {
-			o[i] = fold(s[i/l.inner*l.count*l.inner+i%l.inner:], l.count, l.inner)
+		if l.inner == 1 {
+			fold(o[lo:hi], s[lo*l.count:], l.count, l.count, 1)
+			return
+		}
+		for lo < hi {
+			outer, inner := lo/l.inner, lo%l.inner
+			n := min(l.inner-inner, hi-lo)
+			fold(o[lo:lo+n], s[outer*l.count*l.inner+inner:], 1, l.count, l.inner)
+			lo += n
 		}
 	}}, []place.Memory{l.src}, []place.Memory{dst})
 	return nil
 }
 
 func planReduceProduct[T float32 | float64](p *planner, n *graph.Node) error {
-	return reduceEach(p, n, func(s []T, count, by int) T {
-		v := s[0]
+	return reduceEach(p, n, products[T])
+}
+
+// products, sumsOf, mostOf and leastOf are reductions for reduceEach, each of which is written out: a function that is called for every
+// element takes several times as long.
+
+func products[T integer | float32 | float64](o, s []T, next, count, by int) {
+	for j := range o {
+		part := s[j*next:]
+		v := part[0]
 		for k := 1; k < count; k++ {
-			v *= s[k*by]
+			v *= part[k*by]
 		}
-		return v
-	})
+		o[j] = v
+	}
+}
+
+func sumsOf[T integer](o, s []T, next, count, by int) {
+	for j := range o {
+		part := s[j*next:]
+		v := part[0]
+		for k := 1; k < count; k++ {
+			v += part[k*by]
+		}
+		o[j] = v
+	}
+}
+
+func mostOf[T integer](o, s []T, next, count, by int) {
+	for j := range o {
+		part := s[j*next:]
+		v := part[0]
+		for k := 1; k < count; k++ {
+			v = max(v, part[k*by])
+		}
+		o[j] = v
+	}
+}
+
+func leastOf[T integer](o, s []T, next, count, by int) {
+	for j := range o {
+		part := s[j*next:]
+		v := part[0]
+		for k := 1; k < count; k++ {
+			v = min(v, part[k*by])
+		}
+		o[j] = v
+	}
 }
 
 func planReduceIntegers[T integer](p *planner, n *graph.Node) error {
 	// sum adds up what of makes of each element.
-	sum := func(of func(x T) T) func(s []T, count, by int) T {
-		return func(s []T, count, by int) (v T) {
+	sum := func(of func(x T) T) func(o, s []T, next, count, by int) {
+		return eachNumber(func(s []T, count, by int) (v T) {
 			for k := range count {
 				v += of(s[k*by])
 			}
 			return v
-		}
-	}
-	join := func(of func(a, b T) T) func(s []T, count, by int) T {
-		return func(s []T, count, by int) T {
-			v := s[0]
-			for k := 1; k < count; k++ {
-				v = of(v, s[k*by])
-			}
-			return v
-		}
+		})
 	}
 	switch n.Op.Name {
 	case "ReduceProd":
-		return reduceEach(p, n, join(func(a, b T) T { return a * b }))
+		return reduceEach(p, n, products[T])
 	case "ReduceMax":
-		return reduceEach(p, n, join(func(a, b T) T { return max(a, b) }))
+		return reduceEach(p, n, mostOf[T])
 	case "ReduceMin":
-		return reduceEach(p, n, join(func(a, b T) T { return min(a, b) }))
+		return reduceEach(p, n, leastOf[T])
 	case "ReduceSumSquare":
 		return reduceEach(p, n, sum(func(x T) T { return x * x }))
 	case "ReduceL1":
@@ -94,9 +134,18 @@ func planReduceIntegers[T integer](p *planner, n *graph.Node) error {
 			return x
 		}))
 	case "ReduceMean":
-		return reduceEach(p, n, meanOf[T])
+		return reduceEach(p, n, eachNumber(meanOf[T]))
 	}
-	return reduceEach(p, n, sum(func(x T) T { return x }))
+	return reduceEach(p, n, sumsOf[T])
+}
+
+// eachNumber is a reduction for reduceEach by a function that makes one number.
+func eachNumber[T integer](fold func(s []T, count, by int) T) func(o, s []T, next, count, by int) {
+	return func(o, s []T, next, count, by int) {
+		for j := range o {
+			o[j] = fold(s[j*next:], count, by)
+		}
+	}
 }
 
 // meanOf returns the mean of elements, truncated.

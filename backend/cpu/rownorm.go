@@ -2,6 +2,7 @@ package cpu
 
 import (
 	"math"
+	"slices"
 
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/internal/kernel/vec"
@@ -111,21 +112,22 @@ func planHardmax(p *planner, n *graph.Node) error {
 		}
 	}
 	p.alongAxes(n, axes, func(dst, src []float32) {
-		best, most := 0, reduceRow(kernels, vec.ReduceMax, src)
-		for i, v := range src {
-			if v == most && src[0] == src[0] { // a NaN in front is passed by none
-				best = i
-				break
-			}
-			if most != most && v > src[best] {
-				best = i
-			}
+		best := 0
+		if len(src) <= shortRow {
+			best = firstGreatest(src)
+		} else if most := reduceRow(kernels, vec.ReduceMax, src); most != most {
+			best = firstGreatest(src)
+		} else {
+			best = slices.Index(src, most)
 		}
 		clear(dst)
 		dst[best] = 1
 	})
 	return nil
 }
+
+// shortRow is how long a row is that a plain loop goes through sooner than a kernel is called for it.
+const shortRow = 24
 
 func init() {
 	table.Register("LpNormalization", operator{Signatures: rowNormSignatures, Plan: planLpNorm})

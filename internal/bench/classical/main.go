@@ -2,7 +2,7 @@
 // in this process, ONNX Runtime through its C interface, by turns, each into results that it was given; it prints medians of rounds in
 // microseconds, and the median ratio with its interval of 95 %, as a Markdown table.
 //
-//	go run ./internal/bench/classical -python PYTHON [-models REGEXP] [-folder FOLDER] [-threads 1,2] [-rounds 15] [-millis 20] [-isa avx2]
+//	go run ./internal/bench/classical -python PYTHON [-models REGEXP] [-folder FOLDER] [-threads 1,2] [-rounds 15] [-millis 20] [-processor] [-isa avx2]
 //
 // It makes models, or takes those of FOLDER, of one input each: NAME/model.onnx, with operands as x_1.npy and x_1000.npy.
 // PYTHON is an interpreter that has onnxruntime, skl2onnx, onnxmltools, lightgbm and xgboost; the library is onnxruntime's.
@@ -28,6 +28,7 @@ import (
 	_ "github.com/carve-dev/carve/backend/cpu"
 	_ "github.com/carve-dev/carve/backend/reference"
 	"github.com/carve-dev/carve/graph/tensor"
+	"github.com/carve-dev/carve/internal/bench/clock"
 	"github.com/carve-dev/carve/internal/bench/paired"
 )
 
@@ -38,6 +39,7 @@ type settings struct {
 	rounds int
 	each   time.Duration // of each side in a round
 	isa    string        // of cpu, "" for that of the machine
+	now    func() time.Duration
 }
 
 func main() {
@@ -47,9 +49,15 @@ func main() {
 	threads := flag.String("threads", "1,2", "numbers of threads")
 	rounds := flag.Int("rounds", 15, "rounds")
 	millis := flag.Int("millis", 20, "milliseconds of each side in a round")
+	processor := flag.Bool("processor", false, "count the process's processor time in place of the wall clock's, which others on the machine disturb less")
 	isa := flag.String("isa", "", "instruction set of carve's kernels, such as avx2; the machine's by default")
 	flag.Parse()
-	if err := measure(*python, *folder, *only, *threads, settings{*rounds, time.Duration(*millis) * time.Millisecond, *isa}); err != nil {
+	start := time.Now()
+	s := settings{*rounds, time.Duration(*millis) * time.Millisecond, *isa, func() time.Duration { return time.Since(start) }}
+	if *processor {
+		s.now = clock.Process
+	}
+	if err := measure(*python, *folder, *only, *threads, s); err != nil {
 		fmt.Fprintln(os.Stderr, "classical:", err)
 		os.Exit(1)
 	}
@@ -166,7 +174,7 @@ func compare(lib *library, path, name string, threads, rows int, s settings) err
 	for range s.rounds {
 		for i, run := range sides {
 			time.Sleep(settle)
-			us, err := clocked(run, s.each)
+			us, err := s.clocked(run)
 			if err != nil {
 				return err
 			}
@@ -182,9 +190,9 @@ func compare(lib *library, path, name string, threads, rows int, s settings) err
 const settle = 50 * time.Millisecond
 
 // clocked returns the microseconds of a run, of as many as take so long.
-func clocked(run side, each time.Duration) (float64, error) {
-	n, start := 0, time.Now()
-	for batch := 1; time.Since(start) < each; batch *= 2 {
+func (s settings) clocked(run side) (float64, error) {
+	n, start := 0, s.now()
+	for batch := 1; s.now()-start < s.each; batch *= 2 {
 		for range batch {
 			if err := run(); err != nil {
 				return 0, err
@@ -192,7 +200,7 @@ func clocked(run side, each time.Duration) (float64, error) {
 		}
 		n += batch
 	}
-	return float64(time.Since(start).Nanoseconds()) / 1e3 / float64(n), nil
+	return float64((s.now() - start).Nanoseconds()) / 1e3 / float64(n), nil
 }
 
 // agree says where results differ by more than a thousandth: a class in a hundred may, where scores are as good as equal.

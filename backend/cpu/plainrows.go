@@ -1,0 +1,210 @@
+package cpu
+
+import (
+	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/graph/tensor"
+	"github.com/carve-dev/carve/internal/place"
+)
+
+// Plain loops over rows of two operands, each of which steps by 1, or by 0 where it has one element for the whole row. The
+// function is written out in each loop: what is called for every element takes several times as long.
+
+// row2 sets out to what an operator makes of elements of s and t, dx and dy apart.
+type row2[A, B, R tensor.Element] func(out []R, s []A, dx int, t []B, dy int)
+
+// elementwise2Rows emits a broadcasting operator by a loop over rows.
+func elementwise2Rows[A, B, R tensor.Element](p *planner, n *graph.Node, row row2[A, B, R]) error {
+	x, y, r := n.Inputs[0], n.Inputs[1], n.Outputs[0]
+	dst := p.Out(r)
+	rows2(p, newBroadcast(p.laid(r), p.laid(x), p.laid(y)), p.In(x), p.In(y), dst, row)
+	return nil
+}
+
+func rows2[A, B, R tensor.Element](p *planner, b *broadcast, mx, my, dst place.Memory, row row2[A, B, R]) {
+	if b.total == 0 {
+		return
+	}
+	if b.rows == 1 { // of which everybody gets a part
+		p.emit(step{chunks: ceilDiv(b.inner, elementsPerChunk), grain: grainFor(elementsPerChunk), body: func(st *state, _, lo, hi int) {
+			lo, hi = lo*elementsPerChunk, min(hi*elementsPerChunk, b.inner)
+			at := b.result(0)
+			row(of[R](st, dst)[at+lo:at+hi], of[A](st, mx)[b.offset(0, 0)+lo*b.step[0]:], b.step[0], of[B](st, my)[b.offset(1, 0)+lo*b.step[1]:], b.step[1])
+		}}, []place.Memory{mx, my}, []place.Memory{dst})
+		return
+	}
+	p.emit(step{chunks: b.rows, grain: grainFor(float64(b.inner) + 10), body: func(st *state, _, lo, hi int) {
+		d, s, t := of[R](st, dst), of[A](st, mx), of[B](st, my)
+		for i := lo; i < hi; i++ {
+			at := b.result(i)
+			row(d[at:at+b.inner], s[b.offset(0, i):], b.step[0], t[b.offset(1, i):], b.step[1])
+		}
+	}}, []place.Memory{mx, my}, []place.Memory{dst})
+}
+
+// each2 is the loop over a row of an operator that has none of its own.
+func each2[A, B, R tensor.Element](fn func(a A, b B) R) row2[A, B, R] {
+	return func(out []R, s []A, dx int, t []B, dy int) {
+		for i := range out {
+			out[i] = fn(s[i*dx], t[i*dy])
+		}
+	}
+}
+
+// compareRow returns the loop of a comparison.
+func compareRow[T ordered](name string) row2[T, T, bool] {
+	turned := func(row row2[T, T, bool]) row2[T, T, bool] {
+		return func(out []bool, s []T, dx int, t []T, dy int) { row(out, t, dy, s, dx) }
+	}
+	switch name {
+	case "Equal":
+		return equalRow[T]
+	case "Less":
+		return lessRow[T]
+	case "Greater":
+		return turned(lessRow[T])
+	case "GreaterOrEqual":
+		return turned(atMostRow[T])
+	}
+	return atMostRow[T]
+}
+
+func equalRow[T tensor.Element](out []bool, s []T, dx int, t []T, dy int) {
+	switch {
+	case dx == 1 && dy == 1:
+		s, t = s[:len(out)], t[:len(out)]
+		for i := range out {
+			out[i] = s[i] == t[i]
+		}
+	case dx == 0 && dy == 1:
+		equalRow(out, t, 1, s, 0)
+	case dx == 1 && dy == 0:
+		v := t[0]
+		for i, x := range s[:len(out)] {
+			out[i] = x == v
+		}
+	default:
+		for i := range out {
+			out[i] = s[i*dx] == t[i*dy]
+		}
+	}
+}
+
+func lessRow[T ordered](out []bool, s []T, dx int, t []T, dy int) {
+	switch {
+	case dx == 1 && dy == 1:
+		s, t = s[:len(out)], t[:len(out)]
+		for i := range out {
+			out[i] = s[i] < t[i]
+		}
+	case dx == 0 && dy == 1:
+		v := s[0]
+		for i, x := range t[:len(out)] {
+			out[i] = v < x
+		}
+	case dx == 1 && dy == 0:
+		v := t[0]
+		for i, x := range s[:len(out)] {
+			out[i] = x < v
+		}
+	default:
+		for i := range out {
+			out[i] = s[i*dx] < t[i*dy]
+		}
+	}
+}
+
+func atMostRow[T ordered](out []bool, s []T, dx int, t []T, dy int) {
+	switch {
+	case dx == 1 && dy == 1:
+		s, t = s[:len(out)], t[:len(out)]
+		for i := range out {
+			out[i] = s[i] <= t[i]
+		}
+	case dx == 0 && dy == 1:
+		v := s[0]
+		for i, x := range t[:len(out)] {
+			out[i] = v <= x
+		}
+	case dx == 1 && dy == 0:
+		v := t[0]
+		for i, x := range s[:len(out)] {
+			out[i] = x <= v
+		}
+	default:
+		for i := range out {
+			out[i] = s[i*dx] <= t[i*dy]
+		}
+	}
+}
+
+// Truth values are bytes of 0 and 1.
+
+func andRow(out, s []uint8, dx int, t []uint8, dy int) {
+	if dx != 1 || dy != 1 {
+		each2(func(a, b uint8) uint8 { return a & b })(out, s, dx, t, dy)
+		return
+	}
+	s, t = s[:len(out)], t[:len(out)]
+	for i := range out {
+		out[i] = s[i] & t[i]
+	}
+}
+
+func orRow(out, s []uint8, dx int, t []uint8, dy int) {
+	if dx != 1 || dy != 1 {
+		each2(func(a, b uint8) uint8 { return a | b })(out, s, dx, t, dy)
+		return
+	}
+	s, t = s[:len(out)], t[:len(out)]
+	for i := range out {
+		out[i] = s[i] | t[i]
+	}
+}
+
+func xorRow(out, s []uint8, dx int, t []uint8, dy int) {
+	if dx != 1 || dy != 1 {
+		each2(func(a, b uint8) uint8 { return a ^ b })(out, s, dx, t, dy)
+		return
+	}
+	s, t = s[:len(out)], t[:len(out)]
+	for i := range out {
+		out[i] = s[i] ^ t[i]
+	}
+}
+
+// whereRow sets out to elements of s where those of c are 1, and of t where they are 0: without a branch, which data would mislead.
+func whereRow[T uint8 | uint16 | uint32 | uint64](out []T, c []uint8, dc int, s []T, ds int, t []T, dt int) {
+	switch {
+	case dc == 1 && ds == 1 && dt == 1:
+		c, s, t = c[:len(out)], s[:len(out)], t[:len(out)]
+		for i := range out {
+			out[i] = t[i] ^ (s[i]^t[i])&-T(c[i])
+		}
+	case dc == 1 && ds == 1 && dt == 0:
+		c, s, v := c[:len(out)], s[:len(out)], t[0]
+		for i := range out {
+			out[i] = v ^ (s[i]^v)&-T(c[i])
+		}
+	case dc == 1 && ds == 0 && dt == 1:
+		c, v, t := c[:len(out)], s[0], t[:len(out)]
+		for i := range out {
+			out[i] = t[i] ^ (v^t[i])&-T(c[i])
+		}
+	default:
+		for i := range out {
+			v := t[i*dt]
+			out[i] = v ^ (s[i*ds]^v)&-T(c[i*dc])
+		}
+	}
+}
+
+// firstGreatest returns the place of the first of the greatest elements. A NaN in front is passed by none, others are passed over.
+func firstGreatest[T ordered](row []T) int {
+	best, most := 0, row[0]
+	for i, v := range row {
+		if v > most {
+			best, most = i, v
+		}
+	}
+	return best
+}
