@@ -478,6 +478,16 @@ func planGather(p *planner, n *graph.Node) error {
 	src, index, dst := p.In(x), p.In(idx), p.Out(y)
 	from, _ := src.Runs(inner)
 	to, _ := dst.Runs(inner)
+	if near := inner == 4 || inner == 8; near && src.Pitch == 0 && dst.Pitch == 0 {
+		p.emit(step{chunks: outer * count, grain: grainFor(1), body: func(st *state, _, lo, hi int) {
+			if read := st.indices(n, index); inner == 4 {
+				gatherElements(of[uint32](st, dst), of[uint32](st, src), read, lo, hi, count, length)
+			} else {
+				gatherElements(of[uint64](st, dst), of[uint64](st, src), read, lo, hi, count, length)
+			}
+		}}, []place.Memory{src, index}, []place.Memory{dst})
+		return nil
+	}
 	p.emit(step{chunks: outer * count, grain: grainFor(float64(inner)*0.1 + 10), body: func(st *state, _, lo, hi int) {
 		d, s, read := st.Bytes(dst), st.Bytes(src), st.indices(n, index)
 		for i := lo; i < hi; i++ {
@@ -488,6 +498,27 @@ func planGather(p *planner, n *graph.Node) error {
 		}
 	}}, []place.Memory{src, index}, []place.Memory{dst})
 	return nil
+}
+
+// gatherElements sets elements [lo, hi) of dst, count of each row of src, which have length, by their indices.
+func gatherElements[T uint32 | uint64](dst, src []T, read indices, lo, hi, count, length int) {
+	for lo < hi {
+		first := lo % count
+		row, out := src[lo/count*length:][:length], dst[lo:lo+min(count-first, hi-lo)]
+		lo += len(out)
+		if read.wide == nil {
+			for k := range out {
+				out[k] = row[read.at(first+k, length)]
+			}
+			continue
+		}
+		for k, at := range read.wide[first:][:len(out)] {
+			if uint64(at) >= uint64(len(row)) {
+				at = int64(read.at(first+k, length))
+			}
+			out[k] = row[at]
+		}
+	}
 }
 
 // gatherStrided is the Strided of Gather: of the operand and the result where each row holds whole slices.

@@ -46,6 +46,12 @@ func planArgOf[T ordered](p *planner, n *graph.Node) error {
 	src, dst := p.In(x), p.Out(n.Outputs[0])
 	p.emit(step{chunks: product(d[:axis]) * inner, grain: grainFor(float64(count) * 2), body: func(st *state, _, lo, hi int) {
 		o, s := of[int64](st, dst), of[T](st, src)
+		if rows, ok := any(s).([]float32); ok && inner == 1 && !least && !last && count <= shortRow {
+			for i := lo; i < hi; i++ {
+				o[i] = int64(firstOfFew(rows[i*count:][:count]))
+			}
+			return
+		}
 		if inner == 1 && !least && !last {
 			for i := lo; i < hi; i++ {
 				o[i] = int64(firstGreatest(s[i*count:][:count]))

@@ -1,6 +1,8 @@
 package cpu
 
 import (
+	"math"
+
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/tensor"
 	"github.com/carve-dev/carve/internal/place"
@@ -34,6 +36,13 @@ func rows2[A, B, R tensor.Element](p *planner, b *broadcast, mx, my, dst place.M
 	}
 	p.emit(step{chunks: b.rows, grain: grainFor(float64(b.inner) + 10), body: func(st *state, _, lo, hi int) {
 		d, s, t := of[R](st, dst), of[A](st, mx), of[B](st, my)
+		if len(b.outer) == 1 {
+			dx, dy, to := b.strides[0][0], b.strides[1][0], b.strides[2][0]
+			for i := lo; i < hi; i++ {
+				row(d[i*to:][:b.inner], s[i*dx:], b.step[0], t[i*dy:], b.step[1])
+			}
+			return
+		}
 		for i := lo; i < hi; i++ {
 			at := b.result(i)
 			row(d[at:at+b.inner], s[b.offset(0, i):], b.step[0], t[b.offset(1, i):], b.step[1])
@@ -196,6 +205,26 @@ func whereRow[T uint8 | uint16 | uint32 | uint64](out []T, c []uint8, dc int, s 
 			out[i] = v ^ (s[i*ds]^v)&-T(c[i*dc])
 		}
 	}
+}
+
+// shortRow is how long a row is in which firstOfFew is sooner found than by comparing, which data would mislead.
+const shortRow = 24
+
+// firstOfFew is firstGreatest of float32 without a branch: by keys of the numbers, in their order, above the places.
+func firstOfFew(row []float32) int {
+	best := int64(math.MinInt64)
+	for i, v := range row {
+		bits := int32(math.Float32bits(v + 0)) // of no -0
+		key := int64(bits ^ int32(uint32(bits>>31)>>1))
+		if v != v {
+			key = math.MinInt32
+		}
+		best = max(best, key<<32|int64(^uint32(i)))
+	}
+	if row[0] != row[0] {
+		return 0
+	}
+	return int(^uint32(best))
 }
 
 // firstGreatest returns the place of the first of the greatest elements. A NaN in front is passed by none, others are passed over.

@@ -14,8 +14,8 @@ import (
 // LpNormalization, MeanVarianceNormalization and Hardmax of float32: rows of what is normalised together, which is brought to the end where it lies
 // elsewhere.
 
-// alongAxes emits fn for each row along axes of the node's operand. A row of dst may be that of src.
-func (p *planner) alongAxes(n *graph.Node, axes []int, fn func(dst, src []float32)) {
+// alongAxes emits fn for rows of count elements along axes of the node's operand. A row of dst may be that of src.
+func (p *planner) alongAxes(n *graph.Node, axes []int, fn func(dst, src []float32, count int)) {
 	x := n.Inputs[0]
 	d := p.Dims[x.ID]
 	src, dst := p.In(x), p.Out(n.Outputs[0])
@@ -35,13 +35,19 @@ func (p *planner) alongAxes(n *graph.Node, axes []int, fn func(dst, src []float3
 	p.permute(moved, back, 4, t, dst)
 }
 
-func (p *planner) eachRow(src, dst place.Memory, rows, count int, fn func(dst, src []float32)) {
+func (p *planner) eachRow(src, dst place.Memory, rows, count int, fn func(dst, src []float32, count int)) {
 	p.emit(step{chunks: rows, grain: grainFor(float64(count)*0.3 + 50), body: func(st *state, _, lo, hi int) {
-		o, s := st.F32(dst), st.F32(src)
-		for i := lo; i < hi; i++ {
-			fn(o[i*count:(i+1)*count], s[i*count:(i+1)*count])
-		}
+		fn(st.F32(dst)[lo*count:hi*count], st.F32(src)[lo*count:hi*count], count)
 	}}, []place.Memory{src}, []place.Memory{dst})
+}
+
+// eachOf makes a function of rows of one of a row.
+func eachOf(row func(dst, src []float32)) func(dst, src []float32, count int) {
+	return func(dst, src []float32, count int) {
+		for at := 0; at < len(src); at += count {
+			row(dst[at:][:count], src[at:][:count])
+		}
+	}
 }
 
 func rowNormSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
@@ -67,7 +73,7 @@ func planLpNorm(p *planner, n *graph.Node) error {
 	if n.Int("p", 2) == 1 {
 		op = vec.ReduceSumAbs
 	}
-	p.alongAxes(n, []int{axisOf(n, -1, len(p.Dims[n.Inputs[0].ID]))}, func(dst, src []float32) {
+	p.alongAxes(n, []int{axisOf(n, -1, len(p.Dims[n.Inputs[0].ID]))}, eachOf(func(dst, src []float32) {
 		norm := reduceRow(kernels, op, src)
 		if op == vec.ReduceSumSquares {
 			norm = float32(math.Sqrt(float64(norm)))
@@ -77,7 +83,7 @@ func planLpNorm(p *planner, n *graph.Node) error {
 			return
 		}
 		kernels.BinaryScalar(vec.Div, dst, src, norm)
-	})
+	}))
 	return nil
 }
 
@@ -92,12 +98,12 @@ func planMeanVariance(p *planner, n *graph.Node) error {
 		return property.Because(property.Attribute, "axes %v of rank %d", list, rank)
 	}
 	kernels := p.kernels
-	p.alongAxes(n, axes, func(dst, src []float32) {
+	p.alongAxes(n, axes, eachOf(func(dst, src []float32) {
 		mean := reduceRow(kernels, vec.ReduceSum, src) / float32(len(src))
 		kernels.BinaryScalar(vec.Sub, dst, src, mean)
 		deviation := math.Sqrt(float64(reduceRow(kernels, vec.ReduceSumSquares, dst)) / float64(len(dst)))
 		kernels.BinaryScalar(vec.Mul, dst, dst, float32(1/(deviation+1e-9)))
-	})
+	}))
 	return nil
 }
 
@@ -111,23 +117,23 @@ func planHardmax(p *planner, n *graph.Node) error {
 			axes = append(axes, a)
 		}
 	}
-	p.alongAxes(n, axes, func(dst, src []float32) {
-		best := 0
-		if len(src) <= shortRow {
-			best = firstGreatest(src)
-		} else if most := reduceRow(kernels, vec.ReduceMax, src); most != most {
-			best = firstGreatest(src)
-		} else {
-			best = slices.Index(src, most)
+	p.alongAxes(n, axes, func(dst, src []float32, count int) {
+		for at := 0; at < len(src); at += count {
+			row := src[at:][:count]
+			best := 0
+			if count <= shortRow {
+				best = firstOfFew(row)
+			} else if most := reduceRow(kernels, vec.ReduceMax, row); most != most {
+				best = firstGreatest(row)
+			} else {
+				best = slices.Index(row, most)
+			}
+			clear(dst[at:][:count])
+			dst[at+best] = 1
 		}
-		clear(dst)
-		dst[best] = 1
 	})
 	return nil
 }
-
-// shortRow is how long a row is that a plain loop goes through sooner than a kernel is called for it.
-const shortRow = 24
 
 func init() {
 	table.Register("LpNormalization", operator{Signatures: rowNormSignatures, Plan: planLpNorm})

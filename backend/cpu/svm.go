@@ -17,6 +17,7 @@ type machine struct {
 	kind                string
 	gamma, coef0, power float64
 	coef                *pairwise.Panels // products with it are scores, or of a classifier what the vectors of a class add to them
+	single              []float64        // coef, where it is one vector
 	rho                 []float64
 	post                transform
 	pack                func() // sets vectors and coef, once
@@ -60,7 +61,15 @@ func newMachine(n *graph.Node) (*machine, *property.Reason) {
 		if m.n == 0 {
 			m.coef = pairwise.Pack(coef, max(m.classes, 1), len(coef)/max(m.classes, 1))
 		} else {
+			if m.kind == "POLY" || m.kind == "SIGMOID" { // of products that gamma multiplies
+				for i := range vectors {
+					vectors[i] *= m.gamma
+				}
+			}
 			m.coef, m.vectors = pairwise.Pack(coef, len(coef)/m.n, m.n), pairwise.Pack(vectors, m.n, len(vectors)/m.n)
+			if len(coef) == m.n {
+				m.single = coef
+			}
 		}
 		m.pack = nil
 	}
@@ -108,37 +117,18 @@ func (m *machine) kernelsOf(k pairwise.Kernels, out, x []float64, rows int) {
 	case "POLY":
 		m.powers(k, out[:rows*ld])
 	case "SIGMOID":
-		m.tangents(k, out[:rows*ld])
+		k.Tangents(out[:rows*ld], m.coef0)
 	}
 }
 
 // powers replaces products by powers: whole ones are products, as most are.
 func (m *machine) powers(k pairwise.Kernels, x []float64) {
 	if whole := int(min(max(m.power, 0), 8)); float64(whole) == m.power && whole > 0 {
-		k.Powers(x, m.gamma, m.coef0, whole)
+		k.Powers(x, m.coef0, whole)
 		return
 	}
 	for i, v := range x {
-		x[i] = math.Pow(m.gamma*v+m.coef0, m.power)
-	}
-}
-
-// tangents replaces products by hyperbolic tangents: 1 - 2/(e^2y + 1), and the first terms of the series where that would lose digits.
-func (m *machine) tangents(k pairwise.Kernels, x []float64) {
-	var e [128]float64
-	for len(x) > 0 {
-		part := x[:min(len(e), len(x))]
-		for i, v := range part {
-			part[i] = m.gamma*v + m.coef0
-		}
-		copy(e[:], part)
-		k.Exp(e[:len(part)], 2)
-		for i, y := range part {
-			if part[i] = 1 - 2/(e[i]+1); math.Abs(y) < 1e-3 {
-				part[i] = y * (1 + y*y*(-1./3+y*y*(2./15)))
-			}
-		}
-		x = x[len(part):]
+		x[i] = math.Pow(v+m.coef0, m.power)
 	}
 }
 
@@ -160,8 +150,12 @@ func planMachine(p *planner, n *graph.Node) (*machine, *numberRows, scratch, err
 	if err != nil {
 		return nil, nil, scratch{}, err
 	}
-	each := pairwise.Width(m.n) + pairwise.Width(m.coef.Len) + m.pairs() + max(m.width, 1)
+	ld := pairwise.Width(m.n)
+	each := ld + pairwise.Width(m.coef.Len) + m.pairs() + max(m.width, 1)
 	r := newNumberRows(p, n.Inputs[0], each)
+	if near := max(nearNumbers/max(ld, 1), pairwise.Lanes); m.n > 0 && near < r.together { // of what is gone through more than once
+		r.together = near &^ (pairwise.Lanes - 1)
+	}
 	if of := m.vectors; of != nil && of.Length != r.columns || of == nil && m.coef.Length != r.columns {
 		return nil, nil, scratch{}, property.Because(property.ShapeReason, "vectors or coefficients are not of %d numbers, as rows are", r.columns)
 	}
@@ -183,7 +177,9 @@ func planSVMRegressor(p *planner, n *graph.Node) error {
 		out, _ := take(rest, count)
 		if m.n > 0 {
 			m.kernelsOf(r.kernels, terms, x, count)
-			r.kernels.Products(products, pairwise.Lanes, terms, ld, count, m.coef, 0, m.n)
+			for i := range count {
+				products[i*pairwise.Lanes] = r.kernels.Dot(terms[i*ld:][:m.n], m.single)
+			}
 		} else {
 			r.kernels.Products(products, pairwise.Lanes, x, r.columns, count, m.coef, 0, r.columns)
 		}
@@ -247,8 +243,14 @@ func (m *machine) score(k pairwise.Kernels, won []int64, out, x, rest []float64)
 	for i := range rows {
 		copy(scores[i*pairs:][:pairs], m.rho)
 	}
-	for class := range m.classes {
-		m.addClass(k, class, scores, kernels, adds, rows)
+	if m.single != nil { // of two classes, whose one score all vectors add to
+		for i := range scores {
+			scores[i] += k.Dot(kernels[i*ld:][:m.n], m.single)
+		}
+	} else {
+		for class := range m.classes {
+			m.addClass(k, class, scores, kernels, adds, rows)
+		}
 	}
 	for i := range rows {
 		won[i] = labelOf(m.labels, m.finish(out[i*m.width:][:m.width], scores[i*pairs:][:pairs], rest))

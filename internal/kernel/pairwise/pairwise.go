@@ -103,6 +103,13 @@ func (k Kernels) Dots(dst []float64, x []float32, ldx int, w []float64, bias flo
 	}
 }
 
+// Dot returns the product of two vectors of one length, the first of which it changes.
+func (k Kernels) Dot(x, y []float64) float64 {
+	elements := double.For(isa.Target{Set: k.set})
+	elements.Binary(double.Mul, double.VV, x, x, y)
+	return elements.Reduce(double.Sum, x)
+}
+
 // Exp replaces each number by e^(x*scale), with an error of two units in the last place at most beside that of the product.
 func (k Kernels) Exp(x []float64, scale float64) {
 	elements := double.For(isa.Target{Set: k.set})
@@ -116,24 +123,43 @@ func (k Kernels) Exp(x []float64, scale float64) {
 	}
 }
 
-// Powers replaces each number x by (x*scale + shift)^degree, as a product of degree factors; degree is at least 1.
-func (k Kernels) Powers(x []float64, scale, shift float64, degree int) {
+// near is how many numbers stay in the nearest cache beside a copy of them.
+const near = 1 << 9
+
+// Powers replaces each number x by (x + shift)^degree, as a product of degree factors; degree is at least 1.
+func (k Kernels) Powers(x []float64, shift float64, degree int) {
 	elements := double.For(isa.Target{Set: k.set})
-	var base [1 << 9]float64
-	by := [1]float64{shift}
+	var product [near]float64
 	for len(x) > 0 {
-		part := x[:min(len(x), len(base))]
-		b := base[:len(part)]
-		elements.Scale(b, part, scale)
-		elements.Binary(double.Add, double.VS, b, b, by[:])
-		from := b
-		for range degree - 1 {
-			elements.Binary(double.Mul, double.VV, part, from, b)
-			from = part
+		part := x[:min(len(x), near)]
+		add(elements, part, shift)
+		from := part
+		for left := degree; left > 1; left-- {
+			to := part
+			if left > 2 {
+				to = product[:len(part)]
+			}
+			elements.Binary(double.Mul, double.VV, to, from, part)
+			from = to
 		}
-		if degree == 1 {
-			copy(part, b)
-		}
+		x = x[len(part):]
+	}
+}
+
+// add adds a number to each.
+func add(k double.Kernels, x []float64, n float64) {
+	if by := [1]float64{n}; n != 0 {
+		k.Binary(double.Add, double.VS, x, x, by[:])
+	}
+}
+
+// Tangents replaces each number x by the hyperbolic tangent of x + shift.
+func (k Kernels) Tangents(x []float64, shift float64) {
+	elements := double.For(isa.Target{Set: k.set})
+	for len(x) > 0 {
+		part := x[:min(len(x), near)]
+		add(elements, part, shift)
+		elements.Apply(double.Tanh, part, part)
 		x = x[len(part):]
 	}
 }

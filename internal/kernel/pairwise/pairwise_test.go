@@ -163,17 +163,32 @@ var _ = It("e^x is so within two units in the last place, and at the ends of the
 	}
 })
 
-var _ = It("powers are products of as many factors", func() {
+var _ = It("powers are products of as many factors, and tangents those of math", func() {
 	r := rand.New(rand.NewPCG(7, 8))
 	for _, t := range isa.Targets() {
 		for range 50 {
 			n, degree := r.IntN(2000), 1+r.IntN(8)
-			x, scale, shift := guarded(r, n, true), r.NormFloat64(), r.NormFloat64()
+			x, shift := guarded(r, n, true), r.NormFloat64()*float64(r.IntN(2))
 			was := append([]float64(nil), x...)
-			pairwise.For(t).Powers(x, scale, shift, degree)
+			pairwise.For(t).Powers(x, shift, degree)
 			for i, got := range x {
-				want := math.Pow(float64(was[i]*scale)+shift, float64(degree))
-				Expect(math.Abs(got-want) <= 1e-14*math.Abs(want)).To(BeTrue(), "%v: (%v*%v + %v)^%d is %v, and not %v", t.Set, was[i], scale, shift, degree, want, got)
+				want := math.Pow(was[i]+shift, float64(degree))
+				Expect(math.Abs(got-want) <= 1e-14*math.Abs(want)).To(BeTrue(), "%v: (%v + %v)^%d is %v, and not %v", t.Set, was[i], shift, degree, want, got)
+			}
+			copy(x, was)
+			pairwise.For(t).Tangents(x, shift)
+			for i, got := range x {
+				want := math.Tanh(was[i] + shift)
+				Expect(math.Abs(got-want) <= 5e-15*math.Abs(want)).To(BeTrue(), "%v: the tangent of %v + %v is %v, and not %v", t.Set, was[i], shift, want, got)
+			}
+			if n > 0 {
+				y, want, size := guarded(r, n, true), 0.0, 0.0
+				for i := range x {
+					want += was[i] * y[i]
+					size += math.Abs(was[i] * y[i])
+				}
+				copy(x, was)
+				Expect(pairwise.For(t).Dot(x, y)).To(BeNumerically("~", want, 1e-13*size))
 			}
 		}
 	}
