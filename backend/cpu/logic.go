@@ -146,7 +146,14 @@ func planPow(p *planner, n *graph.Node) error {
 			return powersOf(p, n, wholeOf[float64])
 		}
 		if operators.IsFloat32(n.Inputs[1]) {
-			return elementwise2(p, n, vec.Power)
+			kernels := p.kernels
+			return elementwise2Rows(p, n, func(out, s []float32, dx int, t []float32, dy int) {
+				if dx != 1 {
+					each2(vec.Power)(out, s, dx, t, dy)
+					return
+				}
+				kernels.Powers(out, s[:len(out)], t, dy)
+			})
 		}
 		return powersOf(p, n, func(x float64) float32 { return float32(x) })
 	}

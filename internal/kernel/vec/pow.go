@@ -26,9 +26,7 @@ func (v Kernels) Pow(dst, src []float32, y float32) {
 	case 0.25, -0.25, 0.5, -0.5, 0.75, -0.75:
 		v.powRoot(dst[:n], src, y)
 	default:
-		for i, x := range src {
-			dst[i] = Power(x, y)
-		}
+		v.Powers(dst, src, []float32{y}, 0)
 	}
 }
 
@@ -43,9 +41,7 @@ func (v Kernels) powRoot(dst, src []float32, y float32) {
 			v.roots(d, s, y)
 			continue
 		}
-		for i, x := range s {
-			d[i] = Power(x, y)
-		}
+		v.Powers(d, s, []float32{y}, 0)
 	}
 }
 

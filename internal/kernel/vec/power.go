@@ -1,6 +1,32 @@
 package vec
 
-import "math"
+import (
+	"math"
+
+	"github.com/carve-dev/carve/internal/kernel/double"
+	"github.com/carve-dev/carve/internal/kernel/isa"
+)
+
+// Powers writes the powers of src by exponents that are by apart, 1, or 0 for one of all, as Power does: to within an ulp.
+func (v Kernels) Powers(dst, src, exponents []float32, by int) {
+	elements := double.For(isa.Target{Set: v.set})
+	var logarithms [1 << 8]float64
+	for at := 0; at < len(src); at += len(logarithms) {
+		s, y := src[at:min(at+len(logarithms), len(src))], exponents[at*by:]
+		d, t := dst[at:at+len(s)], logarithms[:len(s)]
+		for i, x := range s {
+			t[i] = float64(y[i*by]) * Logarithm(float64(x))
+		}
+		elements.Apply(double.Exp, t, t)
+		for i, r := range t {
+			if x := s[i]; r >= 0x1p-126 && r <= math.MaxFloat32 {
+				d[i] = float32(r)
+			} else { // one that is not positive or finite, or has such a power
+				d[i] = Power(x, y[i*by])
+			}
+		}
+	}
+}
 
 // Power returns x^y to within an ulp, with the special values of math.Pow. It takes a few nanoseconds where x is positive and the
 // result is a normal number: math.Pow is exact in float64, which float32 does not show.

@@ -272,16 +272,36 @@ var _ = Describe("Pow", func() {
 		}
 	})
 
-	It("agrees with math.Pow to an ulp, whatever the exponents", func() {
+	It("agrees with math.Pow to an ulp, whatever the exponents, one by one and in rows", func() {
 		r := rand.New(rand.NewPCG(3, 4))
-		for range 200_000 {
-			x, y := math.Float32frombits(r.Uint32()), float32(r.NormFloat64()*math.Exp(3*r.NormFloat64()))
-			if r.IntN(2) == 0 {
-				x = float32(math.Exp(r.NormFloat64())) // near 1, where few bits are lost
-			}
-			want := math.Pow(float64(x), float64(y))
-			if got := vec.Power(x, y); !same(got, want, ulp(want)) {
-				Fail(fmt.Sprintf("%v^%v = %v, not %v", x, y, got, want))
+		for _, t := range isa.Targets() {
+			for range 400 {
+				n := r.IntN(700)
+				x, y := make([]float32, n), make([]float32, n+1)
+				for i := range y {
+					y[i] = float32(r.NormFloat64() * math.Exp(3*r.NormFloat64()))
+					if r.IntN(20) == 0 {
+						y[i] = []float32{0, 1, -1, 2.5, float32(math.Inf(1)), float32(math.Inf(-1)), float32(math.NaN())}[r.IntN(7)]
+					}
+				}
+				for i := range x {
+					if x[i] = math.Float32frombits(r.Uint32()); r.IntN(2) == 0 {
+						x[i] = float32(math.Exp(r.NormFloat64())) // near 1, where few bits are lost
+					}
+				}
+				by := r.IntN(2)
+				got := make([]float32, n)
+				vec.For(t).Powers(got, x, y, by)
+				for i, x := range x {
+					y := y[i*by]
+					want := math.Pow(float64(x), float64(y))
+					if !same(got[i], want, ulp(want)) {
+						Fail(fmt.Sprintf("%v: %v^%v = %v, not %v", t.Set, x, y, got[i], want))
+					}
+					if one := vec.Power(x, y); !same(one, want, ulp(want)) {
+						Fail(fmt.Sprintf("%v^%v = %v, not %v", x, y, one, want))
+					}
+				}
 			}
 		}
 	})
