@@ -207,8 +207,26 @@ var norms = map[string]func(k double.Kernels, row []float64) float64{
 		}
 		return s
 	},
-	"L1": func(k double.Kernels, row []float64) float64 { return k.Reduce(double.SumAbs, row) },
-	"L2": func(k double.Kernels, row []float64) float64 { return math.Sqrt(k.Reduce(double.SumSquares, row)) },
+	"L1": func(k double.Kernels, row []float64) float64 {
+		if len(row) > shortRow {
+			return k.Reduce(double.SumAbs, row)
+		}
+		s := 0.0
+		for _, x := range row {
+			s += math.Abs(x)
+		}
+		return s
+	},
+	"L2": func(k double.Kernels, row []float64) float64 {
+		if len(row) > shortRow {
+			return math.Sqrt(k.Reduce(double.SumSquares, row))
+		}
+		s := 0.0
+		for _, x := range row {
+			s += x * x
+		}
+		return math.Sqrt(s)
+	},
 }
 
 func normalizerOf(n *graph.Node) (func(k double.Kernels, row []float64) float64, *property.Reason) {
@@ -226,8 +244,15 @@ func planNormalizer(p *planner, n *graph.Node) error {
 	}
 	r, k := newNumberRows(p, n.Inputs[0], 0), p.doubles()
 	return mapped(p, n, r, float64(r.columns), func(row []float64) {
-		if s := [1]float64{norm(k, row)}; s[0] != 0 {
+		s := [1]float64{norm(k, row)}
+		switch {
+		case s[0] == 0:
+		case len(row) > shortRow:
 			k.Binary(double.Div, double.VS, row, row, s[:])
+		default:
+			for i := range row {
+				row[i] /= s[0]
+			}
 		}
 	})
 }
@@ -236,10 +261,11 @@ func planBinarizer(p *planner, n *graph.Node) error {
 	r, threshold := newNumberRows(p, n.Inputs[0], 0), float64(n.Float("threshold", 0))
 	return mapped(p, n, r, float64(r.columns), func(row []float64) {
 		for i, x := range row {
-			row[i] = 0
+			above := 0 // not the number: data would mislead a branch
 			if x > threshold {
-				row[i] = 1
+				above = 1
 			}
+			row[i] = float64(above)
 		}
 	})
 }
@@ -370,5 +396,5 @@ func init() {
 	ml("SVMClassifier", operator{Signatures: rowSignatures(newMachine), Plan: planSVMClassifier})
 	ml("ArrayFeatureExtractor", operator{Signatures: extractSignatures, Plan: planArrayFeatureExtractor})
 	ml("LabelEncoder", operator{Signatures: labelSignatures, Plan: planLabelEncoder})
-	ml("OneHotEncoder", operator{Signatures: oneHotSignatures, Plan: planOneHotEncoder})
+	ml("OneHotEncoder", operator{Signatures: oneHotSignatures, Plan: planOneHotEncoder, Strided: oneHotStrided})
 }

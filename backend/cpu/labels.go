@@ -201,23 +201,38 @@ func planOneHotEncoder(p *planner, n *graph.Node) error {
 	cats, _ := n.Ints("cats_int64s")
 	at := newPlaceOf(cats)
 	src, dst, wide := p.In(n.Inputs[0]), p.Out(n.Outputs[0]), n.Inputs[0].Type.DType == tensor.Int64
+	to, _ := dst.Runs(4 * len(cats))
 	p.emit(step{chunks: product(p.Dims[n.Inputs[0].ID]), grain: grainFor(10 + float64(len(cats))/4), body: func(st *state, _, lo, hi int) {
 		y := st.F32(dst)
-		for i := lo; i < hi; i++ {
-			row := y[i*len(cats):][:len(cats)]
-			clear(row)
-			var x int64
-			if wide {
-				x = of[int64](st, src)[i]
-			} else {
-				x = int64(of[int32](st, src)[i])
-			}
-			if k, ok := at.find(x); ok {
-				row[k] = 1
-			}
+		if wide {
+			oneHot(y, to, of[int64](st, src), at, len(cats), lo, hi)
+		} else {
+			oneHot(y, to, of[int32](st, src), at, len(cats), lo, hi)
 		}
 	}}, []place.Memory{src}, []place.Memory{dst})
 	return nil
+}
+
+// oneHot writes rows [lo, hi) of so many numbers, which lie where runs say.
+func oneHot[T int32 | int64](y []float32, to place.Runs, x []T, at *placeOf, width, lo, hi int) {
+	for lo < hi {
+		first, n := to.At(lo, hi-lo)
+		for i, x := range x[lo:][:n] {
+			row := y[(first+i*to.Near)/4:][:width]
+			clear(row)
+			if k, ok := at.find(int64(x)); ok {
+				row[k] = 1
+			}
+		}
+		lo += n
+	}
+}
+
+// oneHotStrided is the Strided of OneHotEncoder: of results whose rows of all categories are whole.
+func oneHotStrided(_ *planner, n *graph.Node, v *graph.Value, m place.Memory) bool {
+	cats, _ := n.Ints("cats_int64s")
+	_, ok := m.Runs(4 * len(cats))
+	return ok && v == n.Outputs[0] && v.Format == rowMaj
 }
 
 // planArrayFeatureExtractor emits what takes elements of the last axis; indices do not count from the end.

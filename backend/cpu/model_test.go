@@ -109,6 +109,16 @@ func (m *model) try(op string, outputs int, in []*graph.Value, attrs ...graph.At
 	return m.add(spec)
 }
 
+// classical adds a node of domain ai.onnx.ml of one operand and one result.
+func (m *model) classical(op string, x *graph.Value, attrs ...graph.Attr) *graph.Value {
+	GinkgoHelper()
+	m.g.Opsets["ai.onnx.ml"] = 3
+	name := fmt.Sprintf("%s_%d", op, m.g.NodeIDs())
+	out := m.add(graph.NodeSpec{Op: graph.Op{Domain: "ai.onnx.ml", Name: op}, Name: name, Attrs: attrs, Inputs: []*graph.Value{x}, Outputs: []string{name}})
+	Expect(m.err).NotTo(HaveOccurred())
+	return out[0]
+}
+
 func (m *model) add(spec graph.NodeSpec) []*graph.Value {
 	n := m.g.AddNode(spec)
 	var out []tensor.Value

@@ -61,6 +61,17 @@ var producers = []producer{
 	{"a cast", 0, nil, func(m *model, d []int) *graph.Value {
 		return m.op("Cast", m.op("Less", m.input(d...), m.input(1)), graph.IntAttr("to", int64(tensor.Float32)))
 	}},
+	{"an Imputer", 0, ofRank(2), func(m *model, d []int) *graph.Value {
+		return m.classical("Imputer", m.input(d...), graph.FloatsAttr("imputed_value_floats", tensor.Of[float32](m.floats(last(d)))...), graph.FloatAttr("replaced_value_float", 0))
+	}},
+	{"a OneHotEncoder", 0, nil, func(m *model, d []int) *graph.Value {
+		cats := make([]int64, last(d))
+		for i := range cats {
+			cats[i] = int64(i) - 1
+		}
+		x := m.op("Cast", m.input(d[:len(d)-1]...), graph.IntAttr("to", int64(tensor.Int64)))
+		return m.classical("OneHotEncoder", x, graph.IntsAttr("cats_int64s", cats...))
+	}},
 	{"a slope", 0, nil, func(m *model, d []int) *graph.Value { return m.op("PRelu", m.input(d...), m.constant(last(d))) }},
 	{"a power", 0, nil, func(m *model, d []int) *graph.Value { return m.op("Pow", m.op("Abs", m.input(d...)), m.scalar(1.5)) }},
 	{"a silu", 0, nil, func(m *model, d []int) *graph.Value {

@@ -241,7 +241,7 @@ var _ = Describe("Pow", func() {
 	It("agrees with math.Pow", func() {
 		all := samples()
 		above := slices.DeleteFunc(slices.Clone(all), func(x float32) bool { return !(x > 0) }) // of which roots are taken
-		for _, y := range []float32{2, 3, 1, -1, 0, 0.25, -0.25, 0.5, -0.5, 0.75, -0.75, 2.5, -3, 0.1, inf, nan} {
+		for _, y := range []float32{2, 3, 1, -1, 0, 0.25, -0.25, 0.5, -0.5, 0.75, -0.75, 2.5, -3, 4, 7, 8, -2, -8, 9, 0.1, inf, nan} {
 			for _, xs := range [][]float32{all, above} {
 				onTargets(func(t isa.Target, k vec.Kernels) {
 					got := make([]float32, len(xs))
