@@ -37,42 +37,56 @@ const (
 )
 
 // lateRanks returns what runs a group of the oracle, whose executable is exe: that itself, where a run tells nothing new of ranks.
-func (c *compilation) lateRanks(name string, body *graph.Graph, exe backend.Executable) backend.Executable {
-	ranked := func(v *graph.Value) bool { return v.Type.Shape.Known() }
-	if len(c.backends) < 2 || !slices.ContainsFunc(body.Inputs, func(v *graph.Value) bool { return !ranked(v) }) {
+func (c *compilation) lateRanks(oracle string, body *graph.Graph, exe backend.Executable) backend.Executable {
+	if len(c.backends) < 2 || !waitsForRanks(body) {
 		return exe
 	}
-	for _, v := range body.Inputs {
-		if !v.Type.IsTensor() || v.Type.DType.Size() == 0 || v.Format != graph.HostFormat {
-			return exe
-		}
+	l := &lateRanks{Executable: exe, body: body, oracle: oracle, o: c.inner(), programs: map[string]*Program{}}
+	for range body.Nodes() {
+		l.nodes++
 	}
-	nodes := 0
-	for n := range body.Nodes() {
-		if len(n.Regions) > 0 || n.IsCarve(graph.OpConvert) {
-			return exe
-		}
-		nodes++
-	}
-	l := &lateRanks{Executable: exe, body: body, oracle: name, nodes: nodes, programs: map[string]*Program{}}
 	for v := range body.Constants() {
-		if v.IsDims() {
-			if _, static := graph.Shape(v.Dims).Static(); !static {
-				return exe // of symbols that the operands need not tell
-			}
-			continue
+		if !v.IsDims() {
+			l.constants += int64(len(v.Const.Bytes()))
 		}
-		l.constants += int64(len(v.Const.Bytes()))
-	}
-	l.o = Options{Open: map[string]backend.Backend{}, Properties: c.o.Properties, DisabledProperties: c.o.DisabledProperties, Pins: c.o.Pins,
-		Placement: c.o.Placement, Budget: c.o.Budget, Threads: c.o.Threads, Streams: c.o.Streams, MaxArenaBytes: c.o.MaxArenaBytes, DeviceLimits: c.o.DeviceLimits,
-		Allocator: c.o.Allocator, MaxFold: c.o.MaxFold, MaxSpecializations: c.o.MaxSpecializations, Strict: c.o.Strict, Verify: c.o.Verify, Poison: c.o.Poison,
-		Logger: c.o.Logger}
-	for _, b := range c.backends {
-		name := b.Info().Name
-		l.o.Open[name], l.o.Backends = b, append(l.o.Backends, backend.Config{Name: name})
 	}
 	return l
+}
+
+// waitsForRanks reports whether a run tells more of the shapes in a group's body, and its operands tell all.
+func waitsForRanks(body *graph.Graph) bool {
+	numbers := func(v *graph.Value) bool {
+		return v.Type.IsTensor() && v.Type.DType.Size() > 0 && v.Format == graph.HostFormat
+	}
+	known := func(v *graph.Value) bool { return v.Type.Shape.Known() }
+	for n := range body.Nodes() {
+		if len(n.Regions) > 0 || n.IsCarve(graph.OpConvert) {
+			return false
+		}
+	}
+	for v := range body.Constants() {
+		_, static := graph.Shape(v.Dims).Static()
+		if !numbers(v) || v.IsDims() && !static { // symbols that the operands need not tell
+			return false
+		}
+	}
+	ports := slices.Concat(body.Inputs, body.Outputs)
+	return !slices.ContainsFunc(ports, func(v *graph.Value) bool { return !numbers(v) }) &&
+		slices.ContainsFunc(body.Inputs, func(v *graph.Value) bool { return !known(v) })
+}
+
+// inner returns the options of a Program within this one, on its backends: what is of the model's own ports, passes and plans is not
+// among them.
+func (c *compilation) inner() Options {
+	o := Options{Open: map[string]backend.Backend{}, Properties: c.o.Properties, DisabledProperties: c.o.DisabledProperties, Pins: c.o.Pins,
+		Placement: c.o.Placement, Budget: c.o.Budget, Cache: c.o.Cache, Threads: c.o.Threads, Streams: c.o.Streams, Allocator: c.o.Allocator,
+		MaxArenaBytes: c.o.MaxArenaBytes, DeviceLimits: c.o.DeviceLimits, MaxFold: c.o.MaxFold, MaxSessions: c.o.MaxSessions,
+		MaxSpecializations: c.o.MaxSpecializations, Strict: c.o.Strict, Verify: c.o.Verify, Poison: c.o.Poison, Logger: c.o.Logger}
+	for _, b := range c.backends {
+		name := b.Info().Name
+		o.Open[name], o.Backends = b, append(o.Backends, backend.Config{Name: name})
+	}
+	return o
 }
 
 // Specialize implements backend.Executable.
@@ -129,25 +143,29 @@ func (in *rankedInstance) Enqueue(ctx context.Context, a *backend.RunArgs) (devi
 		}
 		return in.Instance.Enqueue(ctx, a) // which says what is wrong, of the model's nodes
 	}
-	for i := range a.Outputs {
-		r := results[resultName(i)].(*tensor.Tensor)
-		out := a.Outputs[i]
-		if out == nil {
-			if out, err = a.Alloc(i, r.DType, r.Shape); err != nil {
-				return nil, err
-			}
-		}
-		if !slices.Equal(out.Shape, r.Shape) {
-			return nil, fmt.Errorf("%w: result %d is %v, inferred as %v", tensor.ErrShape, i, r, out)
-		}
-		copy(out.Bytes(), r.Bytes())
-	}
 	if a.Trace != nil {
 		for i := range max(in.Requirements().Steps, 1) {
 			a.Trace(i)
 		}
 	}
-	return nil, nil
+	return nil, giveResults(a, results)
+}
+
+// giveResults copies results to where a run has them.
+func giveResults(a *backend.RunArgs, results map[string]tensor.Value) (err error) {
+	for i, out := range a.Outputs {
+		r := results[resultName(i)].(*tensor.Tensor)
+		if out == nil {
+			if out, err = a.Alloc(i, r.DType, r.Shape); err != nil {
+				return err
+			}
+		}
+		if !slices.Equal(out.Shape, r.Shape) {
+			return fmt.Errorf("%w: result %d is %v, inferred as %v", tensor.ErrShape, i, r, out)
+		}
+		copy(out.Bytes(), r.Bytes())
+	}
+	return nil
 }
 
 // program returns the Program for operands of such ranks, nil where there is none.
@@ -185,27 +203,7 @@ func (l *lateRanks) compile(ctx context.Context, operands []*tensor.Tensor) (*Pr
 	}
 	g.Opsets = maps.Clone(outer.Opsets)
 	untype(g)
-	symbols := map[string]graph.Dim{}
-	for i, v := range g.Inputs {
-		v.Name = operandName(i)
-		if !v.Type.Shape.Known() {
-			v.Type.Shape = make(graph.Shape, len(operands[i].Shape))
-			for k := range v.Type.Shape {
-				v.Type.Shape[k] = graph.Sym(fmt.Sprintf("%s_%d", v.Name, k))
-			}
-			continue
-		}
-		v.Type.Shape = slices.Clone(v.Type.Shape)
-		for k, d := range v.Type.Shape {
-			if _, number := d.Const(); number {
-				continue
-			}
-			if _, known := symbols[d.String()]; !known {
-				symbols[d.String()] = graph.Sym(fmt.Sprintf("dim_%d", len(symbols)))
-			}
-			v.Type.Shape[k] = symbols[d.String()]
-		}
-	}
+	shapeInputs(g, operands)
 	for i, v := range g.Outputs {
 		v.Name = resultName(i)
 	}
@@ -221,6 +219,31 @@ func (l *lateRanks) compile(ctx context.Context, operands []*tensor.Tensor) (*Pr
 		}
 	}
 	return nil, p.Close()
+}
+
+// shapeInputs gives the inputs names, and symbols for dims that are no numbers: equal ones for equal dims.
+func shapeInputs(g *graph.Graph, operands []*tensor.Tensor) {
+	symbols := map[string]graph.Dim{}
+	for i, v := range g.Inputs {
+		v.Name = operandName(i)
+		dims := slices.Clone(v.Type.Shape)
+		if dims == nil {
+			dims = make(graph.Shape, len(operands[i].Shape))
+			for k := range dims {
+				dims[k] = graph.Sym(fmt.Sprintf("%s_%d", v.Name, k))
+			}
+		}
+		for k, d := range dims {
+			if _, number := d.Const(); number {
+				continue
+			}
+			if _, known := symbols[d.String()]; !known {
+				symbols[d.String()] = graph.Sym(fmt.Sprintf("dim_%d", len(symbols)))
+			}
+			dims[k] = symbols[d.String()]
+		}
+		v.Type.Shape = dims
+	}
 }
 
 // untype takes back what is known of the shapes of results, for other shapes of the inputs.
