@@ -17,7 +17,7 @@ import (
 // lateRanks is a group of the oracle's with operands whose ranks are known in a run alone: those of an If whose branches differ, of
 // a sequence's items, or of inputs for which the model names none. Other backends take no such nodes. So the group is compiled
 // once more, on all backends, for the ranks that a run finds, with a symbol for each dim, and kept; where that brings nothing, and
-// for operands that are small, the oracle's executable runs it.
+// for a few nodes on few bytes, the oracle's executable runs it. Limits of memory are those of each such Program by itself.
 type lateRanks struct {
 	backend.Executable // the oracle's
 	body               *graph.Graph
@@ -41,7 +41,7 @@ func (c *compilation) lateRanks(oracle string, body *graph.Graph, exe backend.Ex
 	if len(c.backends) < 2 || !waitsForRanks(body) {
 		return exe
 	}
-	l := &lateRanks{Executable: exe, body: body, oracle: oracle, o: c.inner(), programs: map[string]*Program{}}
+	l := &lateRanks{Executable: exe, body: body, oracle: oracle, o: c.innerOptions(), programs: map[string]*Program{}}
 	for range body.Nodes() {
 		l.nodes++
 	}
@@ -75,9 +75,9 @@ func waitsForRanks(body *graph.Graph) bool {
 		slices.ContainsFunc(body.Inputs, func(v *graph.Value) bool { return !known(v) })
 }
 
-// inner returns the options of a Program within this one, on its backends: what is of the model's own ports, passes and plans is not
+// innerOptions returns the options of a Program within this one, on its backends: what is of the model's own ports, passes and plans is not
 // among them.
-func (c *compilation) inner() Options {
+func (c *compilation) innerOptions() Options {
 	o := Options{Open: map[string]backend.Backend{}, Properties: c.o.Properties, DisabledProperties: c.o.DisabledProperties, Pins: c.o.Pins,
 		Placement: c.o.Placement, Budget: c.o.Budget, Cache: c.o.Cache, Threads: c.o.Threads, Streams: c.o.Streams, Allocator: c.o.Allocator,
 		MaxArenaBytes: c.o.MaxArenaBytes, DeviceLimits: c.o.DeviceLimits, MaxFold: c.o.MaxFold, MaxSessions: c.o.MaxSessions,
