@@ -46,9 +46,10 @@ const (
 	atomMin
 	atomMax
 	atomBroadcast
+	atomPosition
 )
 
-var atomNames = [...]string{atomFloorDiv: "floordiv", atomMod: "mod", atomMin: "min", atomMax: "max", atomBroadcast: "bcast"}
+var atomNames = [...]string{atomFloorDiv: "floordiv", atomMod: "mod", atomMin: "min", atomMax: "max", atomBroadcast: "bcast", atomPosition: "position"}
 
 // D returns the number n as a Dim.
 func D(n int) Dim { return Dim{c: int64(n)} }
@@ -341,6 +342,29 @@ func (d Dim) Broadcast(o Dim) (_ Dim, ok bool) {
 	return fromFunc(atomBroadcast, d, o), true
 }
 
+// Position returns where in [0, o] the position d of a slice of o elements lies: a negative one counts from the end, and both ends bound it.
+// o is not negative.
+func (d Dim) Position(o Dim) Dim {
+	p, pc := d.Const()
+	n, nc := o.Const()
+	switch {
+	case pc && nc:
+		return Dim{c: slicePosition(p, n)}
+	case d.Is(0) || d.Add(o).Is(0): // -n of n elements is the first of them, where there are any
+		return Dim{}
+	case d.NonNegative():
+		return minDims(d, o)
+	}
+	return fromFunc(atomPosition, d, o)
+}
+
+func slicePosition(p, n int64) int64 {
+	if p < 0 {
+		p = max(p+n, 0)
+	}
+	return min(p, n)
+}
+
 func fromFunc(kind atomKind, a, b Dim) Dim {
 	return fromAtom(atom{kind: kind, a: a, b: b, key: atomNames[kind] + "(" + a.String() + "," + b.String() + ")"})
 }
@@ -401,7 +425,7 @@ func (d Dim) NonNegative() bool {
 			return false
 		}
 		for _, a := range t.atoms {
-			if a.kind != atomSymbol && (!a.a.NonNegative() || !a.b.NonNegative()) {
+			if a.kind != atomSymbol && a.kind != atomPosition && (!a.a.NonNegative() || !a.b.NonNegative()) {
 				return false
 			}
 		}
@@ -534,6 +558,8 @@ func (a *atom) eval(b Bindings, assume bool) (int64, error) {
 		return min(x, y), nil
 	case atomMax:
 		return max(x, y), nil
+	case atomPosition:
+		return slicePosition(x, max(y, 0)), nil
 	case atomSymbol, atomBroadcast: // symbols have been looked up above
 	}
 	switch {
@@ -578,6 +604,8 @@ func (a atom) subst(sub map[string]Dim) Dim {
 		return x.Min(y)
 	case atomMax:
 		return x.Max(y)
+	case atomPosition:
+		return x.Position(y)
 	case atomSymbol, atomBroadcast:
 	}
 	if d, ok := x.Broadcast(y); ok {

@@ -54,6 +54,9 @@ var _ = DescribeTable("Inference of shapes", infers,
 	Entry("slice of a symbol's tail", "Slice", ins("f32[N]", "=[1]", "=[9223372036854775807]"), "f32[max(0,N-1)]"),
 	Entry("slice to a symbol", "Slice", ins("f32[1,512]", "=[0]", "#[S]", "=[1]"), "f32[1,min(512,S)]"),
 	Entry("slice between symbols", "Slice", ins("f32[512]", "#[P]", "#[P+S]"), "f32[min(S,max(-P+512,0))]"),
+	Entry("slice of as many last ones as there are", "Slice", ins("f32[S,8]", "#[-S]", "=[9223372036854775807]", "=[0]", "=[1]"), "f32[S,8]"),
+	Entry("slice from a position that may be before the end", "Slice", ins("f32[256]", "#[-P+256]", "=[9223372036854775807]"), "f32[-position(-P+256,256)+256]"),
+	Entry("slice from the last ones on", "Slice", ins("f32[P+S]", "#[-S]", "=[9223372036854775807]"), "f32[P+S-position(-S,P+S)]"),
 	Entry("slice backwards", "Slice", ins("f32[N,5]", "=[-1,3]", "=[-9223372036854775808,-9223372036854775808]", "=[0,1]", "=[-1,-2]"), "f32[N,2]"),
 	Entry("slice with steps", "Slice", ins("f32[10]", "=[1]", "=[8]", "=[0]", "=[3]"), "f32[3]"),
 	Entry("slice, starts unknown", "Slice", ins("f32[N,10]", "i64[1]", "=[8]", "=[1]"), "f32[N,?1]"),
@@ -152,6 +155,27 @@ var _ = Describe("Inference through shape arithmetic", func() {
 		q := c.op("Transpose", vals(c.op("Reshape", vals(x, target))), ints("perm", 0, 2, 1, 3))
 		k := c.op("Transpose", vals(q), ints("perm", 0, 1, 3, 2))
 		Expect(shown(c.op("MatMul", vals(q, k)))).To(Equal("f32[N,12,S,S]"))
+	})
+	It("knows how much a slice takes, wherever its bounds lie", func() {
+		dims := []graph.Dim{graph.Sym("P"), graph.Sym("P").Scale(-1), graph.Sym("Q").Scale(-1), graph.Sym("P").Sub(graph.Sym("Q")), graph.D(3).Sub(graph.Sym("P")), graph.D(-2), graph.D(2)}
+		for _, d := range []graph.Dim{graph.Sym("P"), graph.Sym("P").Add(graph.Sym("Q")), graph.D(4)} {
+			for _, start := range dims {
+				for _, end := range append(dims, d, graph.D(1<<40)) {
+					n := c.op("Slice", vals(c.input("f32["+d.String()+"]"), c.input("#["+start.String()+"]"), c.input("#["+end.String()+"]"))).Type.Shape[0]
+					for i := range int64(49) {
+						at := graph.Bindings{"P": i / 7, "Q": i % 7}
+						var x [4]int64
+						for k, d := range []graph.Dim{d, start, end, n} {
+							var err error
+							x[k], err = d.Eval(at)
+							Expect(err).NotTo(HaveOccurred())
+						}
+						_, want := graph.SliceRange(x[0], x[1], x[2], 1)
+						Expect(x[3]).To(Equal(want), "%v[%v:%v] is %v, of %v", d, start, end, n, at)
+					}
+				}
+			}
+		}
 	})
 	It("fills what it cannot infer from what the model declares, but not with unbound names", func() {
 		x := c.input("f32[N,4]")

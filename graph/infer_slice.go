@@ -179,13 +179,9 @@ func sliceDim(d, start, end, step Dim) (n Dim, ok bool) {
 		}
 		return n, !n.TooComplex()
 	}
-	lo, ok := clampPosition(start, d)
-	hi, ok2 := clampPosition(end, d)
-	if !ok || !ok2 {
-		return Dim{}, false
-	}
+	lo, hi := clampPosition(start, d), clampPosition(end, d)
 	span := hi.Sub(lo)
-	if !lo.Is(0) {
+	if !lo.Is(0) && !hi.Equal(d) {
 		span, _ = maxDims(span, D(0))
 	}
 	if t != 1 {
@@ -198,30 +194,20 @@ func sliceDim(d, start, end, step Dim) (n Dim, ok bool) {
 const farAway = math.MaxInt32
 
 // clampPosition returns a slice's position p within [0, d].
-func clampPosition(p, d Dim) (Dim, bool) {
-	if n, ok := p.Const(); ok {
-		switch {
-		case n >= farAway:
-			return d, true
-		case n == 0:
-			return p, true
-		case n < -farAway:
-			return Dim{}, true
-		case n < 0:
-			return maxDims(d.Add(p), D(0))
+func clampPosition(p, d Dim) Dim {
+	switch n, ok := p.Const(); {
+	case ok && n >= farAway || p.Equal(d):
+		return d
+	case ok && n < -farAway:
+		return Dim{}
+	case ok && n < 0, p.Sub(d).Is(-1): // for d = 0 the latter is -1, which clamps to 0 as well
+		if ok {
+			p = d.Add(p)
 		}
-		return minDims(p, d), true
+		p, _ = maxDims(p, D(0))
+		return p
 	}
-	if p.Equal(d) {
-		return d, true
-	}
-	if p.NonNegative() {
-		return minDims(p, d), true
-	}
-	if diff := p.Sub(d); diff.Is(-1) { // for d = 0 this is -1, which clamps to 0 as well
-		return maxDims(p, D(0))
-	}
-	return Dim{}, false
+	return p.Position(d)
 }
 
 func minDims(a, b Dim) Dim {

@@ -24,8 +24,8 @@ func ParseType(s string) (t Type, err error) {
 	return t, nil
 }
 
-// ParseDim reads the form of Dim.String: a sum of products of integers, symbols and floordiv, mod, min, max and bcast of
-// two dims. Symbols that are no identifiers stand in double quotes. The error is a *ParseError.
+// ParseDim reads the form of Dim.String: a sum of products of integers, symbols and floordiv, mod, min, max, bcast and position
+// of two dims. Symbols that are no identifiers stand in double quotes. The error is a *ParseError.
 func ParseDim(s string) (d Dim, err error) {
 	p := parser{lexer: lexer{text: s}}
 	defer p.recovered(&err)
@@ -238,6 +238,8 @@ func (p *parser) function(name string, start, depth int) Dim {
 		d = a.Min(b)
 	case "max":
 		d = a.Max(b)
+	case "position":
+		d = a.Position(b)
 	case "bcast":
 		ok := false
 		if d, ok = a.Broadcast(b); !ok {

@@ -44,7 +44,7 @@ graph "types" {
   input %e: seq(f32[N])
   input %f: opt(seq(i64[]))
   input %g: map(i64,str[?1])
-  input %h: f32["batch size",-N+bcast(M,N)+min(K,N)*mod(M,3)]
+  input %h: f32["batch size",-N+bcast(M,N)+min(K,N)*mod(M,3),position(-N+3,K)]
   input %i: i64[2] dims [N,3]
   input %j: i64[] dims 2*N
   input %k

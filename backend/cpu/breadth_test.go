@@ -153,6 +153,33 @@ var _ = Describe("blocks", func() {
 	}))
 })
 
+var _ = Describe("numbers made from few", func() {
+	It("at equal distances agree with the reference kernels, also where the run says how many", seeds(40, func(m *model) {
+		dt := pick(m, tensor.Float32, tensor.Float64, tensor.Int64, tensor.Int32)
+		scalar := func(x float64) *tensor.Tensor {
+			t, err := tensor.Convert(tensor.Scalar(x), dt, nil)
+			Expect(err).NotTo(HaveOccurred())
+			return t
+		}
+		number := func(x float64) *graph.Value { return m.feed(scalar(x)) }
+		delta := pick(m, -3.0, -1, 1, 2)
+		if dt.IsFloat() {
+			delta /= 4
+		}
+		found := m.op("Range", number(float64(m.between(-9, 9))), number(float64(m.between(-9, 9))), number(delta))
+		n := m.op("Cast", m.op("Gather", m.op("Shape", m.input(m.between(1, 70), 2)), m.data(tensor.Scalar(int64(0)))), to(dt))
+		m.sample(found, m.op("Range", number(1), n, number(1)), m.op("Range", n, m.data(scalar(-3)), m.data(scalar(-2))))
+	}))
+
+	It("with one of two values at places agree with the reference kernels", seeds(40, func(m *model) {
+		shape := m.shape(m.between(0, 3), 1, 6)
+		depth := m.between(0, 6)
+		x := small(m, pick(m, tensor.Int64, tensor.Int32), shape...)
+		values := small(m, pick(m, tensor.Float32, tensor.Int64, tensor.Float16, tensor.Uint8), 2)
+		m.sample(m.op("OneHot", x, m.data(pick(m, tensor.Scalar(int64(depth)), tensor.From([]float32{float32(depth)}, 1))), values, axis(m.between(-len(shape)-1, len(shape)))))
+	}))
+})
+
 var _ = Describe("order", func() {
 	It("of elements agrees with the reference kernels", seeds(40, func(m *model) {
 		shape := m.shape(m.between(1, 4), 1, 7)

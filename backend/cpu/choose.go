@@ -27,6 +27,7 @@ var choosers = map[string]func(c *choice) error{
 	"NonMaxSuppression": suppress,
 	"ConstantOfShape":   fillShape,
 	"Concat":            concatRun,
+	"Range":             rangeRun,
 	operators.Of(microsoft.Domain, "GroupQueryAttention"): chooseGroupQuery,
 }
 

@@ -7,8 +7,8 @@ import (
 )
 
 // expression reads the name of a dim as an expression of the inputs' symbols, as carve writes it and as some exporters
-// do: sums, differences and products of names and numbers, and floordiv, mod, min, max and bcast of two. ok is false
-// where it is anything else.
+// do: sums, differences and products of names and numbers, and floordiv, mod, min, max, bcast and position of two. ok is
+// false where it is anything else.
 func (l *loader) expression(s string) (d graph.Dim, ok bool) {
 	if len(s) > 512 {
 		return d, false
@@ -112,5 +112,6 @@ var dimFunctions = map[string]func(a, b graph.Dim) (graph.Dim, bool){
 	"mod":      func(a, b graph.Dim) (graph.Dim, bool) { return a.Mod(b), true },
 	"min":      func(a, b graph.Dim) (graph.Dim, bool) { return a.Min(b), true },
 	"max":      func(a, b graph.Dim) (graph.Dim, bool) { return a.Max(b), true },
+	"position": func(a, b graph.Dim) (graph.Dim, bool) { return a.Position(b), true },
 	"bcast":    func(a, b graph.Dim) (graph.Dim, bool) { return a.Broadcast(b) },
 }

@@ -197,7 +197,7 @@ func identifier(name string) string {
 		}
 	}
 	switch s := string(b); s {
-	case "", "min", "max", "mod", "floordiv", "bcast":
+	case "", "min", "max", "mod", "floordiv", "bcast", "position":
 		return s + "_"
 	default:
 		return s

@@ -8,7 +8,8 @@ import (
 )
 
 // bind gives symbols the values that the input shapes imply: where a dim is a symbol, or affine in one that no other input
-// determines. Shapes that contradict each other, or that no value gives, are an error.
+// determines. Shapes that contradict each other, or that no value gives, are an error, but for symbols of inputs that a run may not
+// read (Machine.spare): those count where nothing else gives a value.
 func (m *Machine) bind(shapes [][]int) (graph.Bindings, error) {
 	x := binding{m: m, shapes: shapes, b: graph.Bindings{}}
 	for i, v := range m.main.Graph.Inputs {
@@ -18,20 +19,34 @@ func (m *Machine) bind(shapes [][]int) (graph.Bindings, error) {
 		if len(shapes[i]) != len(v.Type.Shape) {
 			return nil, &PortError{Name: v.Name, Problem: "wrong rank", Expected: v.Type.Shape.String(), Found: fmt.Sprint(shapes[i]), Kind: ErrInput}
 		}
-		for k, d := range v.Type.Shape {
-			n := int64(shapes[i][k])
-			if s, ok := d.Symbol(); ok {
-				if err := x.set(v, s, n); err != nil {
-					return nil, err
-				}
-			} else if c, ok := d.Const(); !ok {
-				x.open = append(x.open, boundDim{i, k})
-			} else if c != n {
-				return nil, x.wrong(i, nil)
-			}
+		if m.spare != nil && m.spare[i] {
+			continue
+		}
+		if err := x.input(i, v); err != nil {
+			return nil, err
 		}
 	}
-	return x.b, x.solve()
+	if err := x.solve(); err != nil || m.spare == nil {
+		return x.b, err
+	}
+	return x.b, x.spares()
+}
+
+// input gives symbols the values that an input's dims have.
+func (x *binding) input(i int, v *graph.Value) error {
+	for k, d := range v.Type.Shape {
+		n := int64(x.shapes[i][k])
+		if s, ok := d.Symbol(); ok {
+			if err := x.set(v, s, n); err != nil {
+				return err
+			}
+		} else if c, ok := d.Const(); !ok {
+			x.open = append(x.open, boundDim{i, k})
+		} else if c != n {
+			return x.wrong(i, nil)
+		}
+	}
+	return nil
 }
 
 // binding is a bind under way.

@@ -57,6 +57,9 @@ func (m *Machine) spec(ctx context.Context, shapes [][]int) (*Spec, error) {
 		m.forget(e)
 		return nil, err
 	}
+	if m.spare != nil {
+		s.setInputs(shapes)
+	}
 	m.touch(s)
 	m.mu.Lock()
 	e.spec = s

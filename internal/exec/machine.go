@@ -75,6 +75,7 @@ type Machine struct {
 	env    Env // whose devices are the spaces
 	spaces map[tensor.DeviceID]*space
 	main   *Block
+	spare  []bool // inputs that a run may not read; nil where it reads all
 	bound  *Spec  // for Env.Bounds; nil where there is none
 	done   func() // called once the last session of a closed machine has ended
 
@@ -105,7 +106,7 @@ type Machine struct {
 
 // New returns a machine for a block. done is called once nothing of it runs any more after Close.
 func New(ctx context.Context, env Env, main *Block, done func()) (*Machine, error) {
-	m := &Machine{env: env, main: main, done: done, live: map[*Session]bool{}, fallen: map[*graph.Node]*property.Reason{}, detours: map[*graph.Node]error{},
+	m := &Machine{env: env, main: main, spare: spareInputs(main.Graph), done: done, live: map[*Session]bool{}, fallen: map[*graph.Node]*property.Reason{}, detours: map[*graph.Node]error{},
 		sessions: make(chan *Session, env.MaxSessions), tickets: make(chan struct{}, env.MaxSessions)}
 	m.makeSpaces()
 	m.doubts = env.doubts()

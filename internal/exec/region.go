@@ -33,6 +33,9 @@ func (f *frame) runIf(ctx context.Context, i int, st *Step) error {
 	if len(b.Inputs) != 0 || len(b.Outputs) < len(st.out) {
 		return fmt.Errorf("%w: region %s has %d inputs and %d outputs", ErrRun, want, len(b.Inputs), len(b.Outputs))
 	}
+	if err := f.checkCaptured(g, st); err != nil {
+		return err
+	}
 	if err := f.capture(g, st); err != nil {
 		return err
 	}
