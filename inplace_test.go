@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -143,6 +144,23 @@ var _ = Describe("a cache in one place", func() {
 		Expect(err).To(MatchError(ContainSubstring(`bad output "y": cannot lie in the place of x`)))
 	})
 })
+
+var _ = DescribeTable("a cache whose head's size the model does not tell", func(ctx SpecContext, o *carve.Options) {
+	m := carve.FromGraph(graphOf(strings.ReplaceAll(cached, "past,8]", "past,size]")))
+	DeferCleanup(m.Close)
+	o.InPlace = pairs
+	p := mustCompile(ctx, m, o)
+	DeferCleanup(p.Close)
+	room, x, y := []*tensor.Tensor{wave(1, 3, 20, 8), wave(1, 3, 20, 8)}, wave(1, 3, 1, 8), wave(1, 3, 1, 8)
+	part := func(i, rows int) *tensor.Tensor { return must(room[i].Slice(2, 0, rows)) }
+	for past := range 3 {
+		Expect(p.RunInto(ctx, []*tensor.Tensor{x, x, x, part(0, past), part(1, past)}, []*tensor.Tensor{y, part(0, past+1), part(1, past+1)})).To(Succeed())
+		Expect(must(must(room[1].Slice(2, past, past+1)).Clone()).Data).To(Equal(x.Data))
+	}
+},
+	Entry("on cpu", &carve.Options{}),
+	Entry("on the reference kernels", &carve.Options{Backends: onReference}),
+)
 
 // grouped is a step of decoding by GroupQueryAttention, in which mask has a column for each token so far. The length of the caches is
 // their operands', where that is not less.

@@ -114,16 +114,23 @@ func Pairs(given map[string]string, inputs, outputs []*graph.Value, names []stri
 	return pairs, nil
 }
 
-// differInOne reports whether tensors of two types differ in the size of one axis at most.
+// differInOne reports whether tensors of two types differ in the size of one axis at most, as far as that is known before a run.
 func differInOne(a, b graph.Type) bool {
 	if !a.IsTensor() || !b.IsTensor() || a.DType != b.DType || a.DType.Size() == 0 || a.DType.IsPacked() || len(a.Shape) != len(b.Shape) || !a.Shape.Known() || !b.Shape.Known() {
 		return false
 	}
 	other := 0
 	for i, d := range a.Shape {
-		if !d.Equal(b.Shape[i]) {
+		if !d.Equal(b.Shape[i]) && !numberOf(d, b.Shape[i]) && !numberOf(b.Shape[i], d) {
 			other++
 		}
 	}
 	return other <= 1
+}
+
+// numberOf reports whether a symbol may stand for a number: an input need not say what a node wants of it.
+func numberOf(symbol, number graph.Dim) bool {
+	_, open := symbol.Symbol()
+	_, known := number.Const()
+	return open && known
 }

@@ -2,12 +2,15 @@
 // fresh process of either side, one after the other, runs it. It prints medians over the rounds, and the medians of the rounds' ratios
 // with their 95 % intervals, as a Markdown table.
 //
-//	go run ./internal/bench/generate -python PYTHON [-tokens 64] [-prompt 8] [-lengths 20] [-threads 1] [-rounds 15] [-runs 3] [-bits 4 [-block 32] [-accuracy 4] [-asymmetric]] MODEL.onnx...
+//	go run ./internal/bench/generate -python PYTHON [-tokens 64] [-prompt 8] [-lengths 20] [-threads 1] [-rounds 15] [-runs 3] [-head 64] [-bits 4 [-block 32] [-accuracy 4] [-asymmetric]] MODEL.onnx...
 //
 // A model with inputs whose names begin with "past" is a decoder: both sides decode greedily, carve with the caches in one place
 // (Options.InPlace), ONNX Runtime with OrtValues bound to inputs and outputs; times are those of a token behind the prompt, and of
 // the prompt. `go run ./examples/generate -write FILE` makes one. Any other model is an encoder of token numbers [batch, length]: it is run at so many
 // lengths in a row, from 8 on, each longer than the one before by 5; times are those of later passes over all lengths, and of the first.
+//
+// With -head the caches have a head's size that their inputs do not tell, and are as long as they will be from the beginning, as ONNX Runtime's
+// model builder makes decoders of GroupQueryAttention.
 //
 // With -bits, ONNX Runtime's quantiser first makes MatMulNBits of products with constant matrices.
 //
@@ -44,6 +47,7 @@ type sample struct {
 type bench struct {
 	python                                        string
 	tokens, prompt, lengths, threads, rounds, run int
+	head                                          int
 	bits, block, accuracy                         int
 	asymmetric                                    bool
 }
@@ -57,6 +61,7 @@ func main() {
 	flag.IntVar(&b.threads, "threads", 1, "threads")
 	flag.IntVar(&b.rounds, "rounds", 15, "rounds")
 	flag.IntVar(&b.run, "runs", 3, "runs of a process")
+	flag.IntVar(&b.head, "head", 0, "size of a head, where the inputs of the caches do not tell it: such caches are of all rows there will be")
 	flag.IntVar(&b.bits, "bits", 0, "bits of the weights of products, 4 or 8; 0 leaves them as they are")
 	flag.IntVar(&b.block, "block", 32, "with -bits: weights that share a scale")
 	flag.IntVar(&b.accuracy, "accuracy", 0, "with -bits: accuracy_level of the products, 4 for activations of 8 bits")
@@ -89,7 +94,7 @@ func (b *bench) measure(models []string) error {
 	if err := os.WriteFile(script, worker, 0o600); err != nil {
 		return err
 	}
-	args := []string{strconv.Itoa(b.threads), strconv.Itoa(b.tokens), strconv.Itoa(b.prompt), strconv.Itoa(b.run), list(b.sentences())}
+	args := []string{strconv.Itoa(b.threads), strconv.Itoa(b.tokens), strconv.Itoa(b.prompt), strconv.Itoa(b.run), strconv.Itoa(b.head), list(b.sentences())}
 	fmt.Println("| model | carve ms | ONNX Runtime ms | ratio | first: carve ms | ONNX Runtime ms | ratio | same tokens |\n|---|---:|---:|---:|---:|---:|---:|---|")
 	for _, m := range models {
 		name := strings.TrimSuffix(filepath.Base(m), ".onnx")

@@ -60,7 +60,7 @@ func (b *bench) work(ctx context.Context, path string) error {
 	if len(pairs) == 0 {
 		err = b.encode(ctx, m, &s)
 	} else {
-		m.shared = slices.ContainsFunc(m.inputs, func(in carve.Port) bool { return in.Name == "seqlens_k" })
+		m.shared = b.head > 0 || slices.ContainsFunc(m.inputs, func(in carve.Port) bool { return in.Name == "seqlens_k" })
 		err = b.decodings(ctx, m, pairs, &s)
 	}
 	if err != nil {
@@ -165,7 +165,7 @@ func (b *bench) decodings(ctx context.Context, m *model, pairs map[string]string
 		}
 		dims, err := in.Type.Shape.Eval(graph.Bindings{}, nil)
 		if err != nil {
-			dims = []int{1, number(in.Type.Shape[1]), room, number(in.Type.Shape[3])}
+			dims = []int{1, number(in.Type.Shape[1]), room, max(number(in.Type.Shape[3]), b.head)}
 		}
 		t, err := tensor.New(in.Type.DType, dims...)
 		if err != nil {

@@ -1,6 +1,6 @@
 """Runs a decoder, or an encoder of open length, on ONNX Runtime and prints times as JSON, or quantises it. See main.go.
 
-usage: worker.py MODEL.onnx THREADS TOKENS PROMPT RUNS LENGTHS
+usage: worker.py MODEL.onnx THREADS TOKENS PROMPT RUNS HEAD LENGTHS
        worker.py quantise MODEL.onnx OUT.onnx BITS BLOCK ACCURACY ASYMMETRIC
 """
 import json
@@ -22,8 +22,8 @@ if sys.argv[1] == "quantise":
     quantizer.model.save_model_to_file(sys.argv[3], False)
     sys.exit(0)
 
-path, threads, tokens, prompt, rounds = sys.argv[1], *map(int, sys.argv[2:6])
-lengths = [int(n) for n in sys.argv[6].split(",") if n]
+path, threads, tokens, prompt, rounds, head = sys.argv[1], *map(int, sys.argv[2:7])
+lengths = [int(n) for n in sys.argv[7].split(",") if n]
 options = ort.SessionOptions()
 options.intra_op_num_threads = threads
 options.log_severity_level = 3
@@ -31,7 +31,7 @@ session = ort.InferenceSession(path, options, providers=["CPUExecutionProvider"]
 inputs, outputs = session.get_inputs(), session.get_outputs()
 pasts = [i for i in inputs if i.name.startswith("past")]
 presents = [o.name for o in outputs if o.name.startswith("present")]
-shared = any(i.name == "seqlens_k" for i in inputs)  # caches of all rows there will be, which are written in place
+shared = head > 0 or any(i.name == "seqlens_k" for i in inputs)  # caches of all rows there will be, which are written in place
 kinds = {"tensor(int64)": np.int64, "tensor(int32)": np.int32, "tensor(float)": np.float32}
 
 
@@ -56,7 +56,7 @@ def feed(i, past, ids):
 def decode():
     ids, past, times, out = np.arange(1, prompt + 1)[None], 0, [], []
     room = prompt + tokens + 1 if shared else 0
-    cache = [ort.OrtValue.ortvalue_from_numpy(np.zeros((1, p.shape[1], room, p.shape[3]), np.float32)) for p in pasts]
+    cache = [ort.OrtValue.ortvalue_from_numpy(np.zeros((1, p.shape[1], room, head or p.shape[3]), np.float32)) for p in pasts]
     for _ in range(tokens + 1):
         start = time.perf_counter()
         binding = session.io_binding()
