@@ -28,6 +28,8 @@ type Slot struct {
 	Kind  SlotKind
 	// direct is the index of the graph output whose storage the value is written to, -1 for none.
 	direct int
+	// own says that the value is an output, once, whose storage is new in each run: the caller's from then on.
+	own bool
 }
 
 // SlotKind says where a value comes from.
@@ -172,6 +174,7 @@ func NewBlock(g *graph.Graph, code Code, streams int) (*Block, error) {
 		b.Outputs = append(b.Outputs, at[v.ID])
 	}
 	b.chooseDirect()
+	b.chooseOwn()
 	b.assignLanes(streams)
 	b.reorder()
 	return b, nil
@@ -222,6 +225,23 @@ func (b *Block) chooseDirect() {
 	for i, s := range b.Outputs {
 		if b.Slots[s].Kind == SlotPlanned && count[s] == 1 && b.Slots[s].Value.Format == graph.HostFormat {
 			b.Slots[s].direct = i
+		}
+	}
+}
+
+// chooseOwn finds the outputs that a run makes when it knows their shape, in storage that nothing else refers to: those of groups and of
+// branches.
+func (b *Block) chooseOwn() {
+	count := map[int]int{}
+	for _, s := range b.Outputs {
+		count[s]++
+	}
+	for i := range b.Steps {
+		st := &b.Steps[i]
+		for _, s := range st.out {
+			if s >= 0 && count[s] == 1 && b.Slots[s].Kind == SlotDynamic && b.Slots[s].Value.Format == graph.HostFormat {
+				b.Slots[s].own = st.Kind == StepGroup || st.Node.Is("If")
+			}
 		}
 	}
 }

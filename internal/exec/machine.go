@@ -88,7 +88,7 @@ type Machine struct {
 	picky atomic.Bool  // an instance has turned down an operand as it lay
 
 	passed  atomic.Pointer[graph.Bindings] // the values of symbols that Env.Shapes has admitted last
-	planned atomic.Pointer[planned]        // the last memory plan of the main block
+	planned sync.Map                       // the last memory plan of each *Block, a *planned
 
 	mu     sync.Mutex
 	specs  []*entry

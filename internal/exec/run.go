@@ -76,8 +76,8 @@ func (s *Session) results(ctx context.Context, f *frame, l *left) (map[string]te
 			}
 			continue
 		}
-		if main.Slots[slot].direct >= 0 { // the storage is the caller's from now on
-			c := *v.(*tensor.Tensor)
+		if t, ok := v.(*tensor.Tensor); ok && (main.Slots[slot].direct >= 0 || main.Slots[slot].own) { // the storage is the caller's from now on
+			c := *t
 			c.Shape = slices.Clone(c.Shape)
 			out[name] = &c
 			continue

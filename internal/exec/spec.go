@@ -220,17 +220,15 @@ func (s *Spec) makePlan(ctx context.Context, m *Machine) error {
 	if s.problem = prob; s.planOfBounds(m) {
 		return nil
 	}
-	if last := m.planned.Load(); last != nil && b == m.main && last.problem.Places(prob) {
-		s.plan, s.problem = last.plan, nil
+	if last, ok := m.planned.Load(b); ok && last.(*planned).problem.Places(prob) {
+		s.plan, s.problem = last.(*planned).plan, nil
 		return nil
 	}
 	plan, err := schedule.Make(ctx, prob, m.env.Verify)
 	if err != nil {
 		return fmt.Errorf("memory plan: %w", err)
 	}
-	if b == m.main {
-		m.planned.Store(&planned{prob, plan})
-	}
+	m.planned.Store(b, &planned{prob, plan})
 	if s.plan = plan; b != m.main || len(m.env.Bounds) == 0 || m.bound != nil {
 		s.problem = nil
 	}
