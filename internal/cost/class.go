@@ -99,6 +99,9 @@ var integral = map[string]string{"add": "add-other", "hard": "add-other", "exp":
 
 // classOf returns the class of a node that is not fused; o are the shapes of its operands and results.
 func classOf(n *graph.Node, o *operands) string {
+	if n.Op.Domain == microsoft {
+		return microsoftClass(n, o)
+	}
 	class, ok := operators[n.Op.Name]
 	if !ok || n.Op.Domain != "" {
 		return Other
@@ -208,6 +211,24 @@ func convClass(n *graph.Node, o *operands) string {
 
 // whole reports whether n is a whole number of blocks.
 func whole(n float64) bool { return n == pad(n) }
+
+// microsoft is the domain of ONNX Runtime's own operators.
+const microsoft = "com.microsoft"
+
+// microsoftClass tells those of them that multiply from the others: nobody but a backend with kernels of its own runs them in a time that
+// elements say.
+func microsoftClass(n *graph.Node, o *operands) string {
+	switch {
+	case n.Op.Name == "MatMulNBits":
+		if m, _, _, _ := o.productDims(n); m <= thinRows {
+			return "product-thin"
+		}
+		return "product"
+	case strings.HasSuffix(n.Op.Name, "Attention"):
+		return "product-batch"
+	}
+	return Other
+}
 
 // productClass is the class of a matrix product.
 func productClass(n *graph.Node, o *operands) string {

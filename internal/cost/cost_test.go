@@ -102,6 +102,20 @@ var _ = Describe("Of", func() {
 		Expect(cost.Of(e, g.Outputs[0].Producer, "", 1).Nanoseconds).To(Equal(7 + 1000.0))
 	})
 
+	DescribeTable("counts products in ONNX Runtime's own operators", func(inputs, call, class string, work float64) {
+		g, err := graph.Parse("graph {\n  opset 17\n  input " + strings.ReplaceAll(inputs, "; ", "\n  input ") + "\n  " + call + "\n  output %y\n}")
+		Expect(err).NotTo(HaveOccurred())
+		w := cost.Measure(g.Outputs[0].Producer)
+		Expect(w.Class).To(Equal(class))
+		Expect(w.Work).To(Equal(work))
+	},
+		Entry("weights of 4 bits", "%x: f32[1,2,64]; %w: u8[32,2,16]; %s: f32[64]", "%y: f32[1,2,32] = com.microsoft::MatMulNBits(%x, %w, %s; K=64, N=32, bits=4, block_size=32)", "product-thin", 2.0*2*64*32),
+		Entry("weights of 4 bits and many rows", "%x: f32[1,9,64]; %w: u8[32,2,16]; %s: f32[64]", "%y: f32[1,9,32] = com.microsoft::MatMulNBits(%x, %w, %s; K=64, N=32, bits=4, block_size=32)", "product", 2.0*9*64*32),
+		Entry("attention with a cache", "%q: f32[2,1,48]; %k: f32[2,1,16]", "%y: f32[2,1,48], %c: f32[2,1,32,16] = com.microsoft::GroupQueryAttention(%q, %k; num_heads=3, kv_num_heads=1)", "product-batch", 2.0*2*1*32*96),
+		Entry("attention over keys", "%q: f32[2,8,48]; %k: f32[2,16,48]", "%y: f32[2,8,48] = com.microsoft::MultiHeadAttention(%q, %k; num_heads=3)", "product-batch", 2.0*2*8*16*96),
+		Entry("others", "%x: f32[10]", "%y: f32[10] = com.microsoft::QuickGelu(%x)", cost.Other, 0.0),
+	)
+
 	It("says nothing without a table, or with one that has no law", func() {
 		n := op("%x: f32[10]", "Relu(%x)")
 		Expect(cost.Of(nil, n, "", 1).Nanoseconds).To(BeZero())

@@ -180,6 +180,9 @@ func (o *operands) productDims(n *graph.Node) (m, cols, k, batch float64) {
 	if n.Is("QLinearMatMul") {
 		b = o.in(3)
 	}
+	if n.Op.Domain == microsoft {
+		return o.microsoftDims(n)
+	}
 	if len(a) == 0 || len(b) == 0 {
 		return 1, 1, 1, 1
 	}
@@ -206,6 +209,25 @@ func (o *operands) productDims(n *graph.Node) (m, cols, k, batch float64) {
 		m = a[len(a)-2]
 	}
 	return m, cols, k, product(y) / max(m*cols, 1)
+}
+
+// microsoftDims is productDims of the operators that microsoftClass knows: of attention, both products as one.
+func (o *operands) microsoftDims(n *graph.Node) (m, cols, k, batch float64) {
+	if n.Op.Name == "MatMulNBits" {
+		cols, k = max(float64(n.Int("N", 1)), 1), max(float64(n.Int("K", 1)), 1)
+		return product(o.out()) / cols, cols, k, 1
+	}
+	y, keys := o.out(), o.in(1)
+	if len(y) != 3 {
+		return 1, 1, 1, 1
+	}
+	cols = y[1]
+	if len(o.outs) > 1 && len(o.outs[1]) == 4 { // a cache of [batch, heads, length, size]
+		cols = o.outs[1][2]
+	} else if len(keys) == 3 {
+		cols = keys[1]
+	}
+	return y[1], cols, 2 * y[2], y[0]
 }
 
 // attention counts two products of queries with keys and of their weights with values, and the softmax between.
