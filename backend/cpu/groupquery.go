@@ -45,9 +45,11 @@ type groupQuery struct {
 	bias                                  [4]int
 	scale, limit, epsilon                 float32 // limit is softcap, 0 for none
 	window                                int     // -1 for none
-	causal, smooth, interleaved, identity bool    // identity: positions are those in the cache
-	block, blocks                         int     // rows of a product, of the share·rows of a head of keys, and products
-	width                                 int     // from one row of scores to the next
+	causal, smooth, interleaved, identity bool    // identity: positions are those of the tokens
+	slides                                bool    // caches have room for room rows, and are written into present ones before
+	room                                  int
+	block, blocks                         int // rows of a product, of the share·rows of a head of keys, and products
+	width                                 int // from one row of scores to the next
 	products                              [2]*groupProducts
 }
 
@@ -66,6 +68,9 @@ func newGroupQuery(e *executable, n *graph.Node, dims [][]int, present int) (*gr
 		return nil, property.Because(property.ShapeReason, "%v for %d heads that share %d", q, g.heads, g.own)
 	}
 	g.share, g.size = g.heads/g.own, q[2]/all
+	if g.slides = microsoft.GQASlides(n); g.slides {
+		g.room, g.present = present, present+g.rows
+	}
 	if g.scale == 0 {
 		g.scale = float32(1 / math.Sqrt(float64(g.size)))
 	}
@@ -79,7 +84,7 @@ func newGroupQuery(e *executable, n *graph.Node, dims [][]int, present int) (*gr
 		return nil, why
 	}
 	const scores = 1 << 19 // of a worker
-	g.width = 1<<bits.Len(uint(present)) + 16
+	g.width = 1<<bits.Len(uint(g.present)) + 16
 	g.block = max(min(g.share*g.rows, blockRows, max(scores/g.width, directRows)), 1)
 	g.blocks = ceilDiv(g.share*g.rows, g.block)
 	plans, err := keep(e, n, func() (*groupPlans, error) { return &groupPlans{made: map[[2]int]*groupProducts{}}, nil })
@@ -102,6 +107,8 @@ func (g *groupQuery) misfit(dims [][]int) *property.Reason {
 		return property.Because(property.ShapeReason, "%v without lengths", g.n)
 	case !fits(microsoft.GQAKey, g.batch, g.rows, g.own*g.size) || !fits(microsoft.GQAValue, g.batch, g.rows, g.own*g.size):
 		return property.Because(property.ShapeReason, "keys %v and values %v of %v", dims[microsoft.GQAKey], dims[microsoft.GQAValue], g.n)
+	case g.slides && (g.past != g.room || g.window > g.room):
+		return property.Because(property.ShapeReason, "caches of %d rows and %d for a window of %d", g.past, g.room, g.window)
 	case !fits(microsoft.GQAPastKey, g.batch, g.own, g.past, g.size) || !fits(microsoft.GQAPastValue, g.batch, g.own, g.past, g.size) || g.past > g.present:
 		return property.Because(property.ShapeReason, "caches %v and %v of %v, for %d", dims[microsoft.GQAPastKey], dims[microsoft.GQAPastValue], g.n, g.present)
 	case product(dims[microsoft.GQALengths]) != g.batch || product(dims[microsoft.GQATotal]) != 1 || !g.identity && product(dims[microsoft.GQAPositions]) != g.batch*g.rows:
@@ -185,6 +192,13 @@ func planGroupQuery(p *planner, n *graph.Node) error {
 	if err != nil {
 		return err
 	}
+	staged, results := [2]cachePlace{}, writes[1:]
+	if g.slides { // what a step still reads may be lost in the caches that it leaves
+		for i := range staged {
+			staged[i] = cachePlace{p.Temp(4 * g.batch * g.own * g.present * g.size), -1}
+		}
+		results = []place.Memory{staged[0].at, staged[1].at}
+	}
 	bind := func(st *state, r *groupRun) {
 		for i, dst := range r.floats() {
 			if dst != nil {
@@ -197,7 +211,11 @@ func planGroupQuery(p *planner, n *graph.Node) error {
 			if g.past > 0 {
 				r.old[i] = olds[i].in(st, st.a.Inputs, g.own, g.past, g.size)
 			}
-			r.cache[i] = caches[i].in(st, st.a.Outputs, g.own, g.present, g.size)
+			if g.slides {
+				r.cache[i], r.left[i] = staged[i].in(st, nil, g.own, g.present, g.size), caches[i].in(st, st.a.Outputs, g.own, g.room, g.size)
+			} else {
+				r.cache[i] = caches[i].in(st, st.a.Outputs, g.own, g.present, g.size)
+			}
 		}
 	}
 	p.emit(step{chunks: g.batch * g.own, grain: grainFor(float64(g.rows * g.size)), serial: func(st *state) {
@@ -210,7 +228,7 @@ func planGroupQuery(p *planner, n *graph.Node) error {
 		for i := lo; i < hi; i++ {
 			g.store(&r, i/g.own, i%g.own)
 		}
-	}}, reads, writes[1:])
+	}}, reads, results)
 	floats := ceilDiv(g.scratchFloats(), 16) * 16
 	scratch := p.scratch(4 * floats)
 	p.emit(step{work: 1, chunks: g.items(), grain: grainFor(g.nanos()), body: func(st *state, worker, lo, hi int) {
@@ -219,7 +237,16 @@ func planGroupQuery(p *planner, n *graph.Node) error {
 		for i := lo; i < hi; i++ {
 			g.attend(&r, scratch.floats(st, worker), i)
 		}
-	}}, append(reads, writes[1:]...), []place.Memory{writes[0], scratch.at})
+	}}, append(reads, results...), []place.Memory{writes[0], scratch.at})
+	if g.slides {
+		p.emit(step{chunks: g.batch * g.own, grain: grainFor(float64(g.room*g.size) / 10), body: func(st *state, _, lo, hi int) {
+			var r groupRun
+			bind(st, &r)
+			for i := lo; i < hi; i++ {
+				g.slide(&r, i/g.own, i%g.own)
+			}
+		}}, append(reads, results...), writes[1:])
+	}
 	return nil
 }
 
@@ -246,6 +273,9 @@ func (c *cachePlace) in(st *state, ports []*tensor.Tensor, heads, rows, size int
 
 // chooseGroupQuery runs the operator where an operand's number tells how long the resulting caches are.
 func chooseGroupQuery(c *choice) error {
+	if microsoft.GQASlides(c.in.n) {
+		return property.Because(property.ShapeReason, "%v with a cache of unknown shape", c.in.n)
+	}
 	dims := make([][]int, microsoft.GQAInputs)
 	for i := range dims {
 		if t := c.operand(i); t != nil {

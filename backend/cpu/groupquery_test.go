@@ -15,6 +15,7 @@ type groupQuery struct {
 	batch, rows, own, share, size, past, room, total int
 	lengths                                          []int32
 	open                                             bool // the batch is a symbol
+	slides                                           int  // the window of caches that slide, 0 where they do not
 }
 
 func newGroupQuery(m *model) *groupQuery {
@@ -27,6 +28,10 @@ func newGroupQuery(m *model) *groupQuery {
 	g.total = g.past + g.rows
 	if g.room = g.past; m.chance(3) {
 		g.room += m.between(0, g.rows+5)
+	}
+	if g.room > 0 && m.chance(3) {
+		g.slides, g.room = m.between(1, g.room), g.room/pick(m, 1, 2)+1
+		g.slides = min(g.slides, g.room)
 	}
 	for b := range g.batch {
 		n := g.total
@@ -90,7 +95,7 @@ func (g *groupQuery) node() []*graph.Value {
 			in[9] = g.sized(tensor.From(ids, g.batch, g.rows))
 		}
 	}
-	if g.chance(3) {
+	if g.chance(3) && g.slides == 0 {
 		in[10] = g.input(pick(g.model, 1, g.batch), pick(g.model, 1, heads), g.rows, g.total)
 	}
 	switch g.between(0, 4) {
@@ -105,10 +110,12 @@ func (g *groupQuery) node() []*graph.Value {
 	if g.chance(3) {
 		as = append(as, graph.FloatAttr("softcap", 3))
 	}
-	if g.chance(3) {
+	if g.slides > 0 {
+		as = append(as, graph.IntAttr("local_window_size", int64(g.slides)), graph.IntAttr("sliding_window_cache", 1))
+	} else if g.chance(3) {
 		as = append(as, graph.IntAttr("local_window_size", int64(g.between(1, 12))))
 	}
-	if g.chance(4) {
+	if g.chance(4) && g.slides == 0 {
 		as = append(as, graph.IntAttr("causal", 0))
 	}
 	if g.chance(3) {

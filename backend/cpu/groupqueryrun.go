@@ -30,6 +30,7 @@ type groupRun struct {
 	lengths, total       []int32
 	ids                  []int64
 	old, cache           [2]cacheRows // of keys and of values
+	left                 [2]cacheRows // what stays of cache where it slides
 	y                    []float32
 }
 
@@ -41,6 +42,15 @@ func (r *groupRun) floats() [microsoft.GQAInputs]*[]float32 {
 
 // before returns how many rows of a batch's row are in the cache: none of a prompt, whose rows may be padded on the right.
 func (g *groupQuery) before(r *groupRun, b int) int {
+	n := g.seen(r, b)
+	if g.slides && n >= 0 {
+		return microsoft.GQAResident(n, g.room, g.window)
+	}
+	return n
+}
+
+// seen returns how many tokens of a batch's row came before.
+func (g *groupQuery) seen(r *groupRun, b int) int {
 	if g.rows == int(r.total[0]) {
 		return 0
 	}
@@ -50,7 +60,7 @@ func (g *groupQuery) before(r *groupRun, b int) int {
 // check looks at lengths and positions, before anything goes by them.
 func (g *groupQuery) check(r *groupRun) error {
 	total := int(r.total[0])
-	if total < 0 || max(total, g.past) != g.present {
+	if total < 0 || !g.slides && max(total, g.past) != g.present {
 		return property.Because(property.ShapeReason, "%v: a cache of %d for %d", g.n, g.present, total)
 	}
 	for b := range g.batch {
@@ -70,7 +80,7 @@ func (g *groupQuery) check(r *groupRun) error {
 // position returns what a new row is turned by.
 func (g *groupQuery) position(r *groupRun, b, s int) int {
 	if g.identity {
-		return g.before(r, b) + s
+		return g.seen(r, b) + s
 	}
 	return int(r.ids[b*g.rows+s])
 }
@@ -141,6 +151,17 @@ func (g *groupQuery) store(r *groupRun, b, head int) {
 				copy(row, g.head(r, b, s, g.heads+g.own+head))
 			}
 		}
+	}
+}
+
+// slide writes what stays of a head's caches: the latest rows.
+func (g *groupQuery) slide(r *groupRun, b, head int) {
+	tokens := int(r.lengths[b]) + 1
+	stay, end := microsoft.GQAResident(tokens, g.room, g.window), g.before(r, b)+min(g.rows, tokens)
+	for i := range r.left {
+		dst := r.left[i].from(b, head, 0)[:g.room*g.size]
+		copy(dst, r.cache[i].from(b, head, end-stay)[:stay*g.size])
+		clear(dst[stay*g.size:])
 	}
 }
 

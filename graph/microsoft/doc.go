@@ -55,8 +55,8 @@
 // weights as 4 bits; so do those of 8 bits where a backend has a kernel for them, of 2, and those in blocks of 16, which are read as 4 bits
 // or as bytes. At accuracy_level 4 it rounds rows to 8 bits, block by block, where the processor has instructions for their products, as ONNX
 // Runtime does; other levels are of float32, or with VNNI of 24 bits with a scale for each block of a row, which is as near. GroupQueryAttention stays
-// where a backend on host memory has a kernel for it, or its batch may be other than one: a batch that is known to be one, as
-// carve.Options.Dims may say, has standard operators elsewhere.
+// where a backend on host memory has a kernel for it, its batch may be other than one, or its caches have room for a window only
+// (sliding_window_cache): a batch that is known to be one, as carve.Options.Dims may say, has standard operators elsewhere.
 //
 // MoE and QMoE run the chosen experts alone. Where a backend has a kernel for them, tokens are brought into the order of their experts, and
 // weights are read as those of MatMulNBits are; with a few tokens they are not made floats. At accuracy_level 4 rows are rounded to 8 bits

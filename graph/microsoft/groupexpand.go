@@ -8,10 +8,10 @@ import (
 )
 
 // keepsGroupQuery reports whether standard operators do not say a GroupQueryAttention: rows of a batch have caches of lengths of their
-// own, or a score without a key takes part.
+// own, a score without a key takes part, or caches slide.
 func keepsGroupQuery(n *graph.Node) bool {
 	q := n.Inputs[GQAQuery].Type.Shape
-	return len(q) != 3 || !q[0].Is(1) || n.Input(GQASink) != nil || n.Int("smooth_softmax", -1) > 0
+	return len(q) != 3 || !q[0].Is(1) || n.Input(GQASink) != nil || n.Int("smooth_softmax", -1) > 0 || GQASlides(n)
 }
 
 // expandGroupQuery says GroupQueryAttention for a batch of one.

@@ -58,8 +58,10 @@ func groupRefused(n *graph.Node) error {
 		return fmt.Errorf("%w: a quantised cache", ErrUnsupported)
 	case n.Output(3) != nil:
 		return fmt.Errorf("%w: scores as a result", ErrUnsupported)
-	case n.Int("sliding_window_cache", 0) != 0:
-		return fmt.Errorf("%w: a cache that slides", ErrUnsupported)
+	case GQASlides(n) && (n.Int("local_window_size", -1) < 1 || n.Int("causal", 1) == 0 || n.Input(GQAPastKey) == nil):
+		return fmt.Errorf("%w: a cache that slides without a window, or without what is in it", ErrShape)
+	case GQASlides(n) && n.Input(GQABias) != nil:
+		return fmt.Errorf("%w: a bias of scores with a cache that slides", ErrUnsupported)
 	case n.Input(GQALengths) == nil || n.Input(GQATotal) == nil:
 		return fmt.Errorf("%w: lengths are missing", ErrShape)
 	case (n.Input(GQAKey) == nil) != (n.Input(GQAValue) == nil) || (n.Input(GQAPastKey) == nil) != (n.Input(GQAPastValue) == nil):
@@ -68,6 +70,19 @@ func groupRefused(n *graph.Node) error {
 		return fmt.Errorf("%w: rotary embedding without its tables", ErrShape)
 	}
 	return nil
+}
+
+// GQASlides reports whether the caches of a GroupQueryAttention have room for a window, and lose what lies before it.
+func GQASlides(n *graph.Node) bool { return n.Int("sliding_window_cache", 0) != 0 }
+
+// GQAResident returns how many rows a cache that slides holds after that many tokens: as many as it has room for, of which those before the
+// window are lost at once when it is full.
+func GQAResident(tokens, room, window int) int {
+	if tokens <= room {
+		return tokens
+	}
+	lost := room - window + 1
+	return tokens - lost*((tokens-room+lost-1)/lost)
 }
 
 func inferGroupQuery(c *graph.Inference) error {
@@ -96,6 +111,11 @@ func inferGroupQuery(c *graph.Inference) error {
 			total = total.Max(past[2])
 		}
 	}
+	if past := c.Shape(GQAPastKey); GQASlides(c.Node) {
+		if known = len(past) == 4; known {
+			total = past[2]
+		}
+	}
 	if !known {
 		total = c.Fresh()
 	}
@@ -122,7 +142,7 @@ type group struct {
 	c                              *call
 	dt                             tensor.DType
 	batch, length, heads, kv, size int
-	past, present                  int       // lengths of the caches
+	past, present                  int       // lengths of the caches; of present ones that slide, before they do
 	q                              []float32 // [batch, length, heads, size]
 	k, v                           []float32 // [batch, length, kv, size]
 	keys, values                   []float32 // [batch, kv, present, size]
@@ -136,6 +156,7 @@ type group struct {
 	scale, cap                     float64
 	window                         int
 	causal, interleaved, smooth    bool
+	slides                         bool
 	mask                           *blockMask // nil where queries see all keys
 }
 
@@ -161,11 +182,34 @@ func groupQuery(c *call, mask *blockMask) error {
 	if err := c.put(0, g.dt, out, g.batch, g.length, g.heads*g.size); err != nil {
 		return err
 	}
+	if g.slides {
+		g.slide()
+	}
 	if err := c.put(1, g.dt, g.keys, g.batch, g.kv, g.present, g.size); err != nil {
 		return err
 	}
 	return c.put(2, g.dt, g.values, g.batch, g.kv, g.present, g.size)
 }
+
+// slide leaves the latest rows in the caches.
+func (g *group) slide() {
+	for _, x := range []*[]float32{&g.keys, &g.values} {
+		out := make([]float32, g.batch*g.kv*g.past*g.size)
+		for head := range g.batch * g.kv {
+			b := head / g.kv
+			stay, end := GQAResident(g.tokens(b), g.past, g.window), g.before(b)+g.fresh(b)
+			copy(out[head*g.past*g.size:], (*x)[(head*g.present+end-stay)*g.size:][:stay*g.size])
+		}
+		*x = out
+	}
+	g.present = g.past
+}
+
+// tokens returns how many there are of row b, new ones included.
+func (g *group) tokens(b int) int { return int(g.lengths[b]) + 1 }
+
+// fresh returns how many of them are new.
+func (g *group) fresh(b int) int { return min(g.length, g.tokens(b)) }
 
 // read takes queries, keys and values, apart or packed as heads of one tensor.
 func (g *group) read() error {
@@ -241,6 +285,13 @@ func (g *group) readCache() error {
 		return fmt.Errorf("%w: %d keys in %d blocks of %d", ErrShape, g.total, g.mask.blocks, g.mask.size)
 	}
 	g.present = max(g.past, g.total)
+	g.window = int(min(max(g.c.n.Int("local_window_size", -1), -1), 1<<30))
+	if g.slides = GQASlides(g.c.n); g.slides {
+		if g.past < g.window {
+			return fmt.Errorf("%w: a cache of %d for a window of %d", ErrShape, g.past, g.window)
+		}
+		g.present = g.past + g.length
+	}
 	for b := range g.batch {
 		n := int(g.lengths[b]) + 1
 		if g.lengths[b] < 0 || n > g.total || g.before(b)+g.length > g.present || g.before(b) < 0 || g.before(b) > g.past {
@@ -256,10 +307,19 @@ func (g *group) readCache() error {
 
 // before returns how many of row b are in the cache: none of a prompt, whose rows may be padded on the right.
 func (g *group) before(b int) int {
+	n := g.seen(b)
+	if g.slides && n >= 0 {
+		return GQAResident(n, g.past, g.window)
+	}
+	return n
+}
+
+// seen returns how many of row b came before.
+func (g *group) seen(b int) int {
 	if g.length == g.total {
 		return 0
 	}
-	return int(g.lengths[b]) + 1 - g.length
+	return g.tokens(b) - g.length
 }
 
 // readExtras takes what may be there beside.
@@ -268,7 +328,7 @@ func (g *group) readExtras() (err error) {
 	if g.scale = float64(n.Float("scale", 0)); g.scale == 0 {
 		g.scale = 1 / math.Sqrt(float64(g.size))
 	}
-	g.cap, g.window = float64(n.Float("softcap", 0)), int(min(max(n.Int("local_window_size", -1), -1), 1<<30))
+	g.cap = float64(n.Float("softcap", 0))
 	g.causal, g.interleaved, g.smooth = n.Int("causal", 1) != 0, n.Int("rotary_interleaved", 0) != 0, n.Int("smooth_softmax", -1) > 0
 	if g.c.has(GQASink) {
 		if g.sink, err = g.c.floats(GQASink); err != nil || len(g.sink) != g.heads {
@@ -347,7 +407,7 @@ func (g *group) rotate() (err error) {
 	}
 	for b := range g.batch {
 		for s := range g.length {
-			at := int64(g.before(b) + s)
+			at := int64(g.seen(b) + s)
 			if g.ids != nil {
 				at = g.ids[b*g.length+s]
 			}
@@ -391,7 +451,7 @@ func (g *group) fill() error {
 			n := g.before(b)
 			for h := range g.kv {
 				dst := x.dst[(b*g.kv+h)*g.present*g.size:][:g.present*g.size]
-				if past != nil && g.past == g.present { // one buffer: what is behind the end stays
+				if past != nil && g.past == g.present && !g.slides { // one buffer: what is behind the end stays
 					copy(dst, past[(b*g.kv+h)*g.past*g.size:])
 				} else if past != nil {
 					copy(dst[:n*g.size], past[(b*g.kv+h)*g.past*g.size:])
