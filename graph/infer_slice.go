@@ -179,6 +179,9 @@ func sliceDim(d, start, end, step Dim) (n Dim, ok bool) {
 		}
 		return n, !n.TooComplex()
 	}
+	if sc && s < 0 && s > -farAway && toEnd && t == 1 { // the last ones
+		return minDims(Dim{c: -s}, d), true
+	}
 	lo, hi := clampPosition(start, d), clampPosition(end, d)
 	span := hi.Sub(lo)
 	if !lo.Is(0) && !hi.Equal(d) {
