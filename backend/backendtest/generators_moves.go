@@ -200,7 +200,7 @@ func unsqueeze(m *maker, op string) []*graph.Value {
 
 // indexGenerators are operators with indices, and those that order and scan.
 var indexGenerators = collect(map[string]generator{"Gather": gather, "GatherElements": gatherElements, "GatherND": gatherND, "ScatterND": scatterND,
-	"TopK": topK, "CumSum": cumSum, "Trilu": trilu}, each(arg, "ArgMax", "ArgMin"), each(scatterElements, "Scatter", "ScatterElements"))
+	"TopK": topK, "CumSum": cumSum, "Trilu": trilu, "OneHot": oneHot, "Range": between}, each(arg, "ArgMax", "ArgMin"), each(scatterElements, "Scatter", "ScatterElements"))
 
 // indices adds an operand of indices into a dim, from its end too.
 func (m *maker) indices(limit func(i int) int, shape ...int) *graph.Value {
@@ -329,6 +329,19 @@ func topK(m *maker, op string) []*graph.Value {
 func cumSum(m *maker, op string) []*graph.Value {
 	shape := m.shape(m.rank(1, 4))
 	return one(m.call(op, m.operand(m.dtype(op, 0), shape...)).int("axis", m.between(-len(shape), len(shape)-1)).flag("exclusive").flag("reverse").one())
+}
+
+func oneHot(m *maker, op string) []*graph.Value {
+	shape, depth := m.shape(m.between(0, 3)), m.between(0, 6)
+	x := m.operand(pick(m, tensor.Int64, tensor.Int32, m.dtype(op, 0)), shape...)
+	values := m.operand(m.dtype(op, 2), 2)
+	return one(m.call(op, x, m.constant(tensor.Scalar(int64(depth))), values).int("axis", m.between(-len(shape)-1, len(shape))).one())
+}
+
+func between(m *maker, op string) []*graph.Value {
+	dt := pick(m, tensor.Int64, tensor.Int32, tensor.Float32, m.dtype(op, 0))
+	number := func(x int) *graph.Value { return m.constant(m.fill(dt, nil, func(int) float64 { return float64(x) })) }
+	return one(m.call(op, number(m.between(-9, 9)), number(m.between(-9, 9)), number(pick(m, -3, -1, 1, 2))).one())
 }
 
 func trilu(m *maker, op string) []*graph.Value {

@@ -176,8 +176,7 @@ func planGroupQuery(p *planner, n *graph.Node) error {
 	var caches, olds [2]cachePlace
 	for i := range caches {
 		v := n.Outputs[1+i]
-		olds[i] = cachePlace{at[microsoft.GQAPastKey+i], -1}
-		caches[i] = cachePlace{p.Out(v), -1}
+		olds[i], caches[i] = cachePlace{at[microsoft.GQAPastKey+i], -1}, cachePlace{p.Out(v), -1}
 		present = p.Dims[v.ID][2]
 		writes = append(writes, caches[i].at)
 		if old := n.Input(microsoft.GQAPastKey + i); p.grows(old, v) {
@@ -211,10 +210,8 @@ func planGroupQuery(p *planner, n *graph.Node) error {
 			if g.past > 0 {
 				r.old[i] = olds[i].in(st, st.a.Inputs, g.own, g.past, g.size)
 			}
-			if g.slides {
-				r.cache[i], r.left[i] = staged[i].in(st, nil, g.own, g.present, g.size), caches[i].in(st, st.a.Outputs, g.own, g.room, g.size)
-			} else {
-				r.cache[i] = caches[i].in(st, st.a.Outputs, g.own, g.present, g.size)
+			if r.cache[i] = caches[i].in(st, st.a.Outputs, g.own, present, g.size); g.slides {
+				r.left[i], r.cache[i] = r.cache[i], staged[i].in(st, nil, g.own, g.present, g.size)
 			}
 		}
 	}
@@ -239,15 +236,20 @@ func planGroupQuery(p *planner, n *graph.Node) error {
 		}
 	}}, append(reads, results...), []place.Memory{writes[0], scratch.at})
 	if g.slides {
-		p.emit(step{chunks: g.batch * g.own, grain: grainFor(float64(g.room*g.size) / 10), body: func(st *state, _, lo, hi int) {
-			var r groupRun
-			bind(st, &r)
-			for i := lo; i < hi; i++ {
-				g.slide(&r, i/g.own, i%g.own)
-			}
-		}}, append(reads, results...), writes[1:])
+		p.planSlide(g, bind, append(reads, results...), writes[1:])
 	}
 	return nil
+}
+
+// planSlide emits the step that leaves in the caches what stays of them.
+func (p *planner) planSlide(g *groupQuery, bind func(st *state, r *groupRun), reads, writes []place.Memory) {
+	p.emit(step{chunks: g.batch * g.own, grain: grainFor(float64(g.room*g.size) / 10), body: func(st *state, _, lo, hi int) {
+		var r groupRun
+		bind(st, &r)
+		for i := lo; i < hi; i++ {
+			g.slide(&r, i/g.own, i%g.own)
+		}
+	}}, reads, writes)
 }
 
 // grows reports whether a resulting cache may lie in the place of the one that it continues.

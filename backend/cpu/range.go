@@ -74,6 +74,11 @@ func planRange(p *planner, n *graph.Node) error {
 func rangeRun(c *choice) error {
 	dt := c.x[0].DType
 	k := progressions[dt]
+	for i, x := range c.x {
+		if x.Len() != 1 {
+			return property.Because(property.ShapeReason, "operand %d of %v is %v, not one element", i, c.in.n, x)
+		}
+	}
 	start, delta := c.x[0].Bytes(), c.x[2].Bytes()
 	n, ok := k.length(start, c.x[1].Bytes(), delta)
 	if !ok {

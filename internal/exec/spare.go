@@ -34,7 +34,9 @@ func inSomeBranches(u graph.Use) bool {
 }
 
 // reads reports whether a region has its k-th capture.
-func reads(g *graph.Graph, k int) bool { return g.Captures[k].NumUses() > 0 || g.Captures[k].IsOutput() }
+func reads(g *graph.Graph, k int) bool {
+	return g.Captures[k].NumUses() > 0 || g.Captures[k].IsOutput()
+}
 
 // spares gives symbols that are still open the values that spare inputs have.
 func (x *binding) spares() error {
