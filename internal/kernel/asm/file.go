@@ -5,6 +5,7 @@ import (
 	"flag"
 	"fmt"
 	"go/format"
+	"maps"
 	"os"
 	"path/filepath"
 )
@@ -126,10 +127,12 @@ type Unit struct {
 	Generate   func(*File)
 }
 
-// Table is what the dispatch files of a package hold: its entries, and the packages that their signatures need beside isa.
+// Table is what the dispatch files of a package hold: its entries, and the packages that their signatures need beside isa. Sources are other files that are
+// written with them, by name.
 type Table struct {
 	Entries []Entry
 	Imports []string
+	Sources map[string][]byte
 }
 
 // Main is the whole main function of a generator: it fills a file per unit, in package pkg, and writes them and the
@@ -153,7 +156,9 @@ func write(dir, pkg string, t Table, units []Unit) error {
 		}
 		files = append(files, f)
 	}
-	for name, source := range Dispatch(pkg, t, files...) {
+	sources := Dispatch(pkg, t, files...)
+	maps.Copy(sources, t.Sources)
+	for name, source := range sources {
 		if err := os.WriteFile(filepath.Join(dir, name), source, 0o644); err != nil {
 			return err
 		}

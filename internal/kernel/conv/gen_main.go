@@ -11,7 +11,7 @@ import (
 )
 
 func main() {
-	asm.Main("conv", asm.Table{Entries: entries},
+	asm.Main("conv", asm.Table{Entries: entries, Sources: map[string][]byte{"portable_rows.go": generatePortableRows()}},
 		asm.Unit{Base: "tile_avx512", Arch: "amd64", Generate: func(f *asm.File) {
 			laneTables(f)
 			for _, k := range kernels512 {

@@ -409,5 +409,5 @@ func (p *Plan) splits512() bool {
 
 // halves reports whether half of a channel block takes about half of a block's time: where vectors of 256 bits are as fast as wider ones.
 func (p *Plan) halves() bool {
-	return p.kind == kindDense && (p.target.Set == isa.AVX2 || p.splits512())
+	return p.kind == kindDense && (p.target.Set == isa.AVX2 || p.target.Set == isa.Portable || p.splits512())
 }

@@ -257,7 +257,7 @@ func randomMap(r *rand.Rand, transposed bool) conv.Map {
 }
 
 var _ = Describe("Plan", func() {
-	limits := [][2]float32{{0, 0}, {0, float32(math.Inf(1))}, {0, 1.5}, {-0.5, 0.75}, {0.25, 2}, {float32(math.Inf(-1)), 0.5}}
+	limits := [][2]float32{{0, 0}, {-2, -0.25}, {0, float32(math.Inf(1))}, {0, 1.5}, {-0.5, 0.75}, {0.25, 2}, {float32(math.Inf(-1)), 0.5}}
 
 	fuzz := func(target isa.Target, count int, seed uint64, change func(r *rand.Rand, s *conv.Spec)) {
 		r := rand.New(rand.NewPCG(seed, 2))
