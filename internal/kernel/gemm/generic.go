@@ -22,7 +22,7 @@ func sizeOf[T element]() int {
 func load[T element](p *T, off int) T     { return *(*T)(unsafe.Add(unsafe.Pointer(p), off)) }
 func store[T element](p *T, off int, v T) { *(*T)(unsafe.Add(unsafe.Pointer(p), off)) = v }
 
-// genericTile is the portable version of the tile kernels: rows ≤ 4, one panel. It works in blocks of 8 columns of a row.
+// genericTile is the portable version of the tile kernels: rows ≤ 4, one panel. It works in blocks of 8 columns, row by row, and in the columns that are left.
 func genericTile[T element](rows int, p *tileParams, a, b, bias, res, c *T) {
 	size := sizeOf[T]()
 	cols := 64 / size
@@ -30,32 +30,30 @@ func genericTile[T element](rows int, p *tileParams, a, b, bias, res, c *T) {
 		cols = bits.OnesCount32(p.mask) * 4 / size
 	}
 	at := func(base *T, off, n int) []T { return unsafe.Slice((*T)(unsafe.Add(unsafe.Pointer(base), off)), n) }
-	for r := range rows {
-		x := a
-		if p.k > 0 { // there is no A, or B, otherwise
-			x = (*T)(unsafe.Add(unsafe.Pointer(a), r*p.lda))
-		}
-		for j := 0; j < cols; j += 8 {
-			var acc [8]T
-			w := min(8, cols-j)
-			sums := acc[:w]
+	for j := 0; j < cols; j += 8 {
+		var acc [4][8]T
+		w := min(8, cols-j)
+		for r := range rows {
 			switch {
 			case p.flags&flagAccumulate != 0:
-				copy(sums, at(c, r*p.ldc+size*j, w))
+				copy(acc[r][:w], at(c, r*p.ldc+size*j, w))
 			case bias != nil:
-				copy(sums, at(bias, size*j, w))
+				copy(acc[r][:w], at(bias, size*j, w))
 			}
-			switch {
-			case p.k == 0:
-			case w == 8:
-				block1x8(p, x, advance(b, j), &acc)
-			default:
-				for i := range sums {
-					for k := range p.k {
-						sums[i] += load(x, size*k) * load(b, k*p.bstep+size*(j+i))
-					}
-				}
+		}
+		switch {
+		case p.k == 0: // there is no A, or B
+		case w == 8:
+			for r := range rows {
+				block1x8(p, (*T)(unsafe.Add(unsafe.Pointer(a), r*p.lda)), advance(b, j), &acc[r])
 			}
+		default:
+			for i := range w {
+				block4x1(rows, p, a, advance(b, j+i), &acc, i)
+			}
+		}
+		for r := range rows {
+			sums := acc[r][:w]
 			if res != nil {
 				for i, v := range at(res, r*p.ldr+size*j, w) {
 					sums[i] += v
@@ -104,33 +102,71 @@ func block1x8[T element](p *tileParams, a, b *T, acc *[8]T) {
 		s7 += x * row[7]
 		off += step
 	}
-	*acc = [8]T{s0, s1, s2, s3, s4, s5, s6, s7}
+	acc[0], acc[1], acc[2], acc[3], acc[4], acc[5], acc[6], acc[7] = s0, s1, s2, s3, s4, s5, s6, s7
 }
 
-// genericDot is the portable version of the dot kernels: one row, cols*n columns, four interleaved sums.
-func genericDot(cols int, p *tileParams, a, b, bias, res, c *float32, n int) {
-	for j := range cols * n {
-		var s0, s1, s2, s3 float32
-		col := (*float32)(unsafe.Add(unsafe.Pointer(b), j*p.bpanel))
-		k := 0
-		for ; k+4 <= p.k; k += 4 {
-			s0 += load(a, 4*k) * load(col, 4*k)
-			s1 += load(a, 4*k+4) * load(col, 4*k+4)
-			s2 += load(a, 4*k+8) * load(col, 4*k+8)
-			s3 += load(a, 4*k+12) * load(col, 4*k+12)
-		}
-		for ; k < p.k; k++ {
-			s0 += load(a, 4*k) * load(col, 4*k)
-		}
-		sum := (s0 + s1) + (s2 + s3)
-		if bias != nil {
-			sum += load(bias, 4*j)
-		}
-		if res != nil {
-			sum += load(res, 4*j)
-		}
-		store(c, 4*j, clip(sum, p))
+// block4x1 adds the products of up to four rows and one column to column i.
+func block4x1[T element](rows int, p *tileParams, a, b *T, acc *[4][8]T, i int) {
+	size := sizeOf[T]()
+	second, third, fourth := p.lda*min(1, rows-1), p.lda*min(2, rows-1), p.lda*min(3, rows-1) // or the last row again
+	s0, s1, s2, s3 := acc[0][i], acc[1][i], acc[2][i], acc[3][i]
+	for k := range p.k {
+		y, x := load(b, k*p.bstep), size*k
+		s0 += load(a, x) * y
+		s1 += load(a, second+x) * y
+		s2 += load(a, third+x) * y
+		s3 += load(a, fourth+x) * y
 	}
+	acc[0][i], acc[1][i], acc[2][i], acc[3][i] = s0, s1, s2, s3
+}
+
+// genericDot is the portable version of the dot kernels: one row, cols*n columns, of each four interleaved sums, two columns at a time.
+func genericDot(cols int, p *tileParams, a, b, bias, res, c *float32, n int) {
+	for j := 0; j < cols*n; j += 2 {
+		first := (*float32)(unsafe.Add(unsafe.Pointer(b), j*p.bpanel))
+		pair := [2]float32{}
+		if j+1 < cols*n {
+			pair[0], pair[1] = dot2(p.k, a, first, (*float32)(unsafe.Add(unsafe.Pointer(first), p.bpanel)))
+		} else {
+			pair[0], _ = dot2(p.k, a, first, first)
+		}
+		for i, sum := range pair[:min(2, cols*n-j)] {
+			at := 4 * (j + i)
+			if bias != nil {
+				sum += load(bias, at)
+			}
+			if res != nil {
+				sum += load(res, at)
+			}
+			store(c, at, clip(sum, p))
+		}
+	}
+}
+
+// dot2 returns the products of a row and two columns of k elements.
+func dot2(k int, a, b, d *float32) (float32, float32) {
+	var s0, s1, s2, s3, t0, t1, t2, t3 float32
+	i := 0
+	for ; i+4 <= k; i += 4 {
+		if x := load(a, 4*i); i >= 0 { // always: few products are in front of their sums
+			s0 += x * load(b, 4*i)
+			t0 += x * load(d, 4*i)
+			x = load(a, 4*i+4)
+			s1 += x * load(b, 4*i+4)
+			t1 += x * load(d, 4*i+4)
+		}
+		x := load(a, 4*i+8)
+		s2 += x * load(b, 4*i+8)
+		t2 += x * load(d, 4*i+8)
+		x = load(a, 4*i+12)
+		s3 += x * load(b, 4*i+12)
+		t3 += x * load(d, 4*i+12)
+	}
+	for ; i < k; i++ {
+		s0 += load(a, 4*i) * load(b, 4*i)
+		t0 += load(a, 4*i) * load(d, 4*i)
+	}
+	return (s0 + s1) + (s2 + s3), (t0 + t1) + (t2 + t3)
 }
 
 // genericPairs is genericTile for words of two bfloat16.
