@@ -194,8 +194,12 @@ func (k Kernels) callPanels(signed bool, height int, params *tileParams, near *i
 
 // tallest is the most rows of a tile of rows that were widened.
 func (k Kernels) tallest() int {
-	if k.set == isa.NEON {
+	switch k.set {
+	case isa.NEON:
 		return 3
+	case isa.Portable:
+		return genericHeight
+	case isa.AVX2, isa.AVX512:
 	}
 	return Height
 }
@@ -227,32 +231,6 @@ func genericWiden(signed bool, dst *int16, odd int, src *byte, n int) {
 			to = other
 		}
 		to[i/2] = int16(number(s, signed))
-	}
-}
-
-// genericWide is the portable version of callWide.
-func genericWide(signed bool, height, panels int, p *tileParams, a *int16, b *byte, start, c *int32) {
-	for r := range height {
-		x := view(advance(a, r*p.lda/2), 4*p.quads)
-		even, odd := x[:2*p.quads], x[2*p.quads:]
-		for j := range panels {
-			sums := [Panel]int32(view(advance(start, r*p.lds/4+j*Panel), Panel))
-			w := view(advance(b, j*p.ldb), PanelBytes(p.quads))
-			for q := range p.quads {
-				x0, x2, x1, x3 := int32(even[2*q]), int32(even[2*q+1]), int32(odd[2*q]), int32(odd[2*q+1])
-				w := (*[4 * Panel]byte)(w[4*Panel*q:])
-				if signed {
-					for j := range sums {
-						sums[j] += x0*int32(int8(w[4*j])) + x1*int32(int8(w[4*j+1])) + x2*int32(int8(w[4*j+2])) + x3*int32(int8(w[4*j+3]))
-					}
-				} else {
-					for j := range sums {
-						sums[j] += x0*int32(w[4*j]) + x1*int32(w[4*j+1]) + x2*int32(w[4*j+2]) + x3*int32(w[4*j+3])
-					}
-				}
-			}
-			copy(view(advance(c, r*p.ldc/4+j*Panel), Panel), sums[:])
-		}
 	}
 }
 
@@ -324,21 +302,5 @@ func (k Kernels) Convolve(t *Taps, c []int32, a []byte, windows []int, w []int16
 	for done := 0; done < n; done += step {
 		callTaps(k.set, k.by, t.Signed, &params, unsafe.SliceData(a), &windows[done], first(w, 32*pairs), ss, advance(cc, done*t.LDC),
 			min(step, n-done))
-	}
-}
-
-// genericTaps is the portable version of callTaps.
-func genericTaps(signed bool, p *tileParams, a *byte, rows *int, w *int16, start, c *int32, n int) {
-	offsets, ws := view(p.segments, 2*p.count), view(w, 32*p.count)
-	for i, row := range view(rows, n) {
-		sums := [Panel]int32(view(start, Panel))
-		for pair := range p.count {
-			x := [2][]byte{view(advance(a, row+offsets[2*pair]), Panel), view(advance(a, row+offsets[2*pair+1]), Panel)}
-			for at, f := range ws[32*pair:][:32] {
-				c := channelOf(at/16, at%16)
-				sums[c] += number(x[at%2][c], signed) * int32(f)
-			}
-		}
-		copy(view(advance(c, i*p.ldc/4), Panel), sums[:])
 	}
 }

@@ -135,7 +135,13 @@ func (k Kernels) Quantize(dst []byte, src []float32, to Levels) {
 
 // round bounds x, rounds it half to even and adds the zero point.
 func (l *levels) round(x float32) byte {
-	return byte(int32(math.RoundToEven(float64(min(max(x, l.lo), l.hi)))) + l.zero)
+	return byte(nearest(min(max(x, l.lo), l.hi)) + l.zero)
+}
+
+// nearest rounds numbers of less than 1<<22 half to even: behind so large a summand floats have no fraction.
+func nearest(x float32) int32 {
+	const large = 3 << 22
+	return int32(math.Float32bits(x+large)) - 0x4B400000
 }
 
 func genericQuantize(dst *byte, src *float32, l *levels, n int) {
