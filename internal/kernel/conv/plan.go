@@ -340,13 +340,13 @@ func (p *Plan) channelTiles() {
 
 // wholeTiles returns how many of so many output channel blocks are in tiles of whole ones. Half a block at the end goes with the block before it,
 // since alone it has a load for every multiply-add, but where a tile of two blocks would lack that one: its rows are longer, which counts at the
-// edges of maps, of which a single tap has none (5x5 of 14x14 pixels, 40 channels, with AVX-512: 0.9 of the time).
+// edges of maps, of which a single tap has none (5x5 of 14x14 pixels, 40 channels, with AVX-512: 0.9 of the time). In portable Go all tiles have one block.
 func (p *Plan) wholeTiles(blocks int) int {
 	if !p.halves() || p.tailLanes > 8 {
 		return blocks
 	}
 	whole := blocks - 1
-	if whole > 0 && (whole%2 == 1 || p.points || mostBlocks(p.target.Set) == 1) {
+	if whole > 0 && p.target.Set != isa.Portable && (whole%2 == 1 || p.points || mostBlocks(p.target.Set) == 1) {
 		whole--
 	}
 	return whole
