@@ -132,7 +132,7 @@ type Options struct {
 	KeepOrder bool
 	// Verify checks the graph, and what each pass knows, between all passes, and every memory plan.
 	Verify bool
-	// Poison fills an arena with NaN when a run begins, and each buffer when its lifetime ends: a test mode that shows reads
+	// Poison fills an arena and results with NaN when a run begins, and each buffer when its lifetime ends: a test mode that shows reads
 	// of memory that belongs to others by then. Outputs stay the same; runs take longer.
 	Poison bool
 	// Logger receives what the compiler decides; nil discards it.

@@ -1,6 +1,6 @@
 package exec
 
-// The poisoning test mode, Options.Poison: an arena is full of NaN when a run begins, and each buffer is filled with NaN
+// The poisoning test mode, Options.Poison: an arena, and a result of Run, is full of NaN when a run begins, and each buffer is filled with NaN
 // again when its lifetime ends, at the sub-step after which the plan gives its memory to others. A kernel that reads what
 // is not its own any more, or that counts on memory it has not written, shows in the outputs.
 

@@ -408,11 +408,13 @@ func (f *frame) prepareDirect() error {
 		if sl.direct < 0 || f.special(sl.direct) {
 			continue
 		}
-		t, err := tensor.New(sl.Value.Type.DType, f.s.dims[i]...)
+		t, err := newResult(sl.Value.Type.DType, f.s.dims[i])
 		if err != nil {
 			return valueError(sl.Value, err)
 		}
-		f.tensors[i].Data, f.tensors[i].Offset = t.Data, 0
+		if f.tensors[i].Data, f.tensors[i].Offset = t.Data, 0; f.poison != nil {
+			fillNaN(t.Data)
+		}
 	}
 	return nil
 }
