@@ -158,16 +158,21 @@ func elements[S, D tensor.Element](p *planner, src, dst place.Memory, count int,
 	var unitS S
 	var unitD D
 	sizeS, sizeD := int(unsafe.Sizeof(unitS)), int(unsafe.Sizeof(unitD))
+	elementBytes(p, src, sizeS, dst, sizeD, count, nanos, func(d, s []byte) { fn(place.Elements[D](d), place.Elements[S](s)) })
+}
+
+// elementBytes is elements for those of these sizes in bytes.
+func elementBytes(p *planner, src place.Memory, sizeS int, dst place.Memory, sizeD, count int, nanos float64, fn func(dst, src []byte)) {
 	if cols := rowOf(src, sizeS, dst, sizeD); cols > 0 && cols <= elementsPerChunk {
 		from, _ := src.Runs(cols * sizeS)
 		to, _ := dst.Runs(cols * sizeD)
 		p.emit(step{chunks: count / cols, grain: grainFor(float64(cols)*nanos + 5), body: func(st *state, _, lo, hi int) {
-			d, s := of[D](st, dst), of[S](st, src)
+			d, s := st.Bytes(dst), st.Bytes(src)
 			for lo < hi {
 				at, n := to.At(lo, hi-lo)
 				by, n := from.At(lo, n)
 				for i := range n {
-					fn(d[(at+i*to.Near)/sizeD:][:cols], s[(by+i*from.Near)/sizeS:][:cols])
+					fn(d[at+i*to.Near:][:cols*sizeD], s[by+i*from.Near:][:cols*sizeS])
 				}
 				lo += n
 			}
@@ -175,12 +180,12 @@ func elements[S, D tensor.Element](p *planner, src, dst place.Memory, count int,
 		return
 	}
 	p.emit(step{chunks: ceilDiv(count, elementsPerChunk), grain: grainFor(elementsPerChunk * nanos), body: func(st *state, _, lo, hi int) {
-		d, s := of[D](st, dst), of[S](st, src)
+		d, s := st.Bytes(dst), st.Bytes(src)
 		for at, end := lo*elementsPerChunk, min(hi*elementsPerChunk, count); at < end; {
 			to, n := dst.Piece(at*sizeD, (end-at)*sizeD)
 			from, n := src.Piece(at*sizeS, n/sizeD*sizeS)
-			to, from, n = to/sizeD, from/sizeS, n/sizeS
-			fn(d[to:to+n], s[from:from+n])
+			n /= sizeS
+			fn(d[to:][:n*sizeD], s[from:][:n*sizeS])
 			at += n
 		}
 	}}, []place.Memory{src}, []place.Memory{dst})

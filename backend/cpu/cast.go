@@ -1,18 +1,20 @@
 package cpu
 
 import (
-	"math"
 	"math/bits"
+	"unsafe"
 
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/tensor"
+	"github.com/carve-dev/carve/internal/kernel/cast"
 	"github.com/carve-dev/carve/internal/kernel/reorder"
 	"github.com/carve-dev/carve/internal/operators"
+	"github.com/carve-dev/carve/internal/place"
 	"github.com/carve-dev/carve/property"
 )
 
-// Cast: row-major, by vector kernels between float32 and half precision and plain loops else. Models of half precision are
-// computed in float32 (graph.SimplifyOptions.Rank), so that the former stand at their inputs and outputs.
+// Cast: row-major, by vector kernels between integers, bool, float32 and half precision, and plain loops from and to float64. Models of half
+// precision are computed in float32 (graph.SimplifyOptions.Rank), so that their casts stand at their inputs and outputs.
 
 func castSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 	for _, v := range []*graph.Value{n.Inputs[0], n.Outputs[0]} {
@@ -33,141 +35,144 @@ func castSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 
 func isHalf(dt tensor.DType) bool { return dt == tensor.Float16 || dt == tensor.BFloat16 }
 
+// castKinds are the kernels' names of types of integers, bool and float32.
+var castKinds = map[tensor.DType]cast.Type{
+	tensor.Int8: cast.Int8, tensor.Int16: cast.Int16, tensor.Int32: cast.Int32, tensor.Int64: cast.Int64,
+	tensor.Uint8: cast.Uint8, tensor.Uint16: cast.Uint16, tensor.Uint32: cast.Uint32, tensor.Uint64: cast.Uint64,
+	tensor.Float32: cast.Float32, tensor.Bool: cast.Bool,
+}
+
+// castNanos is the time of an element where there is a kernel.
+const castNanos = 0.1
+
+// sameBits reports whether a cast changes nothing in memory.
+func sameBits(from, to tensor.DType) bool {
+	whole := func(dt tensor.DType) bool { _, ok := castKinds[dt]; return ok && dt != tensor.Float32 }
+	return from == to || whole(from) && whole(to) && to != tensor.Bool && from.Size() == to.Size()
+}
+
 func planCast(p *planner, n *graph.Node) error {
 	x, y := n.Inputs[0], n.Outputs[0]
 	from, to := x.Type.DType, y.Type.DType
-	count, target := product(p.Dims[y.ID]), p.target
-	switch {
-	case isHalf(from) && from == to:
+	source, known := castKinds[from]
+	dest, ok := castKinds[to]
+	if sameBits(from, to) {
 		p.ViewOr(y, x, p.copyStep)
-	case isHalf(from) && to == tensor.Float32:
-		elements(p, p.In(x), p.Out(y), count, 0.1, func(d []float32, s []uint16) { reorder.FromHalf(target, d, s, halves[from]) })
-	case from == tensor.Float32 && isHalf(to):
-		elements(p, p.In(x), p.Out(y), count, 0.1, func(d []uint16, s []float32) { reorder.ToHalf(target, d, s, halves[to]) })
-	default:
-		return casts[from](p, n)
+		return nil
 	}
-	return nil
+	switch {
+	case known && isHalf(to) && (from == tensor.Float32 || from.Size() < 4), isHalf(from) && ok:
+		p.castHalf(n, source, dest)
+		return nil
+	case known && ok:
+		set, sizeS, sizeD := p.target.Set, from.Size(), to.Size()
+		elementBytes(p, p.In(x), sizeS, p.Out(y), sizeD, product(p.Dims[y.ID]), castNanos, func(d, s []byte) { cast.Elements(set, d, dest, s, source, len(d)/sizeD) })
+		return nil
+	}
+	return casts[from](p, n)
+}
+
+// castHalf emits a cast from or to half precision, by way of float32, which holds all numbers of the other type or to which
+// the cast rounds first.
+func (p *planner) castHalf(n *graph.Node, source, dest cast.Type) {
+	x, y, target := n.Inputs[0], n.Outputs[0], p.target
+	from, to := x.Type.DType, y.Type.DType
+	src, dst, count := p.In(x), p.Out(y), product(p.Dims[y.ID])
+	switch {
+	case to == tensor.Float32:
+		elements(p, src, dst, count, castNanos, func(d []float32, s []uint16) { reorder.FromHalf(target, d, s, halves[from]) })
+	case from == tensor.Float32:
+		elements(p, src, dst, count, castNanos, func(d []uint16, s []float32) { reorder.ToHalf(target, d, s, halves[to]) })
+	case isHalf(from):
+		size := to.Size()
+		byFloats(p, src, 2, dst, size, count, func(d []byte, between []float32, s []byte) {
+			reorder.FromHalf(target, between, place.Elements[uint16](s), halves[from])
+			cast.Elements(target.Set, d, dest, floatBytes(between), cast.Float32, len(between))
+		})
+	default:
+		byFloats(p, src, from.Size(), dst, 2, count, func(d []byte, between []float32, s []byte) {
+			cast.Elements(target.Set, floatBytes(between), cast.Float32, s, source, len(between))
+			reorder.ToHalf(target, place.Elements[uint16](d), between, halves[to])
+		})
+	}
+}
+
+func floatBytes(x []float32) []byte {
+	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(x))), 4*len(x))
+}
+
+// byFloats emits a function of parts that has memory for as many floats.
+func byFloats(p *planner, src place.Memory, sizeS int, dst place.Memory, sizeD, count int, fn func(dst []byte, between []float32, src []byte)) {
+	elementBytes(p, src, sizeS, dst, sizeD, count, 2*castNanos, func(d, s []byte) {
+		var between [512]float32
+		for n := len(d) / sizeD; n > 0; {
+			part := between[:min(n, len(between))]
+			fn(d[:len(part)*sizeD], part, s[:len(part)*sizeS])
+			d, s, n = d[len(part)*sizeD:], s[len(part)*sizeS:], n-len(part)
+		}
+	})
 }
 
 // casts plan casts in plain loops, by the type that is cast. Bool is stored as 0 or 1.
 var casts = map[tensor.DType]func(p *planner, n *graph.Node) error{
-	tensor.Float32: fromReal[float32], tensor.Float64: fromReal[float64],
-	tensor.Int8: fromInteger[int8], tensor.Int16: fromInteger[int16], tensor.Int32: fromInteger[int32], tensor.Int64: fromInteger[int64],
-	tensor.Uint8: fromInteger[uint8], tensor.Uint16: fromInteger[uint16], tensor.Uint32: fromInteger[uint32], tensor.Uint64: fromInteger[uint64],
-	tensor.Bool: fromInteger[uint8], tensor.Float16: fromHalf(tensor.Float16ToFloat32), tensor.BFloat16: fromHalf(tensor.BFloat16ToFloat32),
+	tensor.Float32: fromNumber[float32], tensor.Float64: fromDouble,
+	tensor.Int8: fromNumber[int8], tensor.Int16: fromNumber[int16], tensor.Int32: fromInteger[int32], tensor.Int64: fromInteger[int64],
+	tensor.Uint8: fromNumber[uint8], tensor.Uint16: fromNumber[uint16], tensor.Uint32: fromInteger[uint32], tensor.Uint64: fromInteger[uint64],
+	tensor.Bool: fromNumber[uint8], tensor.Float16: fromHalf(tensor.Float16ToFloat32), tensor.BFloat16: fromHalf(tensor.BFloat16ToFloat32),
 }
 
-func fromReal[S float32 | float64](p *planner, n *graph.Node) error {
-	switch dt := n.Outputs[0].Type.DType; dt {
-	case tensor.Float32:
-		return elementsOf(p, n, convertRow[float32, S])
-	case tensor.Float64:
-		return elementsOf(p, n, convertRow[float64, S])
-	case tensor.Float16, tensor.BFloat16:
-		return toHalf(p, n, func(x S) float32 { return float32(x) }) // of float32 only: see castSignatures
-	case tensor.Bool:
-		return elementsOf(p, n, truths[S])
-	case tensor.Uint64:
-		return elementwise1(p, n, bitsOf[S])
-	case tensor.Int8, tensor.Uint8:
-		return elementsOf(p, n, truncated[uint8, S])
-	case tensor.Int16, tensor.Uint16:
-		return elementsOf(p, n, truncated[uint16, S])
-	case tensor.Int32, tensor.Uint32:
-		return elementsOf(p, n, truncated[uint32, S])
-	}
-	return elementsOf(p, n, truncated[int64, S])
+// fromNumber casts to float64.
+func fromNumber[S integer | float32](p *planner, n *graph.Node) error {
+	return elementwise1(p, n, func(s S) float64 { return float64(s) })
 }
 
-// truncated sets dst to src without what is behind the point, in the low bits of 64, which are the same with a sign or without.
-func truncated[D uint8 | uint16 | uint32 | int64, S float32 | float64](dst []D, src []S) {
-	for i, x := range src {
-		dst[i] = D(wholeOf(x))
-	}
-}
-
+// fromInteger casts to float64 and half precision.
 func fromInteger[S integer](p *planner, n *graph.Node) error {
 	switch n.Outputs[0].Type.DType {
-	case tensor.Float32:
-		return elementsOf(p, n, convertRow[float32, S])
-	case tensor.Float64:
-		return elementsOf(p, n, convertRow[float64, S])
-	case tensor.Float16, tensor.BFloat16:
-		return toHalf(p, n, func(x S) float32 { return sticky(int64(x)) })
-	case tensor.Bool:
-		return elementsOf(p, n, truths[S])
-	case tensor.Int8, tensor.Uint8:
-		return elementsOf(p, n, convertRow[uint8, S])
-	case tensor.Int16, tensor.Uint16:
-		return elementsOf(p, n, convertRow[uint16, S])
-	case tensor.Int32, tensor.Uint32:
-		return elementsOf(p, n, convertRow[uint32, S])
+	case tensor.Float16:
+		return elementwise1(p, n, func(s S) uint16 { return tensor.Float32ToFloat16(sticky(int64(s))) })
+	case tensor.BFloat16:
+		return elementwise1(p, n, func(s S) uint16 { return tensor.Float32ToBFloat16(sticky(int64(s))) })
 	}
-	return elementsOf(p, n, convertRow[uint64, S])
+	return fromNumber[S](p, n)
 }
 
-// fromHalf returns what plans casts of half precision, of which decode makes a number.
+// fromHalf returns what plans casts of half precision, of which decode makes a number, to float64 and the other half precision.
 func fromHalf(decode func(uint16) float32) func(p *planner, n *graph.Node) error {
 	return func(p *planner, n *graph.Node) error {
 		switch n.Outputs[0].Type.DType {
-		case tensor.Float64:
-			return elementwise1(p, n, func(h uint16) float64 { return float64(decode(h)) })
-		case tensor.Float16, tensor.BFloat16:
-			return toHalf(p, n, decode)
-		case tensor.Bool:
-			return elementwise1(p, n, func(h uint16) bool { return decode(h) != 0 })
-		case tensor.Uint64:
-			return elementwise1(p, n, func(h uint16) uint64 { return bitsOf(decode(h)) })
-		case tensor.Int8, tensor.Uint8:
-			return elementwise1(p, n, func(h uint16) uint8 { return uint8(wholeOf(decode(h))) })
-		case tensor.Int16, tensor.Uint16:
-			return elementwise1(p, n, func(h uint16) uint16 { return uint16(wholeOf(decode(h))) })
-		case tensor.Int32, tensor.Uint32:
-			return elementwise1(p, n, func(h uint16) uint32 { return uint32(wholeOf(decode(h))) })
+		case tensor.Float16:
+			return elementwise1(p, n, func(h uint16) uint16 { return tensor.Float32ToFloat16(decode(h)) })
+		case tensor.BFloat16:
+			return elementwise1(p, n, func(h uint16) uint16 { return tensor.Float32ToBFloat16(decode(h)) })
 		}
-		return elementwise1(p, n, func(h uint16) int64 { return wholeOf(decode(h)) })
+		return elementwise1(p, n, func(h uint16) float64 { return float64(decode(h)) })
 	}
 }
 
-// truths sets dst to whether elements differ from zero.
-func truths[S ordered](dst []bool, src []S) {
-	for i, x := range src {
-		dst[i] = x != 0
+// fromDouble casts float64.
+func fromDouble(p *planner, n *graph.Node) error {
+	switch n.Outputs[0].Type.DType {
+	case tensor.Float32:
+		return elementwise1(p, n, func(s float64) float32 { return float32(s) })
+	case tensor.Bool:
+		return elementwise1(p, n, func(s float64) bool { return s != 0 })
+	case tensor.Int8:
+		return elementwise1(p, n, func(s float64) int8 { return int8(cast.Whole(s)) })
+	case tensor.Int16:
+		return elementwise1(p, n, func(s float64) int16 { return int16(cast.Whole(s)) })
+	case tensor.Int32:
+		return elementwise1(p, n, func(s float64) int32 { return int32(cast.Whole(s)) })
+	case tensor.Int64:
+		return elementwise1(p, n, cast.Whole[float64])
+	case tensor.Uint16:
+		return elementwise1(p, n, func(s float64) uint16 { return uint16(cast.Whole(s)) })
+	case tensor.Uint32:
+		return elementwise1(p, n, func(s float64) uint32 { return uint32(cast.Whole(s)) })
+	case tensor.Uint64:
+		return elementwise1(p, n, cast.Bits[float64])
 	}
-}
-
-// toHalf emits a cast to half precision of elements that a function makes float32, from which they are rounded as by themselves.
-func toHalf[S tensor.Element](p *planner, n *graph.Node, single func(S) float32) error {
-	if n.Outputs[0].Type.DType == tensor.Float16 {
-		return elementwise1(p, n, func(s S) uint16 { return tensor.Float32ToFloat16(single(s)) })
-	}
-	return elementwise1(p, n, func(s S) uint16 { return tensor.Float32ToBFloat16(single(s)) })
-}
-
-// wholeOf truncates: NaN becomes 0, and what int64 cannot hold its nearest end, as tensor.Convert says. Go leaves both to
-// the processor.
-func wholeOf[F float32 | float64](x F) int64 {
-	switch {
-	case x != x:
-		return 0
-	case x >= 1<<63:
-		return math.MaxInt64
-	case x < -1<<63:
-		return math.MinInt64
-	}
-	return int64(x)
-}
-
-// bitsOf is wholeOf for uint64, in its bits: what only that can hold it does, and negative numbers wrap around as those of int64 do.
-func bitsOf[F float32 | float64](x F) uint64 {
-	switch {
-	case x >= 1<<64:
-		return math.MaxUint64
-	case x >= 1<<63:
-		return uint64(x)
-	}
-	return uint64(wholeOf(x))
+	return elementwise1(p, n, func(s float64) uint8 { return uint8(cast.Whole(s)) })
 }
 
 // halves are the kernels' names of the types of half precision.
@@ -192,9 +197,9 @@ func init() {
 	table.Register("Cast", operator{Signatures: castSignatures, Settle: settleCast, Plan: planCast, Strided: anyRows})
 }
 
-// settleCast makes casts of half precision to itself views.
+// settleCast makes casts that change nothing views.
 func settleCast(p *planner, n *graph.Node) {
-	if from := n.Inputs[0].Type.DType; isHalf(from) && from == n.Outputs[0].Type.DType {
+	if sameBits(n.Inputs[0].Type.DType, n.Outputs[0].Type.DType) {
 		operators.View(p, n)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/tensor"
 	"github.com/carve-dev/carve/internal/fuse"
+	"github.com/carve-dev/carve/internal/kernel/cast"
 	"github.com/carve-dev/carve/internal/kernel/vec"
 	"github.com/carve-dev/carve/internal/operators"
 	"github.com/carve-dev/carve/internal/place"
@@ -141,9 +142,9 @@ func planPow(p *planner, n *graph.Node) error {
 	if !ok {
 		switch n.Inputs[0].Type.DType {
 		case tensor.Int32:
-			return powersOf(p, n, func(x float64) int32 { return int32(wholeOf(x)) })
+			return powersOf(p, n, func(x float64) int32 { return int32(cast.Whole(x)) })
 		case tensor.Int64:
-			return powersOf(p, n, wholeOf[float64])
+			return powersOf(p, n, cast.Whole[float64])
 		}
 		if operators.IsFloat32(n.Inputs[1]) {
 			kernels := p.kernels

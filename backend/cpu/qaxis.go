@@ -212,8 +212,12 @@ func (p *planner) dequantizeRows(n *graph.Node) error {
 	src, dst, kernels, from, size := p.In(x), p.Out(y), p.integers, integersOf(x.Type.DType), x.Type.DType.Size()
 	if x.Type.DType == tensor.Int32 {
 		return p.emitRows(n, x, y, func(st *state, at, n int, c quant.Numbers, run int) {
-			d := st.F32(dst)[at:][:n]
-			for i, v := range of[int32](st, src)[at:][:n] {
+			d, s := st.F32(dst)[at:][:n], of[int32](st, src)[at:][:n]
+			if len(c.Scales) == 1 && c.Zeros[0] == 0 { // as good as always
+				scaleIntegers(kernels, d, s, c.Scales[0])
+				return
+			}
+			for i, v := range s {
 				d[i] = float32(int64(v)-int64(c.Zeros[i/run])) * c.Scales[i/run]
 			}
 		})
@@ -225,4 +229,18 @@ func (p *planner) dequantizeRows(n *graph.Node) error {
 			kernels.DequantizeRuns(d, s, c, run, from)
 		}
 	})
+}
+
+// scaleIntegers writes scale times each of src.
+func scaleIntegers(kernels quant.Kernels, dst []float32, src []int32, scale float32) {
+	const cols = 4 * quant.Group
+	var factors, bias [cols]float32
+	for i := range factors {
+		factors[i] = scale
+	}
+	whole := len(src) / cols
+	kernels.Scale(dst, cols, quant.Sums{Rows: whole, Cols: cols, LD: cols, Sums: src, Factors: factors[:], Bias: bias[:]})
+	for i, v := range src[whole*cols:] {
+		dst[whole*cols+i] = float32(v) * scale
+	}
 }

@@ -1,0 +1,126 @@
+package cast
+
+import (
+	"unsafe"
+
+	"github.com/carve-dev/carve/internal/kernel/isa"
+)
+
+// Type is the type of elements.
+type Type uint8
+
+// The types that there are kernels for. A bool is a byte, 0 or 1.
+const (
+	Int8 Type = iota
+	Uint8
+	Int16
+	Uint16
+	Int32
+	Uint32
+	Int64
+	Uint64
+	Float32
+	Bool
+)
+
+// Size returns the bytes of an element.
+func (t Type) Size() int { return int([...]uint8{1, 1, 2, 2, 4, 4, 8, 8, 4, 1}[t]) }
+
+// group is how many elements kernels take at a time, and part how many lie in lanes between two kernels.
+const (
+	group = 16
+	part  = 1024
+)
+
+// Elements converts n elements of src to dst, n·Size bytes each, which share no memory.
+func Elements(set isa.Set, dst []byte, to Type, src []byte, from Type, n int) {
+	dst, src = dst[:n*to.Size()], src[:n*from.Size()]
+	if n == 0 {
+		return
+	}
+	switch {
+	case to == from || to != Bool && to != Float32 && from != Float32 && to.Size() == from.Size():
+		copy(dst, src)
+	case !inLanes(to, from):
+		direct(dst, to, src, from, n)
+	default:
+		whole := n / group * group
+		byLanes(set, dst, to, src, from, whole)
+		if n > whole {
+			var from8, to8 [group]uint64 // the rest, behind which there is memory
+			in, out := bytesOf(&from8), bytesOf(&to8)
+			copy(in, src[whole*from.Size():])
+			byLanes(set, out, to, in, from, group)
+			copy(dst[whole*to.Size():], out)
+		}
+	}
+}
+
+// inLanes reports whether elements of a type that become those of another pass lanes of 32 bits unharmed.
+func inLanes(to, from Type) bool {
+	switch from {
+	case Uint32:
+		return to != Float32
+	case Int64, Uint64:
+		return to != Float32 && to != Bool
+	default:
+		return true
+	}
+}
+
+// byLanes converts n elements, groups of them.
+func byLanes(set isa.Set, dst []byte, to Type, src []byte, from Type, n int) {
+	var between [part]int32
+	for at := 0; at < n; {
+		m := min(n-at, part)
+		s, d := src[at*from.Size():], dst[at*to.Size():]
+		lanes := between[:m]
+		switch {
+		case from.Size() == 4 && from != Float32:
+			lanes = view[int32](s, m)
+		case from == Float32 && to == Bool: // a sign is no number: it is pushed out
+			lanes = view[int32](s, m)
+			truths(set, true, &d[0], &lanes[0], m/group)
+			at += m
+			continue
+		default:
+			if to.Size() == 4 {
+				lanes = view[int32](d, m)
+			}
+			if m = group * load(set, from, &lanes[0], &s[0], m/group); m == 0 {
+				direct(d, to, s, from, group)
+				at += group
+				continue
+			}
+		}
+		switch to {
+		case Bool:
+			truths(set, false, &d[0], &lanes[0], m/group)
+		case Int32, Uint32:
+		default:
+			store(set, kindOf(to), from == Uint32, &d[0], &lanes[0], m/group)
+		}
+		at += m
+	}
+}
+
+// kindOf returns what lanes become to be of a type that is neither of 32 bits nor bool, or float32.
+func kindOf(t Type) kind {
+	switch {
+	case t == Float32:
+		return single
+	case t.Size() == 1:
+		return bits8
+	case t.Size() == 2:
+		return bits16
+	}
+	return bits64
+}
+
+func bytesOf(x *[group]uint64) []byte { return unsafe.Slice((*byte)(unsafe.Pointer(x)), 8*group) }
+
+// view returns n elements of T in b, which is aligned for them as a rule: no kernel counts on it.
+func view[T any](b []byte, n int) []T {
+	_ = b[n*int(unsafe.Sizeof(*new(T)))-1]
+	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(b))), n)
+}

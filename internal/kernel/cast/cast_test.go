@@ -1,0 +1,154 @@
+package cast_test
+
+import (
+	"encoding/binary"
+	"errors"
+	"math"
+	"math/rand/v2"
+	"os/exec"
+	"unsafe"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/carve-dev/carve/internal/kernel/asm"
+	"github.com/carve-dev/carve/internal/kernel/cast"
+	"github.com/carve-dev/carve/internal/kernel/guard"
+	"github.com/carve-dev/carve/internal/kernel/isa"
+)
+
+var _ = It("generated files are up to date", func(ctx SpecContext) {
+	err := asm.Verify(ctx, "gen.go")
+	if errors.Is(err, exec.ErrNotFound) {
+		Skip("no go command")
+	}
+	Expect(err).NotTo(HaveOccurred())
+})
+
+// guarded returns n bytes with a page behind them, or in front, that faults; behind is up to three bytes off where n is no multiple of four.
+func guarded(r *rand.Rand, n int) []byte {
+	GinkgoHelper()
+	side := []guard.Side{guard.End, guard.Start}[r.IntN(2)]
+	b, err := guard.New((n+3)/4, side)
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(func() {
+		Expect(b.Check()).To(Succeed())
+		Expect(b.Free()).To(Succeed())
+	})
+	all := unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(b.Data))), 4*len(b.Data))
+	if side == guard.End {
+		return all[len(all)-n:]
+	}
+	return all[:n:n]
+}
+
+// floats are some at which truncation changes.
+var floats = []float64{0, math.Copysign(0, -1), 0.99, -0.99, 1.5, 127.9, 128, 255.5, 256, -129, 65535.9, 1 << 31, -1 << 31, 1<<31 - 128, 1 << 32, -5e9, 1 << 53,
+	1 << 62, 1 << 63, -1 << 63, 1 << 64, 3e19, 1e38, -1e38, math.Inf(1), math.Inf(-1), math.NaN(), 1e-45}
+
+// fill sets random elements, in a few of which there is something odd.
+func fill(r *rand.Rand, b []byte, t cast.Type, odd bool) {
+	for i := range b {
+		b[i] = byte(r.Uint32())
+	}
+	switch t {
+	case cast.Bool:
+		for i := range b {
+			b[i] &= 1
+		}
+	case cast.Float32:
+		for i := 0; i < len(b); i += 4 {
+			x := r.NormFloat64() * math.Exp2(float64(r.IntN(31)))
+			if odd && r.IntN(10) == 0 || math.Abs(x) >= 1<<31 {
+				x = floats[r.IntN(len(floats))]
+			}
+			binary.LittleEndian.PutUint32(b[i:], math.Float32bits(float32(x)))
+		}
+	default:
+		for i := 0; i < len(b) && odd; i += t.Size() {
+			if r.IntN(4) == 0 {
+				clear(b[i:][:t.Size()])
+			}
+		}
+	}
+}
+
+// define converts one element by the definition.
+func define(dst []byte, to cast.Type, src []byte, from cast.Type) {
+	var raw [8]byte
+	copy(raw[:], src[:from.Size()])
+	u := binary.LittleEndian.Uint64(raw[:])
+	bits, single := u, float32(u)
+	signed := func(s int64) { bits, single = uint64(s), float32(s) }
+	switch from {
+	case cast.Int8:
+		signed(int64(int8(u)))
+	case cast.Int16:
+		signed(int64(int16(u)))
+	case cast.Int32:
+		signed(int64(int32(u)))
+	case cast.Int64:
+		signed(int64(u))
+	case cast.Float32:
+		single = math.Float32frombits(uint32(u))
+		x := math.Trunc(float64(single))
+		switch {
+		case x != x:
+			bits = 0
+		case x >= 1<<64:
+			bits = math.MaxUint64
+		case x >= 1<<63:
+			bits = uint64(x)
+		case x < -1<<63:
+			bits = 1 << 63
+		default:
+			bits = uint64(int64(x))
+		}
+		if to != cast.Uint64 && x >= 1<<63 {
+			bits = math.MaxInt64
+		}
+	}
+	switch to {
+	case cast.Float32:
+		bits = uint64(math.Float32bits(single))
+	case cast.Bool:
+		truth := bits != 0
+		if from == cast.Float32 {
+			truth = single != 0
+		}
+		if bits = 0; truth {
+			bits = 1
+		}
+	}
+	binary.LittleEndian.PutUint64(raw[:], bits)
+	copy(dst[:to.Size()], raw[:])
+}
+
+var _ = It("elements become those of the definition, for every pair of types and instruction set", func() {
+	r := rand.New(rand.NewPCG(1, 2))
+	for from := cast.Int8; from <= cast.Bool; from++ {
+		for to := cast.Int8; to <= cast.Bool; to++ {
+			if from == to {
+				continue
+			}
+			for trial := range 12 {
+				n := r.IntN(70)
+				if trial == 0 {
+					n = 2100
+				}
+				src, want := guarded(r, n*from.Size()), make([]byte, n*to.Size())
+				fill(r, src, from, trial%3 != 0)
+				for i := range n {
+					define(want[i*to.Size():], to, src[i*from.Size():], from)
+				}
+				for _, t := range isa.Targets() {
+					dst := guarded(r, len(want))
+					cast.Elements(t.Set, dst, to, src, from, n)
+					Expect(dst).To(Equal(want), "%v: %d from %d, %d elements", t.Set, to, from, n)
+				}
+			}
+		}
+	}
+	Expect(func() { cast.Elements(isa.Host().Set, make([]byte, 7), cast.Float32, make([]byte, 2), cast.Int8, 2) }).To(Panic())
+	Expect(func() { cast.Elements(isa.Host().Set, make([]byte, 8), cast.Float32, make([]byte, 1), cast.Int8, 2) }).To(Panic())
+})

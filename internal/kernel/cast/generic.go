@@ -1,0 +1,153 @@
+package cast
+
+import (
+	"math"
+	"unsafe"
+)
+
+// kind is what lanes become.
+type kind uint8
+
+const (
+	bits8 kind = iota
+	bits16
+	bits64
+	single // float32
+)
+
+type integer interface {
+	int8 | uint8 | int16 | uint16 | int32 | uint32 | int64 | uint64
+}
+
+func genericLoad(from Type, lanes *int32, src *byte, n int) int {
+	d := unsafe.Slice(lanes, n)
+	switch from {
+	case Int8:
+		copyAs[int8](d, src)
+	case Int16:
+		copyAs[int16](d, src)
+	case Uint16:
+		copyAs[uint16](d, src)
+	case Int64, Uint64:
+		copyAs[int64](d, src)
+	case Float32:
+		for i, x := range unsafe.Slice((*float32)(unsafe.Pointer(src)), n) {
+			if !(x > -1<<31 && x < 1<<31) {
+				return i
+			}
+			d[i] = int32(x)
+		}
+	default:
+		copyAs[uint8](d, src)
+	}
+	return n
+}
+
+// copyAs converts as many elements of S as there are lanes.
+func copyAs[S integer](lanes []int32, src *byte) {
+	for i, x := range unsafe.Slice((*S)(unsafe.Pointer(src)), len(lanes)) {
+		lanes[i] = int32(x)
+	}
+}
+
+func genericStore(to kind, unsigned bool, dst *byte, lanes *int32, n int) {
+	s := unsafe.Slice(lanes, n)
+	switch {
+	case to == bits8:
+		keep[int8](dst, s)
+	case to == bits16:
+		keep[int16](dst, s)
+	case to == single:
+		keep[float32](dst, s)
+	case unsigned:
+		d := unsafe.Slice((*uint64)(unsafe.Pointer(dst)), n)
+		for i, x := range s {
+			d[i] = uint64(uint32(x))
+		}
+	default:
+		keep[int64](dst, s)
+	}
+}
+
+// keep converts lanes, in their place or elsewhere.
+func keep[D integer | float32](dst *byte, lanes []int32) {
+	d := unsafe.Slice((*D)(unsafe.Pointer(dst)), len(lanes))
+	for i, x := range lanes {
+		d[i] = D(x)
+	}
+}
+
+func genericTruths(shift bool, dst *byte, lanes *int32, n int) {
+	mask := int32(-1)
+	if shift {
+		mask = math.MaxInt32
+	}
+	d := unsafe.Slice((*bool)(unsafe.Pointer(dst)), n)
+	for i, x := range unsafe.Slice(lanes, n) {
+		d[i] = x&mask != 0
+	}
+}
+
+// direct converts what lanes do not hold: to float32 or bool, or from float32 to integers.
+func direct(dst []byte, to Type, src []byte, from Type, n int) {
+	switch {
+	case from == Float32:
+		for i, x := range view[float32](src, n) {
+			w := uint64(Whole(x))
+			if to == Uint64 {
+				w = Bits(x)
+			}
+			switch to.Size() {
+			case 1:
+				dst[i] = byte(w)
+			case 2:
+				view[uint16](dst, n)[i] = uint16(w)
+			case 4:
+				view[uint32](dst, n)[i] = uint32(w)
+			default:
+				view[uint64](dst, n)[i] = w
+			}
+		}
+	case to == Bool:
+		for i, x := range view[uint64](src, n) {
+			view[bool](dst, n)[i] = x != 0
+		}
+	case from == Uint32:
+		floats[uint32](dst, src, n)
+	case from == Uint64:
+		floats[uint64](dst, src, n)
+	default:
+		floats[int64](dst, src, n)
+	}
+}
+
+func floats[S integer](dst, src []byte, n int) {
+	d := view[float32](dst, n)
+	for i, x := range view[S](src, n) {
+		d[i] = float32(x)
+	}
+}
+
+// Whole truncates: NaN becomes 0, and what int64 cannot hold its nearest end. Go leaves both to the processor.
+func Whole[F float32 | float64](x F) int64 {
+	switch {
+	case x != x:
+		return 0
+	case x >= 1<<63:
+		return math.MaxInt64
+	case x < -1<<63:
+		return math.MinInt64
+	}
+	return int64(x)
+}
+
+// Bits is Whole for uint64: what only that can hold it does, and negative numbers wrap around as those of int64 do.
+func Bits[F float32 | float64](x F) uint64 {
+	switch {
+	case x >= 1<<64:
+		return math.MaxUint64
+	case x >= 1<<63:
+		return uint64(x)
+	}
+	return uint64(Whole(x))
+}
