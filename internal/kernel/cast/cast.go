@@ -41,6 +41,14 @@ func Elements(set isa.Set, dst []byte, to Type, src []byte, from Type, n int) {
 	switch {
 	case to == from || to != Bool && to != Float32 && from != Float32 && to.Size() == from.Size():
 		copy(dst, src)
+	case to == Bool && from.Size() == 1:
+		whole := n / 64 * 64
+		for at := 0; at < whole; at += 16 * part { // no call takes long
+			bits(set, &dst[at], &src[at], min(whole-at, 16*part)/64)
+		}
+		if n > whole {
+			genericBits(&dst[whole], &src[whole], n-whole)
+		}
 	case !inLanes(to, from):
 		direct(dst, to, src, from, n)
 	default:
@@ -58,14 +66,7 @@ func Elements(set isa.Set, dst []byte, to Type, src []byte, from Type, n int) {
 
 // inLanes reports whether elements of a type that become those of another pass lanes of 32 bits unharmed.
 func inLanes(to, from Type) bool {
-	switch from {
-	case Uint32:
-		return to != Float32
-	case Int64, Uint64:
-		return to != Float32 && to != Bool
-	default:
-		return true
-	}
+	return to != Float32 || from != Uint32 && from != Int64 && from != Uint64
 }
 
 // byLanes converts n elements, groups of them.
@@ -87,7 +88,7 @@ func byLanes(set isa.Set, dst []byte, to Type, src []byte, from Type, n int) {
 			if to.Size() == 4 {
 				lanes = view[int32](d, m)
 			}
-			if m = group * load(set, from, &lanes[0], &s[0], m/group); m == 0 {
+			if m = group * load(set, from, to == Bool, &lanes[0], &s[0], m/group); m == 0 {
 				direct(d, to, s, from, group)
 				at += group
 				continue

@@ -6,8 +6,8 @@ import (
 	"github.com/carve-dev/carve/internal/kernel/isa"
 )
 
-// load brings n > 0 groups of 16 elements to lanes, but stops before a group of floats that do not fit. It returns how many it has brought.
-func load(set isa.Set, from Type, lanes *int32, src *byte, n int) int {
+// load brings n > 0 groups of 16 elements to lanes, but stops before a group of floats that do not fit. It returns how many it has brought. Where fold is set, both halves of 64 bits are joined.
+func load(set isa.Set, from Type, fold bool, lanes *int32, src *byte, n int) int {
 	switch set {
 	case isa.AVX512:
 		switch from {
@@ -22,7 +22,11 @@ func load(set isa.Set, from Type, lanes *int32, src *byte, n int) int {
 		case Float32:
 			return truncate512(lanes, src, n)
 		default:
-			lower512(lanes, src, n)
+			if fold {
+				either512(lanes, src, n)
+			} else {
+				lower512(lanes, src, n)
+			}
 		}
 		return n
 	case isa.AVX2:
@@ -38,11 +42,15 @@ func load(set isa.Set, from Type, lanes *int32, src *byte, n int) int {
 		case Float32:
 			return truncate256(lanes, src, n)
 		default:
-			lower256(lanes, src, n)
+			if fold {
+				either256(lanes, src, n)
+			} else {
+				lower256(lanes, src, n)
+			}
 		}
 		return n
 	}
-	return genericLoad(from, lanes, src, 16*n) / 16
+	return genericLoad(from, fold, lanes, src, 16*n) / 16
 }
 
 // store takes n > 0 groups of 16 elements from lanes: what they are as integers of so many bits, or as floats. Those of 64 bits are extended by zeros where unsigned is set.
@@ -80,6 +88,18 @@ func store(set isa.Set, to kind, unsigned bool, dst *byte, lanes *int32, n int) 
 		}
 	default:
 		genericStore(to, unsigned, dst, lanes, 16*n)
+	}
+}
+
+// bits writes which of n > 0 groups of 64 bytes are not 0.
+func bits(set isa.Set, dst, src *byte, n int) {
+	switch set {
+	case isa.AVX512:
+		bits512(dst, src, n)
+	case isa.AVX2:
+		bits256(dst, src, n)
+	default:
+		genericBits(dst, src, 64*n)
 	}
 }
 

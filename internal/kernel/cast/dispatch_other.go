@@ -8,14 +8,19 @@ import (
 	"github.com/carve-dev/carve/internal/kernel/isa"
 )
 
-// load brings n > 0 groups of 16 elements to lanes, but stops before a group of floats that do not fit. It returns how many it has brought.
-func load(set isa.Set, from Type, lanes *int32, src *byte, n int) int {
-	return genericLoad(from, lanes, src, 16*n) / 16
+// load brings n > 0 groups of 16 elements to lanes, but stops before a group of floats that do not fit. It returns how many it has brought. Where fold is set, both halves of 64 bits are joined.
+func load(set isa.Set, from Type, fold bool, lanes *int32, src *byte, n int) int {
+	return genericLoad(from, fold, lanes, src, 16*n) / 16
 }
 
 // store takes n > 0 groups of 16 elements from lanes: what they are as integers of so many bits, or as floats. Those of 64 bits are extended by zeros where unsigned is set.
 func store(set isa.Set, to kind, unsigned bool, dst *byte, lanes *int32, n int) {
 	genericStore(to, unsigned, dst, lanes, 16*n)
+}
+
+// bits writes which of n > 0 groups of 64 bytes are not 0.
+func bits(set isa.Set, dst, src *byte, n int) {
+	genericBits(dst, src, 64*n)
 }
 
 // truths writes which of n > 0 groups of 16 lanes are not 0; where shift is set their uppermost bits do not count.

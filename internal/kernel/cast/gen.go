@@ -11,10 +11,11 @@ import (
 
 func main() {
 	asm.Main("cast", asm.Table{Entries: []asm.Entry{
-		{Name: "load", Doc: "brings n > 0 groups of 16 elements to lanes, but stops before a group of floats that do not fit. It returns how many it has brought.",
-			Params: "from Type, lanes *int32, src *byte, n int", Result: "int", Portable: "return genericLoad(from, lanes, src, 16*n) / 16"},
+		{Name: "load", Doc: "brings n > 0 groups of 16 elements to lanes, but stops before a group of floats that do not fit. It returns how many it has brought. Where fold is set, both halves of 64 bits are joined.",
+			Params: "from Type, fold bool, lanes *int32, src *byte, n int", Result: "int", Portable: "return genericLoad(from, fold, lanes, src, 16*n) / 16"},
 		{Name: "store", Doc: "takes n > 0 groups of 16 elements from lanes: what they are as integers of so many bits, or as floats. Those of 64 bits are extended by zeros where unsigned is set.",
 			Params: "to kind, unsigned bool, dst *byte, lanes *int32, n int", Portable: "genericStore(to, unsigned, dst, lanes, 16*n)"},
+		{Name: "bits", Doc: "writes which of n > 0 groups of 64 bytes are not 0.", Params: "dst, src *byte, n int", Portable: "genericBits(dst, src, 64*n)"},
 		{Name: "truths", Doc: "writes which of n > 0 groups of 16 lanes are not 0; where shift is set their uppermost bits do not count.",
 			Params: "shift bool, dst *byte, lanes *int32, n int", Portable: "genericTruths(shift, dst, lanes, 16*n)"},
 	}}, asm.Unit{Base: "lanes", Arch: "amd64", Generate: func(f *asm.File) {
@@ -22,6 +23,7 @@ func main() {
 			loads(f, v)
 			stores(f, v)
 			truths(f, v)
+			bits(f, v)
 		}
 	}})
 }
@@ -80,7 +82,7 @@ func loads(f *asm.File, v asm.ISA) {
 		})
 		code += fmt.Sprintf("case %s:\n%s(lanes, src, n)\n", t.types, name)
 	}
-	code += fmt.Sprintf("case Float32:\nreturn %s(lanes, src, n)\ndefault:\n%s(lanes, src, n)\n}\nreturn n", truncate(f, v), lower(f, v))
+	code += fmt.Sprintf("case Float32:\nreturn %s(lanes, src, n)\ndefault:\nif fold {\n%s(lanes, src, n)\n} else {\n%s(lanes, src, n)\n}\n}\nreturn n", truncate(f, v), lower(f, v, true), lower(f, v, false))
 	f.Serve("load", v, code)
 }
 
@@ -92,20 +94,31 @@ func suffix(v asm.ISA) string {
 	return ""
 }
 
-// lower writes what keeps the lower halves of integers of 64 bits.
-func lower(f *asm.File, v asm.ISA) string {
-	k, name := start(f, v, "lower", "keeps the lower halves of integers of 64 bits.", asm.Typed("lanes", "*int32"), asm.Typed("src", "*byte"))
+// lower writes what keeps the lower halves of integers of 64 bits, or what is set in either half.
+func lower(f *asm.File, v asm.ISA, fold bool) string {
+	what := map[bool][2]string{false: {"lower", "keeps the lower halves of integers of 64 bits."}, true: {"either", "joins both halves of integers of 64 bits."}}[fold]
+	k, name := start(f, v, what[0], what[1], asm.Typed("lanes", "*int32"), asm.Typed("src", "*byte"))
+	join := func(i int) {
+		if fold {
+			k.I("VPSRLQ $32, %s, %s", v.R(i), v.R(i+1))
+			k.I("VPOR%s %s, %[3]s, %[3]s", map[bool]string{true: "Q"}[v.Masks], v.R(i+1), v.R(i))
+		}
+	}
 	k.groups(64, 128, func() {
 		for i := range 2 {
 			if v.Masks {
-				k.I("VMOVDQU64 %d(SI), Z%d", 64*i, i)
-				k.I("VPMOVQD Z%d, %d(DI)", i, 32*i)
+				k.I("VMOVDQU64 %d(SI), Z0", 64*i)
+				join(0)
+				k.I("VPMOVQD Z0, %d(DI)", 32*i)
 				continue
 			}
-			k.I("VMOVUPS %d(SI), Y%d", 64*i, i)
-			k.I("VSHUFPS $0x88, %d(SI), Y%[2]d, Y%[2]d", 64*i+32, i)
-			k.I("VPERMQ $0xd8, Y%[1]d, Y%[1]d", i)
-			k.I("VMOVDQU Y%d, %d(DI)", i, 32*i)
+			k.I("VMOVUPS %d(SI), Y0", 64*i)
+			k.I("VMOVUPS %d(SI), Y2", 64*i+32)
+			join(0)
+			join(2)
+			k.I("VSHUFPS $0x88, Y2, Y0, Y0")
+			k.I("VPERMQ $0xd8, Y0, Y0")
+			k.I("VMOVDQU Y0, %d(DI)", 32*i)
 		}
 	})
 	return name
@@ -230,4 +243,16 @@ func truths(f *asm.File, v asm.ISA) {
 		call[shift] = name + "(dst, lanes, n)"
 	}
 	f.Serve("truths", v, fmt.Sprintf("if shift {\n%s\n} else {\n%s\n}", call[true], call[false]))
+}
+
+func bits(f *asm.File, v asm.ISA) {
+	k, name := start(f, v, "bits", "writes which bytes are not 0: the smaller of each and 1.", asm.Typed("dst", "*byte"), asm.Typed("src", "*byte"))
+	k.constant(0x01010101, 4)
+	k.groups(64, 64, func() {
+		for i := range 64 / v.Size() {
+			k.I("VPMINUB %d(SI), %s, %s", i*v.Size(), v.R(4), v.R(i))
+			k.I("VMOVDQU%s %s, %d(DI)", suffix(v), v.R(i), i*v.Size())
+		}
+	})
+	f.Serve("bits", v, name+"(dst, src, n)")
 }

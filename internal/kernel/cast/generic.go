@@ -19,7 +19,7 @@ type integer interface {
 	int8 | uint8 | int16 | uint16 | int32 | uint32 | int64 | uint64
 }
 
-func genericLoad(from Type, lanes *int32, src *byte, n int) int {
+func genericLoad(from Type, fold bool, lanes *int32, src *byte, n int) int {
 	d := unsafe.Slice(lanes, n)
 	switch from {
 	case Int8:
@@ -29,6 +29,12 @@ func genericLoad(from Type, lanes *int32, src *byte, n int) int {
 	case Uint16:
 		copyAs[uint16](d, src)
 	case Int64, Uint64:
+		if fold {
+			for i, x := range unsafe.Slice((*uint64)(unsafe.Pointer(src)), n) {
+				d[i] = int32(x | x>>32)
+			}
+			break
+		}
 		copyAs[int64](d, src)
 	case Float32:
 		for i, x := range unsafe.Slice((*float32)(unsafe.Pointer(src)), n) {
@@ -77,6 +83,13 @@ func keep[D integer | float32](dst *byte, lanes []int32) {
 	}
 }
 
+func genericBits(dst, src *byte, n int) {
+	d := unsafe.Slice(dst, n)
+	for i, x := range unsafe.Slice(src, n) {
+		d[i] = min(x, 1)
+	}
+}
+
 func genericTruths(shift bool, dst *byte, lanes *int32, n int) {
 	mask := int32(-1)
 	if shift {
@@ -88,7 +101,7 @@ func genericTruths(shift bool, dst *byte, lanes *int32, n int) {
 	}
 }
 
-// direct converts what lanes do not hold: to float32 or bool, or from float32 to integers.
+// direct converts what lanes do not hold: to float32, or from float32 to integers.
 func direct(dst []byte, to Type, src []byte, from Type, n int) {
 	switch {
 	case from == Float32:
@@ -107,10 +120,6 @@ func direct(dst []byte, to Type, src []byte, from Type, n int) {
 			default:
 				view[uint64](dst, n)[i] = w
 			}
-		}
-	case to == Bool:
-		for i, x := range view[uint64](src, n) {
-			view[bool](dst, n)[i] = x != 0
 		}
 	case from == Uint32:
 		floats[uint32](dst, src, n)

@@ -99,6 +99,28 @@ end:
 	VZEROUPPER
 	RET
 
+// func either512(lanes *int32, src *byte, n int)
+TEXT ·either512(SB), NOSPLIT, $0-24
+	MOVQ lanes+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ n+16(FP), CX
+
+loop1:
+	VMOVDQU64 0(SI), Z0
+	VPSRLQ $32, Z0, Z1
+	VPORQ Z1, Z0, Z0
+	VPMOVQD Z0, 0(DI)
+	VMOVDQU64 64(SI), Z0
+	VPSRLQ $32, Z0, Z1
+	VPORQ Z1, Z0, Z0
+	VPMOVQD Z0, 32(DI)
+	ADDQ $64, DI
+	ADDQ $128, SI
+	DECQ CX
+	JNZ loop1
+	VZEROUPPER
+	RET
+
 // func lower512(lanes *int32, src *byte, n int)
 TEXT ·lower512(SB), NOSPLIT, $0-24
 	MOVQ lanes+0(FP), DI
@@ -108,8 +130,8 @@ TEXT ·lower512(SB), NOSPLIT, $0-24
 loop1:
 	VMOVDQU64 0(SI), Z0
 	VPMOVQD Z0, 0(DI)
-	VMOVDQU64 64(SI), Z1
-	VPMOVQD Z1, 32(DI)
+	VMOVDQU64 64(SI), Z0
+	VPMOVQD Z0, 32(DI)
 	ADDQ $64, DI
 	ADDQ $128, SI
 	DECQ CX
@@ -252,6 +274,25 @@ loop1:
 	VZEROUPPER
 	RET
 
+// func bits512(dst *byte, src *byte, n int)
+TEXT ·bits512(SB), NOSPLIT, $0-24
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ n+16(FP), CX
+	MOVL $0x1010101, AX
+	VMOVD AX, X4
+	VPBROADCASTD X4, Z4
+
+loop1:
+	VPMINUB 0(SI), Z4, Z0
+	VMOVDQU32 Z0, 0(DI)
+	ADDQ $64, DI
+	ADDQ $64, SI
+	DECQ CX
+	JNZ loop1
+	VZEROUPPER
+	RET
+
 // func loadInt8256(lanes *int32, src *byte, n int)
 TEXT ·loadInt8256(SB), NOSPLIT, $0-24
 	MOVQ lanes+0(FP), DI
@@ -365,6 +406,38 @@ end:
 	VZEROUPPER
 	RET
 
+// func either256(lanes *int32, src *byte, n int)
+TEXT ·either256(SB), NOSPLIT, $0-24
+	MOVQ lanes+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ n+16(FP), CX
+
+loop1:
+	VMOVUPS 0(SI), Y0
+	VMOVUPS 32(SI), Y2
+	VPSRLQ $32, Y0, Y1
+	VPOR Y1, Y0, Y0
+	VPSRLQ $32, Y2, Y3
+	VPOR Y3, Y2, Y2
+	VSHUFPS $0x88, Y2, Y0, Y0
+	VPERMQ $0xd8, Y0, Y0
+	VMOVDQU Y0, 0(DI)
+	VMOVUPS 64(SI), Y0
+	VMOVUPS 96(SI), Y2
+	VPSRLQ $32, Y0, Y1
+	VPOR Y1, Y0, Y0
+	VPSRLQ $32, Y2, Y3
+	VPOR Y3, Y2, Y2
+	VSHUFPS $0x88, Y2, Y0, Y0
+	VPERMQ $0xd8, Y0, Y0
+	VMOVDQU Y0, 32(DI)
+	ADDQ $64, DI
+	ADDQ $128, SI
+	DECQ CX
+	JNZ loop1
+	VZEROUPPER
+	RET
+
 // func lower256(lanes *int32, src *byte, n int)
 TEXT ·lower256(SB), NOSPLIT, $0-24
 	MOVQ lanes+0(FP), DI
@@ -373,13 +446,15 @@ TEXT ·lower256(SB), NOSPLIT, $0-24
 
 loop1:
 	VMOVUPS 0(SI), Y0
-	VSHUFPS $0x88, 32(SI), Y0, Y0
+	VMOVUPS 32(SI), Y2
+	VSHUFPS $0x88, Y2, Y0, Y0
 	VPERMQ $0xd8, Y0, Y0
 	VMOVDQU Y0, 0(DI)
-	VMOVUPS 64(SI), Y1
-	VSHUFPS $0x88, 96(SI), Y1, Y1
-	VPERMQ $0xd8, Y1, Y1
-	VMOVDQU Y1, 32(DI)
+	VMOVUPS 64(SI), Y0
+	VMOVUPS 96(SI), Y2
+	VSHUFPS $0x88, Y2, Y0, Y0
+	VPERMQ $0xd8, Y0, Y0
+	VMOVDQU Y0, 32(DI)
 	ADDQ $64, DI
 	ADDQ $128, SI
 	DECQ CX
@@ -553,6 +628,27 @@ loop1:
 	VPACKUSWB X1, X0, X0
 	VMOVDQU X0, (DI)
 	ADDQ $16, DI
+	ADDQ $64, SI
+	DECQ CX
+	JNZ loop1
+	VZEROUPPER
+	RET
+
+// func bits256(dst *byte, src *byte, n int)
+TEXT ·bits256(SB), NOSPLIT, $0-24
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ n+16(FP), CX
+	MOVL $0x1010101, AX
+	VMOVD AX, X4
+	VPBROADCASTD X4, Y4
+
+loop1:
+	VPMINUB 0(SI), Y4, Y0
+	VMOVDQU Y0, 0(DI)
+	VPMINUB 32(SI), Y4, Y1
+	VMOVDQU Y1, 32(DI)
+	ADDQ $64, DI
 	ADDQ $64, SI
 	DECQ CX
 	JNZ loop1

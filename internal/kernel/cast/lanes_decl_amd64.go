@@ -27,6 +27,11 @@ func loadUint16512(lanes *int32, src *byte, n int)
 //go:noescape
 func truncate512(lanes *int32, src *byte, n int) (done int)
 
+// either512 joins both halves of integers of 64 bits.
+//
+//go:noescape
+func either512(lanes *int32, src *byte, n int)
+
 // lower512 keeps the lower halves of integers of 64 bits.
 //
 //go:noescape
@@ -67,6 +72,11 @@ func truths512(dst *byte, lanes *int32, n int)
 //go:noescape
 func shiftedTruths512(dst *byte, lanes *int32, n int)
 
+// bits512 writes which bytes are not 0: the smaller of each and 1.
+//
+//go:noescape
+func bits512(dst *byte, src *byte, n int)
+
 // loadInt8256 extends integers.
 //
 //go:noescape
@@ -91,6 +101,11 @@ func loadUint16256(lanes *int32, src *byte, n int)
 //
 //go:noescape
 func truncate256(lanes *int32, src *byte, n int) (done int)
+
+// either256 joins both halves of integers of 64 bits.
+//
+//go:noescape
+func either256(lanes *int32, src *byte, n int)
 
 // lower256 keeps the lower halves of integers of 64 bits.
 //
@@ -131,3 +146,8 @@ func truths256(dst *byte, lanes *int32, n int)
 //
 //go:noescape
 func shiftedTruths256(dst *byte, lanes *int32, n int)
+
+// bits256 writes which bytes are not 0: the smaller of each and 1.
+//
+//go:noescape
+func bits256(dst *byte, src *byte, n int)
