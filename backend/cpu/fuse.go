@@ -13,7 +13,7 @@ import (
 // Properties implements backend.Backend: what is fused, in order of priority.
 func (b cpu) Properties() []property.SubgraphProperty {
 	return []property.SubgraphProperty{
-		&quantizedOperands{b.quants}, quantizedProduct(b.quants), nibbleProduct(), fuseByteFunctions(), quantizedElements(), fuseAttention(), convTail.Property(), matmulTail.Property(), scaleTail.Property(), fuseIntegerTail(), fuse.Silu(), fuse.Shuffle(), roundedPool(),
+		&quantizedOperands{b.quants}, quantizedProduct(b.quants), nibbleProduct(), fuseByteFunctions(), quantizedElements(), quantizedMean(), fuseAttention(), convTail.Property(), matmulTail.Property(), scaleTail.Property(), fuseIntegerTail(), fuse.Silu(), fuse.Shuffle(), roundedPool(),
 		fuse.FakeQuantize(), alone(),
 	}
 }

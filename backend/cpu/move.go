@@ -1,6 +1,8 @@
 package cpu
 
 import (
+	"slices"
+
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/tensor"
 	"github.com/carve-dev/carve/internal/fuse"
@@ -218,8 +220,43 @@ func copyLoop(c *copySpec, d, s []byte, last, lo, hi int) {
 	}
 }
 
+// transposeSignatures: images of 8-bit integers may have the format that their transposition gives or takes away in words of the graph,
+// so that it moves nothing.
 func transposeSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
-	return operators.RowMajor(n), nil
+	moved := operators.RowMajor(n)
+	named := renamesChannels(n)
+	if named < 0 {
+		return moved, nil
+	}
+	s := operators.RowMajor(n)[0]
+	s.Name = "renamed"
+	*[]*graph.Port{&s.Inputs[0], &s.Outputs[0]}[named] = graph.Fixed(lastChannels)
+	return append([]graph.Signature{s}, moved...), nil // of those that ask for no conversion the first is chosen
+}
+
+// renamesChannels returns which of a transposition's operand, 0, and its result, 1, is an image of 8-bit integers whose channels are
+// last in memory where the other is row-major, -1 where neither is.
+func renamesChannels(n *graph.Node) int {
+	if isByteImage(n.Inputs[0]) {
+		switch perm := fuse.Perm(n, 4); {
+		case slices.Equal(perm, []int{0, 2, 3, 1}):
+			return 0
+		case slices.Equal(perm, []int{0, 3, 1, 2}):
+			return 1
+		}
+	}
+	return -1
+}
+
+// renamed reports whether a transposition moves nothing for the formats that were chosen.
+func renamed(n *graph.Node) bool { return n.Inputs[0].Format != n.Outputs[0].Format }
+
+func settleTranspose(p *planner, n *graph.Node) {
+	if renamed(n) {
+		operators.View(p, n)
+		return
+	}
+	operators.Transpose(p, n)
 }
 
 func planTranspose(p *planner, n *graph.Node) error {
@@ -229,12 +266,16 @@ func planTranspose(p *planner, n *graph.Node) error {
 	if perm == nil {
 		return property.Because(property.Attribute, "perm of %v", n)
 	}
-	if operators.KeepsBytes(dx, perm) {
+	if renamed(n) || operators.KeepsBytes(dx, perm) {
 		p.ViewOr(y, x, p.copyStep)
 		return nil
 	}
 	p.permute(dx, perm, x.Type.DType.Size(), p.In(x), p.Out(y))
 	return nil
+}
+
+func transposeStrided(p *planner, n *graph.Node, v *graph.Value, m place.Memory) bool {
+	return !renamed(n) && operators.WholeDims(p, n, v, m)
 }
 
 // permute emits the transposition of a row-major tensor of these dims: axis i of the result is axis perm[i] of src. Rows of
@@ -533,7 +574,7 @@ func gatherStrided(p *planner, n *graph.Node, v *graph.Value, m place.Memory) bo
 }
 
 func init() {
-	table.Register("Transpose", operator{Signatures: transposeSignatures, Settle: operators.Transpose[*planner], Plan: planTranspose, Strided: operators.WholeDims[*planner]})
+	table.Register("Transpose", operator{Signatures: transposeSignatures, Settle: settleTranspose, Plan: planTranspose, Strided: transposeStrided})
 	table.Register("Expand", operator{Signatures: expandSignatures, Settle: settleExpand, Plan: planExpand, Strided: operators.WholeDims[*planner]})
 	table.Register("Pad", operator{Signatures: padSignatures, Plan: planPad})
 	table.Register("Tile", operator{Signatures: tileSignatures, Plan: planTile, Strided: operators.WholeDims[*planner]})

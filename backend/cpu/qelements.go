@@ -13,9 +13,9 @@ import (
 	"github.com/carve-dev/carve/property"
 )
 
-// Element-wise operators between DequantizeLinear and QuantizeLinear: two operands of one shape, and an activation. The floats
-// in between live in scratch memory of a worker, some hundred at a time, and are those of the definition, bit for bit where the
-// activation's are.
+// Element-wise operators between DequantizeLinear and QuantizeLinear: two operands of one shape, or one of an image and the other with a number
+// for each of its channels (qchannels.go), and an activation. The floats in between live in scratch memory of a worker, some hundred at a
+// time, and are those of the definition, bit for bit where the activation's are.
 
 // elementLinks is such an operator with what surrounds it.
 type elementLinks struct {
@@ -24,6 +24,7 @@ type elementLinks struct {
 	q         *graph.Node
 	x         []quant.Levels // of the operands
 	y         quant.Levels
+	channels  int // the operand with a number for each channel, -1 where there is none
 }
 
 func (l *elementLinks) nodes() []*graph.Node {
@@ -40,11 +41,16 @@ func followElements(head *graph.Node, own bool) *elementLinks {
 	if !isFloatBinary(head) || head.Inputs[0] == head.Inputs[1] {
 		return nil
 	}
-	l := &elementLinks{head: head}
-	for _, v := range head.Inputs {
-		if v == nil || v.Producer == nil || !v.Producer.Is("DequantizeLinear") || own && !v.HasOneUse() ||
-			!v.Type.Shape.Equal(head.Outputs[0].Type.Shape) {
+	l := &elementLinks{head: head, channels: -1}
+	for i, v := range head.Inputs {
+		if v == nil || v.Producer == nil || !v.Producer.Is("DequantizeLinear") || own && !v.HasOneUse() {
 			return nil
+		}
+		if whole := head.Outputs[0].Type.Shape; !v.Type.Shape.Equal(whole) {
+			if l.channels >= 0 || !ofChannels(v.Type.Shape, whole) {
+				return nil
+			}
+			l.channels = i
 		}
 		x, ok := levelsBetween(v.Producer)
 		if !ok {
@@ -92,7 +98,8 @@ func quantizedElementsSignatures(n *graph.Node) ([]graph.Signature, *property.Re
 		return nil, why
 	}
 	return followBytes(n, func(i int) bool {
-		return slices.ContainsFunc(l.operands, func(d *graph.Node) bool { return d.Inputs[0] == n.Regions[0].Graph.Inputs[i] })
+		k := slices.IndexFunc(l.operands, func(d *graph.Node) bool { return d.Inputs[0] == n.Regions[0].Graph.Inputs[i] })
+		return k >= 0 && k != l.channels
 	}), nil
 }
 
@@ -113,6 +120,10 @@ func planQuantizedElements(p *planner, n *graph.Node) error {
 	op, act := floatBinary[l.head.Op.Name], activation{}
 	if l.act != nil {
 		act, _ = activationOf(l.act)
+	}
+	if l.channels >= 0 {
+		p.emitChannels(n, l, op, act, src, dst)
+		return nil
 	}
 	if x, err := p.adder(l, op, act); err != nil {
 		return err

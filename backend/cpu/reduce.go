@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/internal/fuse"
 	"github.com/carve-dev/carve/internal/kernel/vec"
 	"github.com/carve-dev/carve/internal/operators"
 	"github.com/carve-dev/carve/internal/place"
@@ -37,7 +38,7 @@ func reduceAxes(n *graph.Node) (axes []int, ok bool) {
 	rank := len(n.Inputs[0].Type.Shape)
 	var list []int64
 	given := false
-	if v := n.Input(1); v != nil {
+	if v := fuse.Behind(n.Input(1)); v != nil {
 		if !v.IsConst() || v.Dims == nil {
 			return nil, false
 		}

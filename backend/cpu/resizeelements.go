@@ -39,6 +39,10 @@ func planResizeElements(p *planner, n *graph.Node) error {
 	}
 	switch x.Type.DType.Size() {
 	case 1:
+		rows, _ := r.rows(p, n)
+		if high := p.Dims[x.ID][resizedAxis(n)]; repeatsBytes(rows, high) {
+			return resizeTwice(p, n, high, rows.width)
+		}
 		return resizeNearest[uint8](p, n, r)
 	case 2:
 		return resizeNearest[uint16](p, n, r)
@@ -94,6 +98,40 @@ func resizeNearest[T tensor.Element](p *planner, n *graph.Node, r resizing) erro
 			}
 		}
 	})
+}
+
+// repeatsBytes reports whether a resizing reads each row of an image, and each byte of that, two times.
+func repeatsBytes(rows imageRows, high int) bool {
+	return rows.channels == 1 && isTwice(rows.xs.first, rows.width) && isTwice(rows.ys.first, high)
+}
+
+// isTwice reports whether an axis is all indices below n, each two times.
+func isTwice(first []int32, n int) bool {
+	for i, at := range first {
+		if int(at) != i/2 {
+			return false
+		}
+	}
+	return len(first) == 2*n
+}
+
+// resizeTwice is resizeNearest where repeatsBytes.
+func resizeTwice(p *planner, n *graph.Node, high, wide int) error {
+	integers, src, dst := p.integers, p.In(n.Inputs[0]), p.Out(n.Outputs[0])
+	plane := high * wide
+	p.emit(step{chunks: product(p.Dims[n.Inputs[0].ID]) / plane, grain: grainFor(float64(high) * (float64(wide)*0.1 + 10)), body: func(st *state, _, lo, hi int) {
+		x, y := st.Bytes(src), st.Bytes(dst)
+		for i := lo; i < hi; i++ {
+			out := y[4*i*plane:][:4*plane]
+			rows := out[2*plane:] // each of them, before it is there twice; the last is where it belongs
+			integers.Twice(rows, x[i*plane:][:plane])
+			for at := 0; at < 2*plane; at += 2 * wide {
+				copy(out[2*at:], rows[at:][:2*wide])
+				copy(out[2*at+2*wide:], rows[at:][:2*wide])
+			}
+		}
+	}}, []place.Memory{src}, []place.Memory{dst})
+	return nil
 }
 
 func resizeBytes[T int8 | uint8](p *planner, n *graph.Node, r resizing) error {

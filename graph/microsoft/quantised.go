@@ -132,9 +132,11 @@ func (o *op) onReal(f func(*graph.Value) *graph.Value) {
 	o.set(0, o.quantize(f(o.dequantize(o.in[0], o.in[1], o.in[2])), o.in[3], o.input(4)))
 }
 
-// onImages is onReal on images whose channels stand where the node says.
+// onImages is onReal on images whose channels stand where the node says: it is the integers that are turned around.
 func (o *op) onImages(f func(*graph.Value) *graph.Value) {
-	o.onReal(func(x *graph.Value) *graph.Value { return o.lastOr(x, f) })
+	o.set(0, o.lastOr(o.in[0], func(x *graph.Value) *graph.Value {
+		return o.quantize(f(o.dequantize(x, o.in[1], o.in[2])), o.in[3], o.input(4))
+	}))
 }
 
 // scaledProduct is a product of integers, times both scales, plus a bias that may be nil.

@@ -109,3 +109,29 @@ var _ = Describe("elements and runs with a scale each", func() {
 		})
 	})
 })
+
+var _ = It("channels add up over pixels, and bytes repeat", func() {
+	everywhere(func(k quant.Kernels, r *rand.Rand, front bool) {
+		for _, n := range append(sizes, 64, 100, 200) {
+			rows, ld := []int{0, 1, 7, 2100}[r.IntN(4)], n+r.IntN(3)
+			src := fillBytes(guarded[byte](max((rows-1)*ld+n, n), front), r)
+			for _, signed := range []bool{false, true} {
+				got, want := guarded[int32](n, front), make([]int32, n)
+				k.ChannelSums(got, src, ld, rows, signed)
+				for i := range rows * n {
+					b := src[i/n*ld+i%n]
+					if want[i%n] += int32(b); signed {
+						want[i%n] += int32(int8(b)) - int32(b)
+					}
+				}
+				Expect(slices.Equal(got, want)).To(BeTrue(), "%d columns of %d rows", n, rows)
+			}
+			twice, want := guarded[byte](2*n, front), make([]byte, 2*n)
+			k.Twice(twice, src[:n])
+			for i := range want {
+				want[i] = src[i/2]
+			}
+			Expect(slices.Equal(twice, want)).To(BeTrue(), "%d bytes", n)
+		}
+	})
+})

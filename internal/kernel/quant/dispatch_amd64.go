@@ -228,6 +228,48 @@ func dequantizeRuns(set isa.Set, words, signed bool, dst *float32, src *byte, sc
 	}
 }
 
+// channelSums writes the sums of 16 columns, or of 64, of rows of bytes that are ld apart.
+func channelSums(set isa.Set, wide, signed bool, dst *int32, src *byte, ld, rows int) {
+	switch set {
+	case isa.AVX512:
+		switch {
+		case wide && signed:
+			columns64Signed512(dst, src, ld, rows)
+		case wide:
+			columns64Unsigned512(dst, src, ld, rows)
+		case signed:
+			columns16Signed512(dst, src, ld, rows)
+		default:
+			columns16Unsigned512(dst, src, ld, rows)
+		}
+	case isa.AVX2:
+		switch {
+		case wide && signed:
+			columns64Signed256(dst, src, ld, rows)
+		case wide:
+			columns64Unsigned256(dst, src, ld, rows)
+		case signed:
+			columns16Signed256(dst, src, ld, rows)
+		default:
+			columns16Unsigned256(dst, src, ld, rows)
+		}
+	default:
+		genericChannelSums(wide, signed, dst, src, ld, rows)
+	}
+}
+
+// twice writes each byte of n groups of 16 two times.
+func twice(set isa.Set, dst, src *byte, n int) {
+	switch set {
+	case isa.AVX512:
+		twice2(dst, src, n)
+	case isa.AVX2:
+		twice2(dst, src, n)
+	default:
+		genericTwice(dst, src, 16*n)
+	}
+}
+
 // extent bounds what is in n groups of 8 elements of src, and says in bits which are NaN; see extremes.
 func extent(set isa.Set, dst *extremes, src *float32, n int) {
 	switch set {

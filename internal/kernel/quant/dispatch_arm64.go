@@ -183,6 +183,30 @@ func dequantizeRuns(set isa.Set, words, signed bool, dst *float32, src *byte, sc
 	}
 }
 
+// channelSums writes the sums of 16 columns, or of 64, of rows of bytes that are ld apart.
+func channelSums(set isa.Set, wide, signed bool, dst *int32, src *byte, ld, rows int) {
+	switch set {
+	case isa.NEON:
+		switch {
+		case wide && signed:
+			columns64Signed128(dst, src, ld, rows)
+		case wide:
+			columns64Unsigned128(dst, src, ld, rows)
+		case signed:
+			columns16Signed128(dst, src, ld, rows)
+		default:
+			columns16Unsigned128(dst, src, ld, rows)
+		}
+	default:
+		genericChannelSums(wide, signed, dst, src, ld, rows)
+	}
+}
+
+// twice writes each byte of n groups of 16 two times.
+func twice(set isa.Set, dst, src *byte, n int) {
+	genericTwice(dst, src, 16*n)
+}
+
 // extent bounds what is in n groups of 8 elements of src, and says in bits which are NaN; see extremes.
 func extent(set isa.Set, dst *extremes, src *float32, n int) {
 	switch set {

@@ -16,6 +16,7 @@ func neonRows(f *asm.File) {
 	neonQuantizes(f)
 	neonDequantizes(f)
 	neonColumns(f)
+	neonChannelSums(f)
 	neonExtents(f)
 	neonRequantizes(f)
 	neonScales(f)

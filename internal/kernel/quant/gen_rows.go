@@ -36,6 +36,8 @@ func rowKernels(f *asm.File) {
 	quantizes(f)
 	dequantizes(f)
 	columnKernels(f)
+	channelSums(f)
+	twices(f)
 	extents(f)
 	requantizes(f)
 	scales(f)

@@ -1329,6 +1329,256 @@ loop2:
 	VZEROUPPER
 	RET
 
+// func columns64Unsigned512(dst *int32, src *byte, ld int, rows int)
+TEXT ·columns64Unsigned512(SB), NOSPLIT, $0-32
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ ld+16(FP), BX
+	MOVQ rows+24(FP), CX
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+
+loop1:
+	VPMOVZXBD 0(SI), Z4
+	VPADDD Z4, Z0, Z0
+	VPMOVZXBD 16(SI), Z5
+	VPADDD Z5, Z1, Z1
+	VPMOVZXBD 32(SI), Z4
+	VPADDD Z4, Z2, Z2
+	VPMOVZXBD 48(SI), Z5
+	VPADDD Z5, Z3, Z3
+	ADDQ BX, SI
+	DECQ CX
+	JNZ loop1
+	VMOVUPS Z0, 0(DI)
+	VMOVUPS Z1, 64(DI)
+	VMOVUPS Z2, 128(DI)
+	VMOVUPS Z3, 192(DI)
+	VZEROUPPER
+	RET
+
+// func columns64Signed512(dst *int32, src *byte, ld int, rows int)
+TEXT ·columns64Signed512(SB), NOSPLIT, $0-32
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ ld+16(FP), BX
+	MOVQ rows+24(FP), CX
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+
+loop1:
+	VPMOVSXBD 0(SI), Z4
+	VPADDD Z4, Z0, Z0
+	VPMOVSXBD 16(SI), Z5
+	VPADDD Z5, Z1, Z1
+	VPMOVSXBD 32(SI), Z4
+	VPADDD Z4, Z2, Z2
+	VPMOVSXBD 48(SI), Z5
+	VPADDD Z5, Z3, Z3
+	ADDQ BX, SI
+	DECQ CX
+	JNZ loop1
+	VMOVUPS Z0, 0(DI)
+	VMOVUPS Z1, 64(DI)
+	VMOVUPS Z2, 128(DI)
+	VMOVUPS Z3, 192(DI)
+	VZEROUPPER
+	RET
+
+// func columns16Unsigned512(dst *int32, src *byte, ld int, rows int)
+TEXT ·columns16Unsigned512(SB), NOSPLIT, $0-32
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ ld+16(FP), BX
+	MOVQ rows+24(FP), CX
+	VPXORD Z0, Z0, Z0
+
+loop1:
+	VPMOVZXBD 0(SI), Z1
+	VPADDD Z1, Z0, Z0
+	ADDQ BX, SI
+	DECQ CX
+	JNZ loop1
+	VMOVUPS Z0, 0(DI)
+	VZEROUPPER
+	RET
+
+// func columns16Signed512(dst *int32, src *byte, ld int, rows int)
+TEXT ·columns16Signed512(SB), NOSPLIT, $0-32
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ ld+16(FP), BX
+	MOVQ rows+24(FP), CX
+	VPXORD Z0, Z0, Z0
+
+loop1:
+	VPMOVSXBD 0(SI), Z1
+	VPADDD Z1, Z0, Z0
+	ADDQ BX, SI
+	DECQ CX
+	JNZ loop1
+	VMOVUPS Z0, 0(DI)
+	VZEROUPPER
+	RET
+
+// func columns64Unsigned256(dst *int32, src *byte, ld int, rows int)
+TEXT ·columns64Unsigned256(SB), NOSPLIT, $0-32
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ ld+16(FP), BX
+	MOVQ rows+24(FP), CX
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+
+loop1:
+	VPMOVZXBD 0(SI), Y8
+	VPADDD Y8, Y0, Y0
+	VPMOVZXBD 8(SI), Y9
+	VPADDD Y9, Y1, Y1
+	VPMOVZXBD 16(SI), Y8
+	VPADDD Y8, Y2, Y2
+	VPMOVZXBD 24(SI), Y9
+	VPADDD Y9, Y3, Y3
+	VPMOVZXBD 32(SI), Y8
+	VPADDD Y8, Y4, Y4
+	VPMOVZXBD 40(SI), Y9
+	VPADDD Y9, Y5, Y5
+	VPMOVZXBD 48(SI), Y8
+	VPADDD Y8, Y6, Y6
+	VPMOVZXBD 56(SI), Y9
+	VPADDD Y9, Y7, Y7
+	ADDQ BX, SI
+	DECQ CX
+	JNZ loop1
+	VMOVUPS Y0, 0(DI)
+	VMOVUPS Y1, 32(DI)
+	VMOVUPS Y2, 64(DI)
+	VMOVUPS Y3, 96(DI)
+	VMOVUPS Y4, 128(DI)
+	VMOVUPS Y5, 160(DI)
+	VMOVUPS Y6, 192(DI)
+	VMOVUPS Y7, 224(DI)
+	VZEROUPPER
+	RET
+
+// func columns64Signed256(dst *int32, src *byte, ld int, rows int)
+TEXT ·columns64Signed256(SB), NOSPLIT, $0-32
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ ld+16(FP), BX
+	MOVQ rows+24(FP), CX
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+
+loop1:
+	VPMOVSXBD 0(SI), Y8
+	VPADDD Y8, Y0, Y0
+	VPMOVSXBD 8(SI), Y9
+	VPADDD Y9, Y1, Y1
+	VPMOVSXBD 16(SI), Y8
+	VPADDD Y8, Y2, Y2
+	VPMOVSXBD 24(SI), Y9
+	VPADDD Y9, Y3, Y3
+	VPMOVSXBD 32(SI), Y8
+	VPADDD Y8, Y4, Y4
+	VPMOVSXBD 40(SI), Y9
+	VPADDD Y9, Y5, Y5
+	VPMOVSXBD 48(SI), Y8
+	VPADDD Y8, Y6, Y6
+	VPMOVSXBD 56(SI), Y9
+	VPADDD Y9, Y7, Y7
+	ADDQ BX, SI
+	DECQ CX
+	JNZ loop1
+	VMOVUPS Y0, 0(DI)
+	VMOVUPS Y1, 32(DI)
+	VMOVUPS Y2, 64(DI)
+	VMOVUPS Y3, 96(DI)
+	VMOVUPS Y4, 128(DI)
+	VMOVUPS Y5, 160(DI)
+	VMOVUPS Y6, 192(DI)
+	VMOVUPS Y7, 224(DI)
+	VZEROUPPER
+	RET
+
+// func columns16Unsigned256(dst *int32, src *byte, ld int, rows int)
+TEXT ·columns16Unsigned256(SB), NOSPLIT, $0-32
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ ld+16(FP), BX
+	MOVQ rows+24(FP), CX
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+
+loop1:
+	VPMOVZXBD 0(SI), Y2
+	VPADDD Y2, Y0, Y0
+	VPMOVZXBD 8(SI), Y3
+	VPADDD Y3, Y1, Y1
+	ADDQ BX, SI
+	DECQ CX
+	JNZ loop1
+	VMOVUPS Y0, 0(DI)
+	VMOVUPS Y1, 32(DI)
+	VZEROUPPER
+	RET
+
+// func columns16Signed256(dst *int32, src *byte, ld int, rows int)
+TEXT ·columns16Signed256(SB), NOSPLIT, $0-32
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ ld+16(FP), BX
+	MOVQ rows+24(FP), CX
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+
+loop1:
+	VPMOVSXBD 0(SI), Y2
+	VPADDD Y2, Y0, Y0
+	VPMOVSXBD 8(SI), Y3
+	VPADDD Y3, Y1, Y1
+	ADDQ BX, SI
+	DECQ CX
+	JNZ loop1
+	VMOVUPS Y0, 0(DI)
+	VMOVUPS Y1, 32(DI)
+	VZEROUPPER
+	RET
+
+// func twice2(dst *byte, src *byte, n int)
+TEXT ·twice2(SB), NOSPLIT, $0-24
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ n+16(FP), CX
+
+loop1:
+	VPMOVZXBW (SI), Y0
+	VPSLLW $8, Y0, Y1
+	VPOR Y1, Y0, Y0
+	VMOVDQU Y0, (DI)
+	ADDQ $16, SI
+	ADDQ $32, DI
+	DECQ CX
+	JNZ loop1
+	VZEROUPPER
+	RET
+
 // func extent2(dst *extremes, src *float32, n int)
 TEXT ·extent2(SB), NOSPLIT, $0-24
 	MOVQ dst+0(FP), DI

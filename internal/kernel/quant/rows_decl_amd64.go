@@ -179,6 +179,51 @@ func dequantizeRunsUnsignedWords2(dst *float32, src *byte, scale *float32, zero 
 //go:noescape
 func dequantizeRunsSignedWords2(dst *float32, src *byte, scale *float32, zero *int32, groups int, n int)
 
+// columns64Unsigned512 writes the sums of 64 columns of rows of bytes, ld apart; rows > 0.
+//
+//go:noescape
+func columns64Unsigned512(dst *int32, src *byte, ld int, rows int)
+
+// columns64Signed512 writes the sums of 64 columns of rows of bytes, ld apart; rows > 0.
+//
+//go:noescape
+func columns64Signed512(dst *int32, src *byte, ld int, rows int)
+
+// columns16Unsigned512 writes the sums of 16 columns of rows of bytes, ld apart; rows > 0.
+//
+//go:noescape
+func columns16Unsigned512(dst *int32, src *byte, ld int, rows int)
+
+// columns16Signed512 writes the sums of 16 columns of rows of bytes, ld apart; rows > 0.
+//
+//go:noescape
+func columns16Signed512(dst *int32, src *byte, ld int, rows int)
+
+// columns64Unsigned256 writes the sums of 64 columns of rows of bytes, ld apart; rows > 0.
+//
+//go:noescape
+func columns64Unsigned256(dst *int32, src *byte, ld int, rows int)
+
+// columns64Signed256 writes the sums of 64 columns of rows of bytes, ld apart; rows > 0.
+//
+//go:noescape
+func columns64Signed256(dst *int32, src *byte, ld int, rows int)
+
+// columns16Unsigned256 writes the sums of 16 columns of rows of bytes, ld apart; rows > 0.
+//
+//go:noescape
+func columns16Unsigned256(dst *int32, src *byte, ld int, rows int)
+
+// columns16Signed256 writes the sums of 16 columns of rows of bytes, ld apart; rows > 0.
+//
+//go:noescape
+func columns16Signed256(dst *int32, src *byte, ld int, rows int)
+
+// twice2 writes each byte of n groups of 16 two times; n > 0.
+//
+//go:noescape
+func twice2(dst *byte, src *byte, n int)
+
 // extent2 widens the extremes at dst by n groups of 8 elements of src; n > 0.
 //
 //go:noescape

@@ -99,6 +99,26 @@ func dequantizeRunsSignedBytesNEON(dst *float32, src *byte, scale *float32, zero
 //go:noescape
 func dequantizeRunsUnsignedBytesNEON(dst *float32, src *byte, scale *float32, zero *int32, groups int, n int)
 
+// columns64Unsigned128 writes the sums of 64 columns of rows of bytes, ld apart; rows > 0.
+//
+//go:noescape
+func columns64Unsigned128(dst *int32, src *byte, ld int, rows int)
+
+// columns64Signed128 writes the sums of 64 columns of rows of bytes, ld apart; rows > 0.
+//
+//go:noescape
+func columns64Signed128(dst *int32, src *byte, ld int, rows int)
+
+// columns16Unsigned128 writes the sums of 16 columns of rows of bytes, ld apart; rows > 0.
+//
+//go:noescape
+func columns16Unsigned128(dst *int32, src *byte, ld int, rows int)
+
+// columns16Signed128 writes the sums of 16 columns of rows of bytes, ld apart; rows > 0.
+//
+//go:noescape
+func columns16Signed128(dst *int32, src *byte, ld int, rows int)
+
 // extentNEON widens the extremes at dst by n groups of 8 elements of src; n > 0.
 //
 //go:noescape
