@@ -1,6 +1,8 @@
 package cpu
 
 import (
+	"slices"
+
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/internal/operators"
 	"github.com/carve-dev/carve/internal/place"
@@ -15,16 +17,33 @@ var lastChannels = graph.On(graph.NHWC)
 // isByteImage reports whether v is an image of 8-bit integers over two axes.
 func isByteImage(v *graph.Value) bool { return isByte(v) && len(v.Type.Shape) == 4 }
 
-// eitherFormat makes ports of images of integers variables, each its own: operand i, and the result.
-func eitherFormat(s *graph.Signature, n *graph.Node, i int) {
-	either := func(v *graph.Value, port *graph.Port) {
-		if isByteImage(v) {
-			*port = graph.Variable(len(s.Vars))
-			s.Vars = append(s.Vars, []graph.Format{lastChannels, rowMaj})
+// nearTransposed is what a byte costs, in nanoseconds, that a convolution transposes while it is near: less than a conversion, and enough that
+// what might as well be in one format as in the other has its channels last.
+const nearTransposed = 0.03
+
+// eitherFormat returns a signature with images of integers, operand i and the result, in each of their formats, best first.
+func eitherFormat(s graph.Signature, n *graph.Node, i int) []graph.Signature {
+	list := []graph.Signature{s}
+	each := func(v *graph.Value, set func(s *graph.Signature, f graph.Format)) {
+		if !isByteImage(v) {
+			return
 		}
+		var all []graph.Signature
+		for _, s := range list {
+			for _, f := range []graph.Format{lastChannels, rowMaj} {
+				made := s
+				made.Inputs, made.Outputs = slices.Clone(s.Inputs), slices.Clone(s.Outputs)
+				if set(&made, f); f == rowMaj {
+					made.Extra += nearTransposed * float64(product(operators.AssumedDims(v)))
+				}
+				all = append(all, made)
+			}
+		}
+		list = all
 	}
-	either(n.Inputs[i], &s.Inputs[i])
-	either(n.Outputs[0], &s.Outputs[0])
+	each(n.Inputs[i], func(s *graph.Signature, f graph.Format) { s.Inputs[i] = graph.Fixed(f) })
+	each(n.Outputs[0], func(s *graph.Signature, f graph.Format) { s.Outputs[0] = graph.Fixed(f) })
+	return list
 }
 
 // followBytes has those operands that are chosen, and the result, in one format: channels last or row-major.

@@ -176,6 +176,9 @@ func (s *operandSelector) Select(seed *graph.Node) bool {
 	if followElements(seed, false) != nil {
 		return followElements(seed, true) == nil
 	}
+	if followMean(seed, false) != nil {
+		return followMean(seed, true) == nil
+	}
 	l := followQuantized(s.quants, seed, false)
 	if l == nil || followQuantized(s.quants, seed, true) != nil {
 		return false
@@ -200,6 +203,8 @@ func (o *quantizedOperands) Adjust(nodes []*graph.Node) error {
 			for k := range e.operands {
 				fuse.OwnDequantize(head, k)
 			}
+		} else if followMean(head, false) != nil {
+			fuse.OwnDequantize(head, 0)
 		}
 	}
 	return nil
@@ -237,7 +242,7 @@ func quantizedSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 	if l.head.Is("Conv") {
 		for i, v := range n.Regions[0].Graph.Inputs {
 			if v == l.dx.Inputs[0] {
-				eitherFormat(&s, n, i)
+				return eitherFormat(s, n, i), nil
 			}
 		}
 	}

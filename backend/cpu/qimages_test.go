@@ -43,15 +43,18 @@ var _ = Describe("images of 8-bit integers", func() {
 
 	It("have means that the reference has, or a step off", seeds(60, func(m *model) {
 		m.judge = m.stepOff
-		dt := byteType(m)
-		x := dequantised(m, byteImage(m, dt, m.between(1, 3), m.between(1, pick(m, 8, 150)), m.between(1, 20), m.between(1, 20)))
+		x := dequantised(m, byteImage(m, byteType(m), m.between(1, 3), m.between(1, pick(m, 8, 150)), m.between(1, 20), m.between(1, 20)))
 		var y *graph.Value
 		if m.chance(2) {
 			y = m.op("GlobalAveragePool", x)
 		} else {
 			y = m.op("ReduceMean", x, m.ints(2, -1), graph.IntAttr("keepdims", int64(m.r.IntN(2))))
 		}
-		m.sample(quantisedTo(m, byteType(m), y, 0.02))
+		out := []*graph.Value{quantisedTo(m, byteType(m), y, 0.02)}
+		if m.chance(2) { // the same floats have another reader
+			out = append(out, m.op("Relu", x))
+		}
+		m.sample(out...)
 	}))
 
 	It("meet a number for each channel as the reference's do", seeds(60, func(m *model) {

@@ -85,12 +85,13 @@ func qlinearLevels(n *graph.Node) (quant.Levels, *property.Reason) {
 func qlinearSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 	x, w := n.Input(qlinearX), n.Input(qlinearW)
 	var s graph.Signature
+	var list []graph.Signature
 	var why *property.Reason
 	_, columns := matrixShape(x.Type.Shape, w.Type.Shape)
 	if n.Is("QLinearConv") {
 		if s, why = integerConvSignature(n, qlinearXZero, qlinearW, qlinearWZero); why == nil {
 			columns = w.Type.Shape[0]
-			eitherFormat(&s, n, qlinearX)
+			list = eitherFormat(s, n, qlinearX)
 			if b := fuse.Behind(n.Input(qlinearBias)); b != nil && (!b.IsConst() || b.Const.DType != tensor.Int32) {
 				why = property.Because(property.Unsupported, "bias %v is not constant", b)
 			}
@@ -107,7 +108,10 @@ func qlinearSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 	if why != nil {
 		return nil, why
 	}
-	return []graph.Signature{s}, nil
+	if list == nil {
+		list = []graph.Signature{s}
+	}
+	return list, nil
 }
 
 // roundedSums makes 8-bit integers of sums: a factor and an addend for each column or channel, padded to whole panels.

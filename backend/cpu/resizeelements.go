@@ -143,6 +143,13 @@ func resizeBytes[T int8 | uint8](p *planner, n *graph.Node, r resizing) error {
 		for i, a := range top {
 			mixed[i] = float64(a) + (float64(bottom[i])-float64(a))*by
 		}
+		if c == 1 {
+			for x, f := range rows.xs.weight {
+				a := mixed[rows.xs.first[x]]
+				out[x] = cutByte[T](a + (mixed[rows.xs.second[x]]-a)*f)
+			}
+			return
+		}
 		for x, f := range rows.xs.weight {
 			left, right := mixed[int(rows.xs.first[x])*c:][:c], mixed[int(rows.xs.second[x])*c:][:c]
 			for k, a := range left {
