@@ -36,10 +36,10 @@ func checkPoisoned(ctx context.Context, name string, o carve.Options) {
 	Expect(poisoned.Close()).To(Succeed())
 }
 
-// peek is negAbs with a kernel that notes what it finds in its workspace.
+// peek is negAbs with a kernel that notes what it finds in its workspace, and where its result will be.
 type peek struct {
 	negAbs
-	first byte
+	first, result byte
 }
 
 func (p *peek) Name() string { return "peek" }
@@ -49,7 +49,7 @@ func (p *peek) Kernel(n *graph.Node, b graph.Bindings) (backend.Kernel, error) {
 	k, err := p.negAbs.Kernel(n, b)
 	run := k.Run
 	k.Run = func(ctx context.Context, a *backend.KernelArgs) error {
-		p.first = a.Workspace[0]
+		p.first, p.result = a.Workspace[0], a.Outputs[0].Data[a.Outputs[0].Offset]
 		return run(ctx, a)
 	}
 	return k, err
@@ -60,7 +60,7 @@ var _ = Describe("Poison", func() {
 		It("changes no output: "+name, func(ctx SpecContext) { checkPoisoned(ctx, name, carve.Options{}) })
 	}
 
-	It("shows a kernel that counts on what its workspace holds", func(ctx SpecContext) {
+	It("shows a kernel that counts on what its workspace or its result's memory holds", func(ctx SpecContext) {
 		m := negAbsModel()
 		in := negAbsInput(2)
 		for _, poison := range []bool{false, true} {
@@ -71,6 +71,7 @@ var _ = Describe("Poison", func() {
 			Expect(err).NotTo(HaveOccurred())
 			poisoned := seen.first == 0xff
 			Expect(poisoned).To(Equal(poison))
+			Expect(seen.result == 0xff).To(Equal(poison))
 		}
 	})
 

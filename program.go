@@ -220,6 +220,9 @@ func ports(vs, named []*graph.Value) []Port {
 // *InputError. Outputs are on the host unless Options.OutputDevices says otherwise.
 //
 // When Run returns, nothing uses the inputs any more, and the outputs are there.
+//
+// Results are new memory of Go's heap in every run: it is cold, and its collection begins when as much again was allocated as is in use. Where
+// they are large beside what is computed, RunInto, which writes to the caller's tensors, takes a fraction of the time.
 func (p *Program) Run(ctx context.Context, inputs map[string]tensor.Value) (map[string]tensor.Value, error) {
 	s, err := p.runs().Acquire(background(ctx))
 	if err != nil {
