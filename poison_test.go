@@ -69,9 +69,9 @@ var _ = Describe("Poison", func() {
 			o.Poison = poison
 			_, err := compile(ctx, m, o).Run(ctx, in)
 			Expect(err).NotTo(HaveOccurred())
-			poisoned := seen.first == 0xff
+			poisoned, spoilt := seen.first == 0xff, seen.result == 0xff
 			Expect(poisoned).To(Equal(poison))
-			Expect(seen.result == 0xff).To(Equal(poison))
+			Expect(spoilt).To(Equal(poison))
 		}
 	})
 

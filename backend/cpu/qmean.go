@@ -92,10 +92,10 @@ func planQuantizedMean(p *planner, n *graph.Node) error {
 	x := fuse.Outer(n, l.d.Inputs[0])
 	d := p.Dims[x.ID]
 	m := byteMeans{meanLinks: l, kernels: p.integers, planes: d[0] * d[1], pixels: product(d[2:])}
-	if m.pixels == 0 || m.pixels > 1<<23 {
+	if m.pixels > 1<<23 {
 		return property.Because(property.ShapeReason, "the mean of %d numbers", m.pixels)
 	}
-	if x.Format == lastChannels {
+	if x.Format == lastChannels && m.pixels > 0 {
 		p.emitChannelMeans(m, d[1], p.In(x), p.Out(n.Outputs[0]))
 		return nil
 	}
@@ -126,7 +126,7 @@ type byteMeans struct {
 // finish makes means of sums.
 func (m *byteMeans) finish(dst []byte, sums []int32) {
 	var means [meansAtOnce]float32
-	offset, scale := int64(m.pixels)*int64(m.x.Zero), float64(m.x.Scale)/float64(m.pixels)
+	offset, scale := int64(m.pixels)*int64(m.x.Zero), float64(m.x.Scale)/float64(max(m.pixels, 1)) // the mean of nothing is 0
 	for i, s := range sums {
 		means[i] = float32(float64(int64(s)-offset) * scale)
 	}

@@ -12,7 +12,7 @@ import (
 const unclearedBytes = 64 << 10
 
 // newResult is tensor.New for a result that will be written as a whole: where it is large its elements are whatever the memory
-// held. Clearing it costs half as much time as a kernel that does little else than write.
+// held. Clearing it costs as much as a kernel that does little else than write.
 func newResult(dt tensor.DType, shape []int) (*tensor.Tensor, error) {
 	count, err := tensor.NumElements(shape)
 	if size := dt.Bytes(count); err == nil && dt != tensor.String && size >= unclearedBytes && offheap.Fits(int64(size)) {

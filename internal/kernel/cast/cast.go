@@ -94,11 +94,9 @@ func byLanes(set isa.Set, dst []byte, to Type, src []byte, from Type, n int) {
 				continue
 			}
 		}
-		switch to {
-		case Bool:
+		if to == Bool {
 			truths(set, false, &d[0], &lanes[0], m/group)
-		case Int32, Uint32:
-		default:
+		} else if to != Int32 && to != Uint32 {
 			store(set, kindOf(to), from == Uint32, &d[0], &lanes[0], m/group)
 		}
 		at += m

@@ -51,12 +51,12 @@ func fill(r *rand.Rand, b []byte, t cast.Type, odd bool) {
 	for i := range b {
 		b[i] = byte(r.Uint32())
 	}
-	switch t {
-	case cast.Bool:
+	switch {
+	case t == cast.Bool:
 		for i := range b {
 			b[i] &= 1
 		}
-	case cast.Float32:
+	case t == cast.Float32:
 		for i := 0; i < len(b); i += 4 {
 			x := r.NormFloat64() * math.Exp2(float64(r.IntN(31)))
 			if odd && r.IntN(10) == 0 || math.Abs(x) >= 1<<31 {
@@ -80,16 +80,16 @@ func define(dst []byte, to cast.Type, src []byte, from cast.Type) {
 	u := binary.LittleEndian.Uint64(raw[:])
 	bits, single := u, float32(u)
 	signed := func(s int64) { bits, single = uint64(s), float32(s) }
-	switch from {
-	case cast.Int8:
+	switch {
+	case from == cast.Int8:
 		signed(int64(int8(u)))
-	case cast.Int16:
+	case from == cast.Int16:
 		signed(int64(int16(u)))
-	case cast.Int32:
+	case from == cast.Int32:
 		signed(int64(int32(u)))
-	case cast.Int64:
+	case from == cast.Int64:
 		signed(int64(u))
-	case cast.Float32:
+	case from == cast.Float32:
 		single = math.Float32frombits(uint32(u))
 		x := math.Trunc(float64(single))
 		switch {
@@ -108,10 +108,10 @@ func define(dst []byte, to cast.Type, src []byte, from cast.Type) {
 			bits = math.MaxInt64
 		}
 	}
-	switch to {
-	case cast.Float32:
+	switch {
+	case to == cast.Float32:
 		bits = uint64(math.Float32bits(single))
-	case cast.Bool:
+	case to == cast.Bool:
 		truth := bits != 0
 		if from == cast.Float32 {
 			truth = single != 0

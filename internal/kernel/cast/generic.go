@@ -21,30 +21,28 @@ type integer interface {
 
 func genericLoad(from Type, fold bool, lanes *int32, src *byte, n int) int {
 	d := unsafe.Slice(lanes, n)
-	switch from {
-	case Int8:
+	switch {
+	case from == Int8:
 		copyAs[int8](d, src)
-	case Int16:
+	case from == Int16:
 		copyAs[int16](d, src)
-	case Uint16:
+	case from == Uint16:
 		copyAs[uint16](d, src)
-	case Int64, Uint64:
-		if fold {
-			for i, x := range unsafe.Slice((*uint64)(unsafe.Pointer(src)), n) {
-				d[i] = int32(x | x>>32)
-			}
-			break
-		}
-		copyAs[int64](d, src)
-	case Float32:
+	case from == Float32:
 		for i, x := range unsafe.Slice((*float32)(unsafe.Pointer(src)), n) {
 			if !(x > -1<<31 && x < 1<<31) {
 				return i
 			}
 			d[i] = int32(x)
 		}
-	default:
+	case from.Size() == 1:
 		copyAs[uint8](d, src)
+	case fold:
+		for i, x := range unsafe.Slice((*uint64)(unsafe.Pointer(src)), n) {
+			d[i] = int32(x | x>>32)
+		}
+	default:
+		copyAs[int64](d, src)
 	}
 	return n
 }
