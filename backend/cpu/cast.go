@@ -123,7 +123,7 @@ var casts = map[tensor.DType]func(p *planner, n *graph.Node) error{
 
 // fromNumber casts to float64.
 func fromNumber[S integer | float32](p *planner, n *graph.Node) error {
-	return elementwise1(p, n, func(s S) float64 { return float64(s) })
+	return elementsOf(p, n, convertRow[float64, S])
 }
 
 // fromInteger casts to float64 and half precision.
@@ -154,7 +154,7 @@ func fromHalf(decode func(uint16) float32) func(p *planner, n *graph.Node) error
 func fromDouble(p *planner, n *graph.Node) error {
 	switch n.Outputs[0].Type.DType {
 	case tensor.Float32:
-		return elementwise1(p, n, func(s float64) float32 { return float32(s) })
+		return elementsOf(p, n, convertRow[float32, float64])
 	case tensor.Bool:
 		return elementwise1(p, n, func(s float64) bool { return s != 0 })
 	case tensor.Int8:
