@@ -2,14 +2,15 @@
 // oneDNN's own reorders, all by turns in one process, on the same memory and the same number of threads. Speed is bytes read
 // plus bytes written per second.
 //
-//	go run ./internal/bench/reorder [-set sizes|shapes|casts|narrow|all] [-threads 1,2] [-rounds 15] [-library PATH] [-match TEXT] [-processor] [-cold]
+//	go run ./internal/bench/reorder [-set sizes|large|shapes|casts|largecasts|narrow|all] [-threads 1,2] [-rounds 15] [-library PATH] [-match TEXT] [-isa avx2] [-processor] [-cold]
 //
 // The copy is Go's, in as many parts as threads, from the reorder's source to its destination, of the mean of their sizes; from 1 MiB
 // on it writes past the caches, on amd64, so that lines are not read before they are written.
+// Speeds are the lower quartiles of the rounds, which other load disturbs less than medians. The ratios are medians of the ratios of times in
+// each round, in which everything is run for some milliseconds by turns, with their intervals of 95 %: of a copy's or oneDNN's time to carve's,
+// so that carve is ahead above 1. Where oneDNN is not to be had, or has no such reorder, its columns are empty.
 // The last column is the time that package convert models, for one thread, over carve's.
-// Figures are the lower quartiles of the times of the rounds, which other load disturbs less than medians; in each round,
-// everything is run for some milliseconds by turns. Where oneDNN is not to be had, or has no such reorder, its columns are
-// empty.
+// With -isa carve has the kernels of that set; oneDNN is held to one by its variable ONEDNN_MAX_CPU_ISA.
 package main
 
 import (
@@ -17,12 +18,14 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/carve-dev/carve/graph/tensor"
 	"github.com/carve-dev/carve/internal/bench/clock"
+	"github.com/carve-dev/carve/internal/kernel/isa"
 )
 
 // task is a reorder to measure, named like "NCHW→NCHW16c".
@@ -57,6 +60,37 @@ func sizes() (list []task) {
 	}
 	for n := 128; n <= 4096; n *= 2 {
 		list = append(list, task{"ab", "ba", tensor.Float32, tensor.Float32, []int{n, n}})
+	}
+	return list
+}
+
+// large are shapes of 128 and 256 MiB, which are four times the last-level cache of most processors and more; some have channels or planes that
+// are no multiples of a cache line.
+func large() (list []task) {
+	for _, d := range [][]int{{32, 64, 128, 128}, {64, 64, 128, 128}} {
+		list = append(list, each(slices.Concat([][2]string{{"abcd", "abcd"}}, kinds), tensor.Float32, tensor.Float32, d)...)
+	}
+	for _, d := range [][]int{{220, 3, 224, 224}, {126, 17, 125, 125}, {105, 100, 56, 56}, {340, 2048, 7, 7}, {1, 4096, 64, 128}} {
+		list = append(list, each(kinds, tensor.Float32, tensor.Float32, d)...)
+	}
+	return list
+}
+
+// largeCasts are of 64 to 256 MiB, from and to other types and of them.
+func largeCasts() (list []task) {
+	d, pairs := []int{64, 64, 128, 128}, slices.Concat([][2]string{{"abcd", "abcd"}}, kinds)
+	for _, small := range []tensor.DType{tensor.Float16, tensor.BFloat16, tensor.Uint8, tensor.Int8} {
+		list = slices.Concat(list, each(pairs, tensor.Float32, small, d), each(pairs, small, tensor.Float32, d))
+		if small == tensor.Float16 || small == tensor.Uint8 {
+			list = append(list, each(pairs, small, small, d)...)
+		}
+	}
+	return list
+}
+
+func each(pairs [][2]string, src, dst tensor.DType, dims []int) (list []task) {
+	for _, k := range pairs {
+		list = append(list, task{k[0], k[1], src, dst, dims})
 	}
 	return list
 }
@@ -114,26 +148,35 @@ func clockOf(processor bool) func() time.Duration {
 }
 
 func main() {
-	set := flag.String("set", "sizes", "sizes, shapes, casts, narrow or all")
+	set := flag.String("set", "sizes", "sizes, large, shapes, casts, largecasts, narrow or all")
 	threads := flag.String("threads", "1", "numbers of threads, comma-separated")
-	rounds := flag.Int("rounds", 15, "rounds of which lower quartiles are taken")
+	rounds := flag.Int("rounds", 15, "rounds by turns")
 	path := flag.String("library", "", "oneDNN's library; by default what the system finds")
 	match := flag.String("match", "", "measure only rows whose name contains this")
+	name := flag.String("isa", "", "carve's instruction set; by default the best that the processor has")
 	processor := flag.Bool("processor", false, "measure processor time, with one thread, which other load disturbs less")
-	cold := flag.Bool("cold", false, "with nothing but the source in the caches, as within a model: the least processor time of one thread")
+	cold := flag.Bool("cold", false, "with nothing but the source in the caches, as within a model")
 	flag.Parse()
-	if err := run(*set, *threads, *rounds, *path, *match, clockOf(*processor), *cold); err != nil {
+	m := meter{rounds: *rounds, now: clockOf(*processor), cold: *cold, target: isa.Host()}
+	var err error
+	if *name != "" {
+		m.target, err = isa.Named(*name)
+	}
+	if err == nil {
+		err = run(*set, *threads, *path, *match, &m)
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "reorder:", err)
 		os.Exit(1)
 	}
 }
 
-func run(set, threads string, rounds int, path, match string, now func() time.Duration, cold bool) error {
+func run(set, threads, path, match string, m *meter) error {
 	var list []task
 	for _, s := range []struct {
 		name string
 		make func() []task
-	}{{"sizes", sizes}, {"shapes", shapes}, {"casts", casts}, {"narrow", narrow}} {
+	}{{"sizes", sizes}, {"large", large}, {"shapes", shapes}, {"casts", casts}, {"largecasts", largeCasts}, {"narrow", narrow}} {
 		if set == s.name || set == "all" {
 			list = append(list, s.make()...)
 		}
@@ -148,23 +191,24 @@ func run(set, threads string, rounds int, path, match string, now func() time.Du
 		fmt.Fprintln(os.Stderr, "reorder: without oneDNN:", err)
 	} else {
 		name += " " + l.version
+		m.library = l
 	}
 	for _, text := range strings.Split(threads, ",") {
-		n, err := strconv.Atoi(text)
-		if err != nil || n < 1 {
+		if m.threads, err = strconv.Atoi(text); err != nil || m.threads < 1 {
 			return fmt.Errorf("bad number of threads %q", text)
 		}
-		fmt.Printf("\n%d threads\n\n| reorder | shape | MiB | carve GB/s | copy GB/s | %s GB/s | carve / copy | carve / %s | modelled / measured |\n|---|---|--:|--:|--:|--:|--:|--:|--:|\n", n, name, name)
+		fmt.Printf("\n%d threads, %v\n\n| reorder | shape | MiB | carve GB/s | copy GB/s | %s GB/s | of a copy | of %s | modelled / measured |\n|---|---|--:|--:|--:|--:|--:|--:|--:|\n",
+			m.threads, m.target, name, name)
 		for _, t := range list {
 			row := fmt.Sprintf("%v %v", t, t.dims)
 			if !strings.Contains(row, match) {
 				continue
 			}
-			m, err := measure(t, n, rounds, l, now, cold)
+			r, err := m.measure(t)
 			if err != nil {
 				return fmt.Errorf("%s: %w", row, err)
 			}
-			fmt.Println(m.row(t))
+			fmt.Println(r.row(t))
 		}
 	}
 	return nil

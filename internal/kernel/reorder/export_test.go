@@ -8,8 +8,10 @@ func NewStreaming(t isa.Target, s Spec) (*Plan, bool, error) {
 	if err != nil {
 		return nil, false, err
 	}
-	p.to = p.traffic(0)
-	return p, p.to == streamed, nil
+	if p.to = p.traffic(0); p.to == uncached {
+		p.ragged = p.raggedStep()
+	}
+	return p, p.to == streamed || p.ragged > 0, nil
 }
 
 // TransposeStreaming is Transpose2D with stores past the caches, where the set has them.

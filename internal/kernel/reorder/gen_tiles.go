@@ -13,7 +13,8 @@ import (
 // variant says how a kernel treats the caches.
 type variant struct {
 	stream bool // stores bypass them
-	fetch  bool // what will be read later is asked for: near with stores into the caches, long before with others
+	fetch  bool // what will be read later is asked for
+	quads  bool // and that in memory by four lines of a row, long before, and with these near the tiles in the second-level cache
 }
 
 // name makes a function's name, doc the end of its doc comment.
@@ -24,6 +25,9 @@ func (v variant) name(base string, bits int) string {
 	if v.fetch {
 		base += "Fetch"
 	}
+	if v.quads {
+		base += "Quads"
+	}
 	return fmt.Sprint(base, bits)
 }
 
@@ -33,8 +37,9 @@ func (v variant) doc(side int) string {
 		s += "\nStores bypass the caches: dst and its strides are multiples of 64, and storeFence has to follow."
 	}
 	switch {
-	case v.fetch && v.stream:
-		s += fmt.Sprintf("\nWith each tile, %d rows of four cache lines, srcStride apart, are asked for, from ahead bytes behind src on.", side/4)
+	case v.quads:
+		s += fmt.Sprintf("\nWith each tile, %d rows of four cache lines, srcStride apart, are asked for from memory, from ahead bytes behind src on, and with each row\n"+
+			"what lies near bytes behind it, from the second-level cache.", side/4)
 	case v.fetch:
 		s += "\nWith each row, what lies ahead bytes behind it is asked for."
 	}
@@ -76,9 +81,12 @@ transpose at dst + r*dstStride bytes. From tile to tile src moves by srcStep byt
 const pairsDoc = ` With
 pairs 1, not 0, tiles are taken two by two, the second of two before the first.`
 
-func tilesArgs() []asm.Arg {
-	return []asm.Arg{asm.Ptr("dst"), asm.Int("dstStride"), asm.Int("dstStep"), asm.Ptr("src"), asm.Int("srcStride"), asm.Int("srcStep"),
-		asm.Int("ahead"), asm.Int("pairs"), asm.Int("n")}
+func tilesArgs(v variant) []asm.Arg {
+	args := []asm.Arg{asm.Ptr("dst"), asm.Int("dstStride"), asm.Int("dstStep"), asm.Ptr("src"), asm.Int("srcStride"), asm.Int("srcStep"), asm.Int("ahead")}
+	if v.quads {
+		args = append(args, asm.Int("near"))
+	}
+	return append(args, asm.Int("pairs"), asm.Int("n"))
 }
 
 func beginTiles(fn *asm.Func, v variant) {
@@ -89,35 +97,40 @@ func beginTiles(fn *asm.Func, v variant) {
 	fn.Load("srcStep", "R13")
 	fn.Load("dstStep", "DX")
 	fn.Load("ahead", "BX")
-	if v.stream {
+	if v.quads {
 		fn.I("ADDQ SI, BX")
+		fn.Load("near", "R14")
 	}
 	fn.Load("n", "R12")
 }
 
-// tile emits the moves of one tile, as many rows as a vector has lanes, between memory and registers; the fetching goes with
-// its rows.
+// tile emits the moves of one tile, as many rows as a vector has lanes, between memory and registers. The fetching goes with the rows that are read;
+// by quads, with those that are written: beside the loads it held them up.
 func tile(fn *asm.Func, isa asm.ISA, v variant, shuffle func(*asm.Func)) {
-	side, reg := isa.Lanes, isa.R
 	fn.I("MOVQ SI, AX")
-	for r := range side {
-		fn.I("VMOVUPS (AX), %s", reg(r))
-		switch {
-		case v.fetch && v.stream:
-			fn.I("PREFETCHT1 %d(BX)", r%4*64)
-			if r%4 == 3 {
-				fn.I("ADDQ R9, BX")
-			}
-		case v.fetch:
+	for r := range isa.Lanes {
+		fn.I("VMOVUPS (AX), %s", isa.R(r))
+		if v.fetch {
 			fn.I("PREFETCHT1 (AX)(BX*1)")
 		}
 		fn.I("ADDQ R9, AX")
 	}
 	shuffle(fn)
 	fn.I("MOVQ DI, AX")
-	for c := range side {
-		fn.I("%s %s, (AX)", v.store(), reg(c))
+	if v.quads {
+		fn.I("LEAQ (SI)(R14*1), R15")
+	}
+	for c := range isa.Lanes {
+		fn.I("%s %s, (AX)", v.store(), isa.R(c))
 		fn.I("ADDQ R8, AX")
+		if v.quads {
+			fn.I("PREFETCHT1 %d(BX)", c%4*64)
+			if c%4 == 3 {
+				fn.I("ADDQ R9, BX")
+			}
+			fn.I("PREFETCHT0 (R15)")
+			fn.I("ADDQ R9, R15")
+		}
 	}
 }
 
@@ -162,24 +175,31 @@ func tilesLoop(fn *asm.Func, body func()) {
 func tiles512(f *asm.File) {
 	variants := []variant{{}, {fetch: true}, {stream: true}, {stream: true, fetch: true}}
 	wholeTiles(f, asm.AVX512(), variants, shuffle16)
+	quads := variant{stream: true, quads: true}
+	f.Serve("streamTiles", asm.AVX512(), oneOfTiles(f, asm.AVX512(), quads, shuffle16)+"(dst, dstStride, dstStep, src, srcStride, srcStep, ahead, near, pairs, n)")
 	f.Serve("streamsTiles", asm.AVX512(), "return true")
 }
 
 func tiles256(f *asm.File) { wholeTiles(f, asm.AVX2(), []variant{{}, {fetch: true}}, shuffle8) }
 
 func wholeTiles(f *asm.File, isa asm.ISA, variants []variant, shuffle func(*asm.Func)) {
-	bits := 8 * isa.Size()
 	for _, v := range variants {
-		name := v.name("tiles", bits)
-		fn := f.Func(name, name+fmt.Sprintf(tilesDoc+pairsDoc, isa.Lanes)+v.doc(isa.Lanes), tilesArgs()...)
-		beginTiles(fn, v)
-		tilesLoop(fn, func() { tile(fn, isa, v, shuffle) })
-		fn.Ret()
+		oneOfTiles(f, isa, v, shuffle)
 	}
 	slices.Reverse(variants)
 	f.Serve("callTiles", isa, choose(variants, func(v variant) string {
-		return v.name("tiles", bits) + "(dst, dstStride, dstStep, src, srcStride, srcStep, ahead, pairs, n)"
+		return v.name("tiles", 8*isa.Size()) + "(dst, dstStride, dstStep, src, srcStride, srcStep, ahead, pairs, n)"
 	}))
+}
+
+// oneOfTiles writes one variant and returns its name.
+func oneOfTiles(f *asm.File, isa asm.ISA, v variant, shuffle func(*asm.Func)) string {
+	name := v.name("tiles", 8*isa.Size())
+	fn := f.Func(name, name+fmt.Sprintf(tilesDoc+pairsDoc, isa.Lanes)+v.doc(isa.Lanes), tilesArgs(v)...)
+	beginTiles(fn, v)
+	tilesLoop(fn, func() { tile(fn, isa, v, shuffle) })
+	fn.Ret()
+	return name
 }
 
 // fence orders stores that bypass the caches.

@@ -88,6 +88,7 @@ type Plan struct {
 	segment, segments int     // pixels of a chunk, and chunks of an image along the pixels
 	across            int     // chunks of an image along the channels
 	perAcross         int     // channel blocks of each
+	ragged            int     // pixels or channel blocks of a part, where rows do not begin at cache lines
 }
 
 const (
@@ -129,8 +130,14 @@ func New(t isa.Target, s Spec) (*Plan, error) {
 	default: // all channels of a pixel, so that cache lines are not shared between chunks
 	}
 	p.across = (blocks + p.perAcross - 1) / p.perAcross
-	p.segment = max(16, min((s.HW+15)/16*16, chunk/(64*p.perAcross)/64*64))
+	p.segment = (s.HW + 15) / 16 * 16
+	if 64*p.perAcross*s.HW > chunk {
+		p.segment = max(16, min(p.segment, chunk/(64*p.perAcross)/64*64))
+	}
 	p.segments = (s.HW + p.segment - 1) / p.segment
+	if p.to == uncached {
+		p.ragged = p.raggedStep()
+	}
 	return p, nil
 }
 
@@ -160,9 +167,14 @@ func (p *Plan) Run(lo, hi int, dst, src []float32) error {
 	}
 	for i := lo; i < hi; i++ {
 		n, b, from := p.part(i)
-		p.chunk(to, dst[n*p.DstImage:], src[n*p.SrcImage:], b, min(b+p.perAcross, (p.C+15)/16), from, min(from+p.segment, p.HW))
+		d, s, last, end := dst[n*p.DstImage:], src[n*p.SrcImage:], min(b+p.perAcross, (p.C+15)/16), min(from+p.segment, p.HW)
+		if p.ragged > 0 {
+			p.raggedChunk(d, s, b, last, from, end)
+		} else {
+			p.chunk(to, d, s, b, last, from, end)
+		}
 	}
-	if to == streamed {
+	if to == streamed || p.ragged > 0 {
 		fence(p.set)
 	}
 	return nil
@@ -245,10 +257,13 @@ func (p *Plan) rows(to traffic, dst, src []float32, b0, b1, p0, p1 int) {
 		if b0 < whole {
 			d, dp, _ := p.at(p.To, 16*b0, px)
 			s, sp, _ := p.at(p.From, 16*b0, px)
-			if p.byPixel(whole - b0) {
-				copyRows(p.set, to, &dst[d], 4*p.between(p.To), 4*dp, &src[s], 4*p.between(p.From), 4*sp, n, whole-b0)
-			} else {
-				copyRows(p.set, to, &dst[d], 4*dp, 4*p.between(p.To), &src[s], 4*sp, 4*p.between(p.From), whole-b0, n)
+			between, from := p.between(p.To), p.between(p.From)
+			group := p.ofPixel(whole - b0)
+			if group == 0 {
+				copyRows(p.set, to, &dst[d], 4*dp, 4*between, &src[s], 4*sp, 4*from, whole-b0, n)
+			}
+			for b := 0; group > 0 && b < whole-b0; b += group {
+				copyRows(p.set, to, &dst[d+b*between], 4*between, 4*dp, &src[s+b*from], 4*from, 4*sp, n, min(group, whole-b0-b))
 			}
 		}
 		for b := max(b0, whole); b < b1; b++ {
@@ -264,13 +279,21 @@ func (p *Plan) rows(to traffic, dst, src []float32, b0, b1, p0, p1 int) {
 	}
 }
 
-// byPixel reports whether rows moves all blocks of a pixel before the next pixel: the tensor with pixels in a row is then
-// read or written from front to back, the other in as many places at a time as there are blocks. They must be some to pay,
-// and no more than one set of the first-level cache has lines (64 sets of 8) where they all fall into the same.
-func (p *Plan) byPixel(blocks int) bool {
-	const sets, ways = 64, 8
+// ofPixel returns how many of so many blocks rows moves of a pixel before the next pixel, 0 where it moves them one by one. With all of them, the
+// tensor with pixels in a row is read or written from front to back, the other in as many places at a time as there are blocks. They must be some to
+// pay, no more than one set of the first-level cache has lines (64 sets of 8) where they all fall into the same, and no more than the
+// processor fetches ahead for.
+func (p *Plan) ofPixel(blocks int) int {
+	const sets, ways, streams = 64, 8, 16
 	apart := p.HW & -p.HW // the power of two in the distance of blocks, in cache lines
-	return blocks >= 4 && (p.To == NHWC || blocks <= ways*max(1, sets/apart))
+	most := ways * max(1, sets/apart)
+	switch {
+	case blocks < 4 || p.To == NCHW16c && blocks > most:
+		return 0
+	case p.To == NCHW16c:
+		return blocks
+	}
+	return min(blocks, most, streams)
 }
 
 // between returns the distance between channel blocks of a layout with 16 channels in a row.
@@ -313,9 +336,8 @@ func (p *Plan) block(to traffic, dst, src []float32, b, p0, p1 int) {
 		switch {
 		case p.From == NCHW && rows == side:
 			// Tiles lie along the rows, which are channels; the lines behind a few tiles are asked for with them.
-			for px := 0; px < whole; px += tileCols {
-				n := min(tileCols, whole-px) / side
-				tiles(p.set, to, &dst[d+16*px+half], 64, 64*side, &src[s+half*sc+px], 4*sc, 4*side, ahead(to), n)
+			if n := whole / side; n > 0 {
+				tiles(p.set, to, &dst[d+half], 64, 64*side, &src[s+half*sc], 4*sc, 4*side, ahead(to), n)
 			}
 			if whole < p1-p0 {
 				alongCols(p.set, dst[d+16*whole+half:], dp, src[s+half*sc+whole:], sc, rows, side, p1-p0-whole)
@@ -327,7 +349,7 @@ func (p *Plan) block(to traffic, dst, src []float32, b, p0, p1 int) {
 			}
 			alongCols(p.set, dst[d+half:], dp, src[in:], sc, rows, side, p1-p0)
 		case rows == side && whole > 0:
-			tiles(p.set, to, &dst[d+half*dc], 4*dc, 4*side, &src[s+half], 64, 64*side, 0, whole/side)
+			tiles(p.set, to, &dst[d+half*dc], 4*dc, 4*side, &src[s+half], 64, 64*side, rowsAhead(to), whole/side)
 			if whole < p1-p0 {
 				alongRows(p.set, dst[d+half*dc+whole:], dc, src[s+half+16*whole:], sp, rows, p1-p0-whole)
 			}
@@ -343,6 +365,14 @@ func ahead(to traffic) int {
 		return 64 * farLines
 	}
 	return 64 * nearLines
+}
+
+// rowsAhead is ahead for rows of a block, which lie one behind the other: the processor itself fetches those that go to the caches.
+func rowsAhead(to traffic) int {
+	if to == streamed {
+		return 2 << 10
+	}
+	return 0
 }
 
 // alongCols transposes a matrix of few rows and n columns to n rows of lanes floats.

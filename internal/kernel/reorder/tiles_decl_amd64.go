@@ -29,10 +29,20 @@ func tilesStream512(dst *float32, dstStride int, dstStep int, src *float32, srcS
 // transpose at dst + r*dstStride bytes. From tile to tile src moves by srcStep bytes and dst by dstStep. n is at least 1. With
 // pairs 1, not 0, tiles are taken two by two, the second of two before the first.
 // Stores bypass the caches: dst and its strides are multiples of 64, and storeFence has to follow.
-// With each tile, 4 rows of four cache lines, srcStride apart, are asked for, from ahead bytes behind src on.
+// With each row, what lies ahead bytes behind it is asked for.
 //
 //go:noescape
 func tilesStreamFetch512(dst *float32, dstStride int, dstStep int, src *float32, srcStride int, srcStep int, ahead int, pairs int, n int)
+
+// tilesStreamQuads512 transposes n tiles of 16 by 16 floats: row r of one starts at src + r*srcStride bytes, row r of its
+// transpose at dst + r*dstStride bytes. From tile to tile src moves by srcStep bytes and dst by dstStep. n is at least 1. With
+// pairs 1, not 0, tiles are taken two by two, the second of two before the first.
+// Stores bypass the caches: dst and its strides are multiples of 64, and storeFence has to follow.
+// With each tile, 4 rows of four cache lines, srcStride apart, are asked for from memory, from ahead bytes behind src on, and with each row
+// what lies near bytes behind it, from the second-level cache.
+//
+//go:noescape
+func tilesStreamQuads512(dst *float32, dstStride int, dstStep int, src *float32, srcStride int, srcStep int, ahead int, near int, pairs int, n int)
 
 // tiles256 transposes n tiles of 8 by 8 floats: row r of one starts at src + r*srcStride bytes, row r of its
 // transpose at dst + r*dstStride bytes. From tile to tile src moves by srcStep bytes and dst by dstStep. n is at least 1. With

@@ -12,8 +12,9 @@ import (
 // one core of a Zen 4 against strips along the rows: 1.9 times as fast where both matrices lie in the last-level cache, and
 // three times in memory.
 const (
-	tileRows = 256
-	tileCols = 64
+	tileRows   = 256
+	tileCols   = 64
+	streamRows = 512 // of a piece in memory: planes that are written in longer runs cost less
 
 	nearLines = 2       // how far ahead lines of a row are asked for
 	farLines  = 16      // and where these come from memory
@@ -34,7 +35,10 @@ const (
 const streamBytes = 8 << 20
 
 // aligned reports whether a slice begins at a cache line.
-func aligned(x []float32) bool { return uintptr(unsafe.Pointer(unsafe.SliceData(x)))%64 == 0 }
+func aligned(x []float32) bool { return lineOffset(x) == 0 }
+
+// lineOffset returns how many floats of a slice lie in front of its first cache line.
+func lineOffset(x []float32) int { return int(-uintptr(unsafe.Pointer(unsafe.SliceData(x)))%64) / 4 }
 
 // Transpose2D writes dst[c, r] = src[r, c] for src[rows, cols] with row stride ldSrc ≥ cols and dst with row stride
 // ldDst ≥ rows. Elements are moved as 32-bit words, so any 4-byte type may be passed as float32: no bit changes. dst and
@@ -82,6 +86,10 @@ func transpose(set isa.Set, to traffic, dst []float32, ldDst int, src []float32,
 			return
 		}
 	}
+	tileRows := tileRows
+	if to == streamed {
+		tileRows = streamRows
+	}
 	for r0 := 0; r0 < rows; r0 += tileRows {
 		n := min(tileRows, rows-r0) / side // whole tiles of a strip
 		if n < 2 {                         // one strip, and what is left, along the rows
@@ -106,11 +114,12 @@ func transpose(set isa.Set, to traffic, dst []float32, ldDst int, src []float32,
 			c := 0
 			for ; c+side <= width; c += side {
 				at := r0*ldSrc + c0 + c
-				ahead := nearLines * 16
+				d, s := &dst[(c0+c)*ldDst+r0], &src[at]
 				if to == streamed {
-					ahead = next + n*c/tileCols*side*ldSrc - c
+					farTiles(set, d, ldDst, s, ldSrc, next+n*c/tileCols*side*ldSrc-c, n)
+				} else {
+					tiles(set, to, d, 4*ldDst, 4*side, s, 4*ldSrc, 4*side*ldSrc, 64*nearLines, n)
 				}
-				tiles(set, to, &dst[(c0+c)*ldDst+r0], 4*ldDst, 4*side, &src[at], 4*ldSrc, 4*side*ldSrc, 4*ahead, n)
 			}
 			if c < width {
 				alongRows(set, dst[(c0+c)*ldDst+r0:], ldDst, src[r0*ldSrc+c0+c:], ldSrc, width-c, n*side)
@@ -122,15 +131,32 @@ func transpose(set isa.Set, to traffic, dst []float32, ldDst int, src []float32,
 	}
 }
 
-// tiles transposes n whole tiles. What lies ahead bytes behind is asked for, unless that is 0: with each row, or, streaming,
-// with each tile from src on. The caller knows that the set has streaming stores where it asks for them.
+// farTiles transposes a strip of n whole tiles, one below the other, of a matrix in memory to a result that goes past the caches. What lies so many
+// floats ahead is asked for.
+//
+// With longer strips rows of the tile after the next one come from the second-level cache in time: loads that wait for it keep those behind them from
+// memory. Short strips are followed by others beside them, whose lines the processor itself fetches.
+func farTiles(set isa.Set, dst *float32, ldDst int, src *float32, ldSrc, ahead, n int) {
+	const side, long = 16, 8
+	step, near, pairs := 4*side*ldSrc, 0, 0
+	if n >= long {
+		near = 2 * step
+	}
+	if step >= 16<<10 {
+		pairs = 1 // see tiles
+	}
+	streamTiles(set, dst, 4*ldDst, 4*side, src, 4*ldSrc, step, 4*ahead, near, pairs, n)
+}
+
+// tiles transposes n whole tiles. What lies ahead bytes behind each row is asked for, unless that is 0. The caller knows that the set has streaming
+// stores where it asks for them.
 //
 // Where tiles lie far apart, a constant distance makes the processor fetch lines at that distance behind the last tile, in vain:
 // two by two, the second of two first, they take a tenth to a third less time on a Zen 4. Nearer ones, and ordinary stores to
 // memory, are faster with it.
 func tiles(set isa.Set, to traffic, dst *float32, dstStride, dstStep int, src *float32, srcStride, srcStep, ahead, n int) {
 	pairs := 0
-	if to == cached && srcStep > 4<<10 || to == streamed && srcStep >= 16<<10 {
+	if to == cached && srcStep > 4<<10 {
 		pairs = 1
 	}
 	callTiles(set, to, dst, dstStride, dstStep, src, srcStride, srcStep, ahead, pairs, n)
