@@ -106,7 +106,7 @@ func (c *Cast) chunk(to traffic, dst, src unsafe.Pointer, b0, b1, p0, p1 int) {
 	case to == streamed && c.stage.pixels > 0:
 		c.staged(dst, src, b0, b1, p0, p1)
 	case c.p.From == c.p.To:
-		c.same(dst, src, b0, b1, p0, p1)
+		c.same(to, dst, src, b0, b1, p0, p1)
 	default:
 		c.area(&target{Spec: c.p.Spec, data: dst, to: to}, src, 16*b0, 16*b1, p0, p1)
 	}
@@ -150,12 +150,16 @@ func (c *Cast) tiles(dst *target, src unsafe.Pointer, ch, px, n int) int {
 }
 
 // same moves a chunk between equal layouts.
-func (c *Cast) same(dst, src unsafe.Pointer, b0, b1, p0, p1 int) {
+func (c *Cast) same(to traffic, dst, src unsafe.Pointer, b0, b1, p0, p1 int) {
 	p := c.p
 	move := func(first, stride, lanes, n int) {
 		d, s := unsafe.Add(dst, first*c.to), unsafe.Add(src, first*c.from)
 		if c.k == move16 || c.k == move8 {
 			copyBytes(d, stride*c.to, s, stride*c.to, lanes*c.to, n)
+			return
+		}
+		if to == streamed {
+			streamCasts(p.set, c.k, d, stride*c.to, s, stride*c.from, lanes, n)
 			return
 		}
 		castRows(p.set, c.k, d, stride*c.to, s, stride*c.from, lanes, n)
@@ -240,7 +244,7 @@ func (c *Cast) rows(to traffic, dst unsafe.Pointer, dp int, src unsafe.Pointer, 
 	}
 	switch {
 	case to == streamed && channels%16 == 0:
-		streamFloats(c.p.set, c.k, dst, dp*c.to, src, sp*c.from, channels, n)
+		streamCasts(c.p.set, c.k, dst, dp*c.to, src, sp*c.from, channels, n)
 	case c.k != move16 && c.k != move8:
 		castRows(c.p.eightSet(channels), c.k, dst, dp*c.to, src, sp*c.from, channels, n)
 	default:

@@ -149,6 +149,27 @@ func castFromU8Stream512(dst unsafe.Pointer, dstStride int, src unsafe.Pointer, 
 //go:noescape
 func castFromS8Stream512(dst unsafe.Pointer, dstStride int, src unsafe.Pointer, srcStride int, lanes int, n int)
 
+// castToF16Stream512 changes the type of n rows of lanes elements that start srcStride bytes apart, to rows that start dstStride
+// bytes apart. lanes and n are at least 1. lanes is a multiple of 32.
+// Stores bypass the caches: dst and its strides are multiples of 64, and storeFence has to follow.
+//
+//go:noescape
+func castToF16Stream512(dst unsafe.Pointer, dstStride int, src unsafe.Pointer, srcStride int, lanes int, n int)
+
+// castToBF16Stream512 changes the type of n rows of lanes elements that start srcStride bytes apart, to rows that start dstStride
+// bytes apart. lanes and n are at least 1. lanes is a multiple of 32.
+// Stores bypass the caches: dst and its strides are multiples of 64, and storeFence has to follow.
+//
+//go:noescape
+func castToBF16Stream512(dst unsafe.Pointer, dstStride int, src unsafe.Pointer, srcStride int, lanes int, n int)
+
+// castToByteStream512 changes the type of n rows of lanes elements that start srcStride bytes apart, to rows that start dstStride
+// bytes apart. lanes and n are at least 1. lanes is a multiple of 64.
+// Stores bypass the caches: dst and its strides are multiples of 64, and storeFence has to follow.
+//
+//go:noescape
+func castToByteStream512(dst unsafe.Pointer, dstStride int, src unsafe.Pointer, srcStride int, lanes int, n int)
+
 // cast512 runs the kernel of a kind.
 func cast512(k castKind, dst unsafe.Pointer, dstStride int, src unsafe.Pointer, srcStride, lanes, n int) {
 	switch k {

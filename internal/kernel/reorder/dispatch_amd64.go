@@ -222,7 +222,7 @@ func pairEights(set isa.Set, to traffic, dst *float32, dstStride int, a, b *floa
 	}
 }
 
-// partEights takes n rows of 16 floats, an even number, apart to rows of 8 at a and b.
+// partEights takes n rows of 16 floats apart to rows of 8 at a and b.
 func partEights(set isa.Set, to traffic, a, b, src *float32, srcStride, n int) {
 	switch set {
 	case isa.AVX512:
@@ -405,8 +405,8 @@ func castRows(set isa.Set, k castKind, dst unsafe.Pointer, dstStride int, src un
 	}
 }
 
-// streamFloats is castRows to floats that go past the caches, where castSide is 16. lanes is a multiple of 16.
-func streamFloats(set isa.Set, k castKind, dst unsafe.Pointer, dstStride int, src unsafe.Pointer, srcStride, lanes, n int) {
+// streamCasts is castRows past the caches, of rows of whole cache lines of the result, where castSide is 16.
+func streamCasts(set isa.Set, k castKind, dst unsafe.Pointer, dstStride int, src unsafe.Pointer, srcStride, lanes, n int) {
 	switch set {
 	case isa.AVX512:
 		switch k {
@@ -418,6 +418,12 @@ func streamFloats(set isa.Set, k castKind, dst unsafe.Pointer, dstStride int, sr
 			castFromU8Stream512(dst, dstStride, src, srcStride, lanes, n)
 		case fromS8:
 			castFromS8Stream512(dst, dstStride, src, srcStride, lanes, n)
+		case toF16:
+			castToF16Stream512(dst, dstStride, src, srcStride, lanes, n)
+		case toBF16:
+			castToBF16Stream512(dst, dstStride, src, srcStride, lanes, n)
+		case toByte:
+			castToByteStream512(dst, dstStride, src, srcStride, lanes, n)
 		}
 	default:
 		panic("reorder: no kernel streams casts")

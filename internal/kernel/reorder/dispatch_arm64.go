@@ -110,7 +110,7 @@ func pairEights(set isa.Set, to traffic, dst *float32, dstStride int, a, b *floa
 	panic("reorder: no kernel for blocks of 8")
 }
 
-// partEights takes n rows of 16 floats, an even number, apart to rows of 8 at a and b.
+// partEights takes n rows of 16 floats apart to rows of 8 at a and b.
 func partEights(set isa.Set, to traffic, a, b, src *float32, srcStride, n int) {
 	panic("reorder: no kernel for blocks of 8")
 }
@@ -204,8 +204,8 @@ func castRows(set isa.Set, k castKind, dst unsafe.Pointer, dstStride int, src un
 	}
 }
 
-// streamFloats is castRows to floats that go past the caches, where castSide is 16. lanes is a multiple of 16.
-func streamFloats(set isa.Set, k castKind, dst unsafe.Pointer, dstStride int, src unsafe.Pointer, srcStride, lanes, n int) {
+// streamCasts is castRows past the caches, of rows of whole cache lines of the result, where castSide is 16.
+func streamCasts(set isa.Set, k castKind, dst unsafe.Pointer, dstStride int, src unsafe.Pointer, srcStride, lanes, n int) {
 	panic("reorder: no kernel streams casts")
 }
 

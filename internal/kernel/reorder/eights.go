@@ -40,10 +40,7 @@ func (p *Plan) two(to traffic, dst, src []float32, b, p0, p1 int) {
 	case blocks && both:
 		p.splitEights(to, dst[d:], dst[d+8*p.HW:], src[s:], sp, n)
 	case p.To == NCHW16c:
-		p.copyEights(dst[d:], 16, src[s:], 8, n)
-		for i := range n {
-			clear(dst[d+16*i+8:][:8])
-		}
+		copyLanes(p.set, &dst[d], 64, &src[s], 32, 8, 16, n)
 	case p.From == NCHW16c:
 		p.copyEights(dst[d:], 8, src[s:], 16, n)
 	default:
@@ -66,16 +63,13 @@ func (p *Plan) joinEights(to traffic, dst []float32, stride int, a, b []float32,
 
 // splitEights undoes joinEights.
 func (p *Plan) splitEights(to traffic, a, b, src []float32, stride, n int) {
-	whole := 0
-	if hasEights(p.set) && n > 1 {
-		whole = n &^ 1
-		_, _, _ = src[(whole-1)*stride+15], a[8*whole-1], b[8*whole-1]
-		partEights(p.set, to, &a[0], &b[0], &src[0], 4*stride, whole)
+	if hasEights(p.set) {
+		_, _, _ = src[(n-1)*stride+15], a[8*n-1], b[8*n-1]
+		partEights(p.set, to, &a[0], &b[0], &src[0], 4*stride, n)
+		return
 	}
-	if whole < n {
-		p.copyEights(a[8*whole:], 8, src[whole*stride:], stride, n-whole)
-		p.copyEights(b[8*whole:], 8, src[whole*stride+8:], stride, n-whole)
-	}
+	p.copyEights(a, 8, src, stride, n)
+	p.copyEights(b, 8, src[8:], stride, n)
 }
 
 // wideWords says that words of 8 bytes may begin where floats do.
@@ -126,6 +120,10 @@ func (p *Plan) eight(to traffic, dst, src []float32, e, channels, p0, p1 int) {
 		if whole > 0 {
 			eightsToPlanes(p.set, to, &dst[plain], 4*p.HW, &src[blocked], whole/16)
 		}
+		if hasEights(p.set) && channels < 8 {
+			whole = n &^ 15
+			p.somePlanes(dst[plain:], src[blocked:], channels, whole)
+		}
 		if whole < n {
 			alongRows(p.eightSet(channels), dst[plain+whole:], p.HW, src[blocked+8*whole:], 8, channels, n-whole)
 		}
@@ -137,6 +135,19 @@ func (p *Plan) eight(to traffic, dst, src []float32, e, channels, p0, p1 int) {
 		p.copyEights(dst[pixels:], p.C, src[blocked:], 8, n)
 	default:
 		copyLanes(p.set, &dst[pixels], 4*p.C, &src[blocked], 32, channels, channels, n)
+	}
+}
+
+// somePlanes moves a multiple of 16 pixels of a block of which some channels are there to their planes, by way of all eight.
+func (p *Plan) somePlanes(dst, src []float32, channels, n int) {
+	const most = 64
+	var planes [8 * most]float32
+	for px := 0; px < n; px += most {
+		run := min(most, n-px)
+		eightsToPlanes(p.set, cached, &planes[0], 4*most, &src[8*px:][:8*run][0], run/16)
+		for c := range channels {
+			copy(dst[c*p.HW+px:][:run], planes[c*most:])
+		}
 	}
 }
 

@@ -490,6 +490,19 @@ loop1:
 
 done2:
 	ADDQ $2, CX
+	SUBQ $1, CX
+	JLT done4
+
+loop3:
+	VMOVUPS 0(SI), Y0
+	VMOVUPS Y0, (DI)
+	VMOVUPS 32(SI), Y1
+	VMOVUPS Y1, (BX)
+	SUBQ $1, CX
+	JGE loop3
+
+done4:
+	ADDQ $1, CX
 	VZEROUPPER
 	RET
 
@@ -731,6 +744,19 @@ loop1:
 
 done2:
 	ADDQ $2, CX
+	SUBQ $1, CX
+	JLT done4
+
+loop3:
+	VMOVUPS 0(SI), Y0
+	VMOVUPS Y0, (DI)
+	VMOVUPS 32(SI), Y1
+	VMOVUPS Y1, (BX)
+	SUBQ $1, CX
+	JGE loop3
+
+done4:
+	ADDQ $1, CX
 	VZEROUPPER
 	RET
 
@@ -1044,6 +1070,19 @@ loop1:
 
 done2:
 	ADDQ $2, CX
+	SUBQ $1, CX
+	JLT done4
+
+loop3:
+	VMOVUPS 0(SI), Y0
+	VMOVUPS Y0, (DI)
+	VMOVUPS 32(SI), Y1
+	VMOVUPS Y1, (BX)
+	SUBQ $1, CX
+	JGE loop3
+
+done4:
+	ADDQ $1, CX
 	VZEROUPPER
 	RET
 
@@ -1357,5 +1396,18 @@ loop1:
 
 done2:
 	ADDQ $2, CX
+	SUBQ $1, CX
+	JLT done4
+
+loop3:
+	VMOVUPS 0(SI), Y0
+	VMOVUPS Y0, (DI)
+	VMOVUPS 32(SI), Y1
+	VMOVUPS Y1, (BX)
+	SUBQ $1, CX
+	JGE loop3
+
+done4:
+	ADDQ $1, CX
 	VZEROUPPER
 	RET

@@ -29,7 +29,7 @@ func eightsToPlanes512(dst *float32, dstStride int, src *float32, n int)
 func pairEights512(dst *float32, dstStride int, a *float32, b *float32, n int)
 
 // partEights512 writes of n rows of 16 floats, srcStride bytes apart, the first halves to a, one behind the other, and the second to b.
-// n is even, at least 2.
+// n is at least 1.
 //
 //go:noescape
 func partEights512(a *float32, b *float32, src *float32, srcStride int, n int)
@@ -54,7 +54,7 @@ func eightsToPlanesStream512(dst *float32, dstStride int, src *float32, n int)
 func pairEightsStream512(dst *float32, dstStride int, a *float32, b *float32, n int)
 
 // partEightsStream512 writes of n rows of 16 floats, srcStride bytes apart, the first halves to a, one behind the other, and the second to b.
-// n is even, at least 2.
+// n is at least 1.
 // Stores bypass the caches: dst and its strides are multiples of 64, and storeFence has to follow.
 //
 //go:noescape
@@ -77,7 +77,7 @@ func eightsToPlanes256(dst *float32, dstStride int, src *float32, n int)
 func pairEights256(dst *float32, dstStride int, a *float32, b *float32, n int)
 
 // partEights256 writes of n rows of 16 floats, srcStride bytes apart, the first halves to a, one behind the other, and the second to b.
-// n is even, at least 2.
+// n is at least 1.
 //
 //go:noescape
 func partEights256(a *float32, b *float32, src *float32, srcStride int, n int)
@@ -102,7 +102,7 @@ func eightsToPlanesStream256(dst *float32, dstStride int, src *float32, n int)
 func pairEightsStream256(dst *float32, dstStride int, a *float32, b *float32, n int)
 
 // partEightsStream256 writes of n rows of 16 floats, srcStride bytes apart, the first halves to a, one behind the other, and the second to b.
-// n is even, at least 2.
+// n is at least 1.
 // Stores bypass the caches: dst and its strides are multiples of 64, and storeFence has to follow.
 //
 //go:noescape

@@ -134,6 +134,44 @@ func cast512(f *asm.File, k castKind, v variant) {
 	fn.Ret()
 }
 
+// castLines512 is cast512 of elements that become shorter to whole lines past the caches.
+func castLines512(f *asm.File, k castKind) {
+	v := variant{stream: true}
+	name, perLine := v.name(k.name, 512), 64/k.to
+	fn := f.Func(name, name+castDoc+fmt.Sprintf(" lanes is a multiple of %d.", perLine)+v.doc(0), castArgs()...)
+	beginCast(fn, k, asm.Z)
+	if k.name == "castToBF16" {
+		beginBF16(f, fn)
+	}
+	fn.Loop("R12", func() {
+		fn.I("MOVQ SI, AX")
+		fn.I("MOVQ DI, BX")
+		fn.I("MOVQ R10, CX")
+		fn.While("CX", perLine, func() {
+			for u := range 4 / k.to {
+				fn.I("VMOVUPS %d(AX), Z0", 64*u)
+				for _, i := range k.wide {
+					fn.I("%s", i)
+				}
+				switch {
+				case u == 0:
+					fn.I("VMOVDQA64 Z0, Z20")
+				case k.to == 2:
+					fn.I("VINSERTI64X4 $1, Y0, Z20, Z20")
+				default:
+					fn.I("VINSERTI32X4 $%d, X0, Z20, Z20", u)
+				}
+			}
+			fn.I("%s Z20, (BX)", v.store())
+			fn.I("ADDQ $%d, AX", 4*perLine)
+			fn.I("ADDQ $64, BX")
+		})
+		fn.I("ADDQ R9, SI")
+		fn.I("ADDQ R8, DI")
+	})
+	fn.Ret()
+}
+
 // beginBF16 emits the constants of casts to bfloat16: in Z13 and Z14 the numbers of upper and lower 16-bit words of two
 // registers, in Z15 to Z17 words.
 func beginBF16(f *asm.File, fn *asm.Func) {
@@ -216,14 +254,19 @@ func castRows(f *asm.File) {
 	castTable(f, "256")
 	var streams strings.Builder
 	for _, k := range casts {
-		if k.to == 4 && k.name != "castWiden16" {
+		switch {
+		case k.name == "castWiden16" || k.name == "castNarrow16":
+			continue
+		case k.to == 4:
 			cast512(f, k, variant{stream: true})
-			fmt.Fprintf(&streams, "case %s:\n%s(dst, dstStride, src, srcStride, lanes, n)\n", kindName(k), variant{stream: true}.name(k.name, 512))
+		default:
+			castLines512(f, k)
 		}
+		fmt.Fprintf(&streams, "case %s:\n%s(dst, dstStride, src, srcStride, lanes, n)\n", kindName(k), variant{stream: true}.name(k.name, 512))
 	}
 	f.Serve("castRows", asm.AVX512(), "cast512(k, dst, dstStride, src, srcStride, lanes, n)")
 	f.Serve("castRows", asm.AVX2(), castEights("256"))
-	f.Serve("streamFloats", asm.AVX512(), "switch k {\n"+streams.String()+"}")
+	f.Serve("streamCasts", asm.AVX512(), "switch k {\n"+streams.String()+"}")
 }
 
 // kindName is the name of a kind's constant.

@@ -255,7 +255,7 @@ func pairEights(f *asm.File, isa asm.ISA, v variant) {
 func partEights(f *asm.File, isa asm.ISA, v variant) {
 	name := v.name("partEights", 8*isa.Size())
 	fn := f.Func(name, name+` writes of n rows of 16 floats, srcStride bytes apart, the first halves to a, one behind the other, and the second to b.
-n is even, at least 2.`+v.doc(0), asm.Ptr("a"), asm.Ptr("b"), asm.Ptr("src"), asm.Int("srcStride"), asm.Int("n"))
+n is at least 1.`+v.doc(0), asm.Ptr("a"), asm.Ptr("b"), asm.Ptr("src"), asm.Int("srcStride"), asm.Int("n"))
 	fn.Load("a", "DI")
 	fn.Load("b", "BX")
 	fn.Load("src", "SI")
@@ -280,6 +280,12 @@ n is even, at least 2.`+v.doc(0), asm.Ptr("a"), asm.Ptr("b"), asm.Ptr("src"), as
 		fn.I("LEAQ (SI)(R9*2), SI")
 		fn.I("ADDQ $64, DI")
 		fn.I("ADDQ $64, BX")
+	})
+	fn.While("CX", 1, func() { // the last of an odd number: half lines, which stores past the caches are not for
+		for i, to := range []string{"DI", "BX"} {
+			fn.I("VMOVUPS %d(SI), Y%d", 32*i, i)
+			fn.I("VMOVUPS Y%d, (%s)", i, to)
+		}
 	})
 	fn.Ret()
 }

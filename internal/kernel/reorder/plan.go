@@ -377,6 +377,12 @@ func rowsAhead(to traffic) int {
 
 // alongCols transposes a matrix of few rows and n columns to n rows of lanes floats.
 func alongCols(set isa.Set, dst []float32, dstStride int, src []float32, srcStride, rows, lanes, n int) {
+	if rows == 1 && lanes == 1 { // tiles take longer
+		for c, x := range src[:n] {
+			dst[c*dstStride] = x
+		}
+		return
+	}
 	side := tileSide(set)
 	if full := n / side; full > 0 {
 		if rows == side && lanes == side {
@@ -401,6 +407,12 @@ func alongCols(set isa.Set, dst []float32, dstStride int, src []float32, srcStri
 
 // alongRows transposes a matrix of n rows and few columns to cols rows of n floats.
 func alongRows(set isa.Set, dst []float32, dstStride int, src []float32, srcStride, cols, n int) {
+	if cols == 1 {
+		for r := range dst[:n] {
+			dst[r] = src[r*srcStride]
+		}
+		return
+	}
 	side := tileSide(set)
 	if full := n / side; full > 0 {
 		if cols == side {

@@ -36,7 +36,7 @@ func (c *Cast) plan(large int) {
 		return
 	}
 	c.traffic = streamed
-	if c.to < 4 || castSide(c.set) < 16 {
+	if c.to < 4 && p.From != p.To || castSide(c.set) < 16 {
 		c.stage = s
 	}
 }
