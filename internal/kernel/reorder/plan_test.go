@@ -174,6 +174,25 @@ var _ = Describe("Plan", func() {
 		streams := streamed > 0
 		Expect(streams).To(Equal(target.Set == isa.AVX2 || target.Set == isa.AVX512))
 	})
+	onTargets("writes rows that do not begin at cache lines past the caches where they lie together", func(target isa.Target) {
+		r := rand.New(rand.NewPCG(17, 18))
+		parts := 0
+		for from := reorder.NCHW; from <= reorder.NCHW8c; from++ {
+			for to := reorder.NCHW; to <= reorder.NCHW8c; to++ {
+				for _, size := range [][2]int{{300, 49}, {307, 196}, {100, 1500}, {17, 1111}, {255, 121}} { // channels, pixels
+					s := reorder.Spec{N: 2, C: size[0], HW: size[1], From: from, To: to}
+					p, stream, err := reorder.NewStreaming(target, s)
+					Expect(err).NotTo(HaveOccurred())
+					if stream && s.HW%2 == 1 && to != reorder.NCHW16c {
+						parts++
+					}
+					Expect(checkPlan(p, r, r.IntN(2) == 0)).To(Succeed(), "%+v", s)
+				}
+			}
+		}
+		inParts := parts > 0
+		Expect(inParts).To(Equal(target.Set == isa.AVX2 || target.Set == isa.AVX512))
+	})
 	onTargets("moves few channels", func(target isa.Target) {
 		r := rand.New(rand.NewPCG(15, 16))
 		for c := 1; c <= 5; c++ {
