@@ -134,12 +134,22 @@ func copyLanes(set isa.Set, dst *float32, dstStride int, src *float32, srcStride
 }
 
 // moveEights copies n rows of 8 floats.
-func moveEights(set isa.Set, dst *float32, dstStride int, src *float32, srcStride, n int) {
+func moveEights(set isa.Set, to traffic, dst *float32, dstStride int, src *float32, srcStride, n int) {
 	switch set {
 	case isa.AVX512:
-		eights256(dst, dstStride, src, srcStride, n)
+		switch {
+		case to == streamed:
+			eightsStream256(dst, dstStride, src, srcStride, n)
+		default:
+			eights256(dst, dstStride, src, srcStride, n)
+		}
 	case isa.AVX2:
-		eights256(dst, dstStride, src, srcStride, n)
+		switch {
+		case to == streamed:
+			eightsStream256(dst, dstStride, src, srcStride, n)
+		default:
+			eights256(dst, dstStride, src, srcStride, n)
+		}
 	default:
 		portableEights(dst, dstStride, src, srcStride, n)
 	}

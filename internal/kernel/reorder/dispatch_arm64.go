@@ -86,7 +86,7 @@ func copyLanes(set isa.Set, dst *float32, dstStride int, src *float32, srcStride
 }
 
 // moveEights copies n rows of 8 floats.
-func moveEights(set isa.Set, dst *float32, dstStride int, src *float32, srcStride, n int) {
+func moveEights(set isa.Set, to traffic, dst *float32, dstStride int, src *float32, srcStride, n int) {
 	portableEights(dst, dstStride, src, srcStride, n)
 }
 

@@ -42,7 +42,7 @@ func (p *Plan) two(to traffic, dst, src []float32, b, p0, p1 int) {
 	case p.To == NCHW16c:
 		copyLanes(p.set, &dst[d], 64, &src[s], 32, 8, 16, n)
 	case p.From == NCHW16c:
-		p.copyEights(dst[d:], 8, src[s:], 16, n)
+		p.copyEights(to, dst[d:], 8, src[s:], 16, n)
 	default:
 		for e := 2 * b; e < 2*b+2 && 8*e < p.C; e++ {
 			p.eight(to, dst, src, e, min(8, p.C-8*e), p0, p1)
@@ -57,8 +57,8 @@ func (p *Plan) joinEights(to traffic, dst []float32, stride int, a, b []float32,
 		pairEights(p.set, to, &dst[0], 4*stride, &a[0], &b[0], n)
 		return
 	}
-	p.copyEights(dst, stride, a, 8, n)
-	p.copyEights(dst[8:], stride, b, 8, n)
+	p.copyEights(cached, dst, stride, a, 8, n)
+	p.copyEights(cached, dst[8:], stride, b, 8, n)
 }
 
 // splitEights undoes joinEights.
@@ -68,8 +68,8 @@ func (p *Plan) splitEights(to traffic, a, b, src []float32, stride, n int) {
 		partEights(p.set, to, &a[0], &b[0], &src[0], 4*stride, n)
 		return
 	}
-	p.copyEights(a, 8, src, stride, n)
-	p.copyEights(b, 8, src[8:], stride, n)
+	p.copyEights(cached, a, 8, src, stride, n)
+	p.copyEights(cached, b, 8, src[8:], stride, n)
 }
 
 // wideWords says that words of 8 bytes may begin where floats do.
@@ -78,13 +78,13 @@ const wideWords = runtime.GOARCH == "amd64" || runtime.GOARCH == "arm64"
 // eight is 8 floats in registers: arrays the compiler copies by a call.
 type eight struct{ a, b, c, d uint64 }
 
-// copyEights copies n rows of 8 floats, whose beginnings lie so many floats apart.
-func (p *Plan) copyEights(dst []float32, dstStride int, src []float32, srcStride, n int) {
+// copyEights copies n rows of 8 floats, whose beginnings lie so many floats apart; past the caches only to rows that adjoin.
+func (p *Plan) copyEights(to traffic, dst []float32, dstStride int, src []float32, srcStride, n int) {
 	if n == 0 {
 		return
 	}
 	_, _ = dst[(n-1)*dstStride+7], src[(n-1)*srcStride+7]
-	moveEights(p.set, &dst[0], 4*dstStride, &src[0], 4*srcStride, n)
+	moveEights(p.set, to, &dst[0], 4*dstStride, &src[0], 4*srcStride, n)
 }
 
 // portableEights does what eights256 does.
@@ -128,11 +128,11 @@ func (p *Plan) eight(to traffic, dst, src []float32, e, channels, p0, p1 int) {
 			alongRows(p.eightSet(channels), dst[plain+whole:], p.HW, src[blocked+8*whole:], 8, channels, n-whole)
 		}
 	case p.From == NHWC && channels == 8:
-		p.copyEights(dst[blocked:], 8, src[pixels:], p.C, n)
+		p.copyEights(to, dst[blocked:], 8, src[pixels:], p.C, n)
 	case p.From == NHWC:
 		copyLanes(p.set, &dst[blocked], 32, &src[pixels], 4*p.C, channels, 8, n)
 	case channels == 8:
-		p.copyEights(dst[pixels:], p.C, src[blocked:], 8, n)
+		p.copyEights(cached, dst[pixels:], p.C, src[blocked:], 8, n)
 	default:
 		copyLanes(p.set, &dst[pixels], 4*p.C, &src[blocked], 32, channels, channels, n)
 	}

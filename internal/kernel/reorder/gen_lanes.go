@@ -94,9 +94,24 @@ func copy256(f *asm.File) {
 	f.Serve("copyLanes", asm.AVX2(), "copy256(dst, dstStride, src, srcStride, lanes, stored, n)")
 }
 
-// eights256 writes the copy of rows of 8 floats for both sets.
+// eights256 writes the copies of rows of 8 floats for both sets.
 func eights256(f *asm.File) {
-	fn := f.Func("eights256", "eights256 copies n rows of 8 floats that start srcStride bytes apart to rows that start dstStride bytes apart. n is at least 1.",
+	variants := []variant{{stream: true}, {}}
+	for _, v := range variants {
+		oneOfEights(f, v)
+	}
+	for _, isa := range []asm.ISA{asm.AVX512(), asm.AVX2()} {
+		f.Serve("moveEights", isa, choose(variants, func(v variant) string { return v.name("eights", 256) + "(dst, dstStride, src, srcStride, n)" }))
+	}
+}
+
+func oneOfEights(f *asm.File, v variant) {
+	name := v.name("eights", 256)
+	doc := ""
+	if v.stream {
+		doc = "\nStores bypass the caches: dst and dstStride are multiples of 32, rows should adjoin, and storeFence has to follow."
+	}
+	fn := f.Func(name, name+" copies n rows of 8 floats that start srcStride bytes apart to rows that start dstStride bytes apart. n is at least 1."+doc,
 		asm.Ptr("dst"), asm.Int("dstStride"), asm.Ptr("src"), asm.Int("srcStride"), asm.Int("n"))
 	fn.Load("dst", "DI")
 	fn.Load("dstStride", "R8")
@@ -110,21 +125,18 @@ func eights256(f *asm.File) {
 			fn.I("VMOVUPS %s, Y%d", at, i)
 		}
 		for i, at := range []string{"(DI)", "(DI)(R8*1)", "(DI)(R8*2)", "(DI)(R10*1)"} {
-			fn.I("VMOVUPS Y%d, %s", i, at)
+			fn.I("%s Y%d, %s", v.store(), i, at)
 		}
 		fn.I("LEAQ (SI)(R9*4), SI")
 		fn.I("LEAQ (DI)(R8*4), DI")
 	})
 	fn.While("CX", 1, func() {
 		fn.I("VMOVUPS (SI), Y0")
-		fn.I("VMOVUPS Y0, (DI)")
+		fn.I("%s Y0, (DI)", v.store())
 		fn.I("ADDQ R9, SI")
 		fn.I("ADDQ R8, DI")
 	})
 	fn.Ret()
-	for _, isa := range []asm.ISA{asm.AVX512(), asm.AVX2()} {
-		f.Serve("moveEights", isa, "eights256(dst, dstStride, src, srcStride, n)")
-	}
 }
 
 func gatherArgs() []asm.Arg {

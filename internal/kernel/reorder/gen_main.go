@@ -79,7 +79,7 @@ var entries = []asm.Entry{
 		Params:   "dst *float32, dstStride int, src *float32, srcStride, lanes, stored, n int",
 		Portable: "portableCopy(dst, dstStride, src, srcStride, lanes, stored, n)"},
 	{Name: "moveEights", Doc: "copies n rows of 8 floats.",
-		Params: "dst *float32, dstStride int, src *float32, srcStride, n int", Portable: "portableEights(dst, dstStride, src, srcStride, n)"},
+		Params: "to traffic, dst *float32, dstStride int, src *float32, srcStride, n int", Portable: "portableEights(dst, dstStride, src, srcStride, n)"},
 	{Name: "hasEights", Doc: "reports whether planesToEights, eightsToPlanes, pairEights and partEights exist. All have streaming stores.", Result: "bool",
 		Portable: "return false"},
 	{Name: "planesToEights", Doc: "transposes 8 rows of 16n floats to 16n rows of 8 that adjoin, and asks for what lies ahead bytes behind.",

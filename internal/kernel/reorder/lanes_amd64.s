@@ -135,6 +135,50 @@ loop3:
 	VZEROUPPER
 	RET
 
+// func eightsStream256(dst *float32, dstStride int, src *float32, srcStride int, n int)
+TEXT ·eightsStream256(SB), NOSPLIT, $0-40
+	MOVQ dst+0(FP), DI
+	MOVQ dstStride+8(FP), R8
+	MOVQ src+16(FP), SI
+	MOVQ srcStride+24(FP), R9
+	MOVQ n+32(FP), CX
+	LEAQ (R8)(R8*2), R10
+	LEAQ (R9)(R9*2), R11
+	SUBQ $4, CX
+	JLT done2
+
+loop1:
+	VMOVUPS (SI), Y0
+	VMOVUPS (SI)(R9*1), Y1
+	VMOVUPS (SI)(R9*2), Y2
+	VMOVUPS (SI)(R11*1), Y3
+	VMOVNTPS Y0, (DI)
+	VMOVNTPS Y1, (DI)(R8*1)
+	VMOVNTPS Y2, (DI)(R8*2)
+	VMOVNTPS Y3, (DI)(R10*1)
+	LEAQ (SI)(R9*4), SI
+	LEAQ (DI)(R8*4), DI
+	SUBQ $4, CX
+	JGE loop1
+
+done2:
+	ADDQ $4, CX
+	SUBQ $1, CX
+	JLT done4
+
+loop3:
+	VMOVUPS (SI), Y0
+	VMOVNTPS Y0, (DI)
+	ADDQ R9, SI
+	ADDQ R8, DI
+	SUBQ $1, CX
+	JGE loop3
+
+done4:
+	ADDQ $1, CX
+	VZEROUPPER
+	RET
+
 // func eights256(dst *float32, dstStride int, src *float32, srcStride int, n int)
 TEXT ·eights256(SB), NOSPLIT, $0-40
 	MOVQ dst+0(FP), DI

@@ -14,6 +14,12 @@ func copy512(dst *float32, dstStride int, src *float32, srcStride int, lanes int
 //go:noescape
 func copy256(dst *float32, dstStride int, src *float32, srcStride int, lanes int, stored int, n int)
 
+// eightsStream256 copies n rows of 8 floats that start srcStride bytes apart to rows that start dstStride bytes apart. n is at least 1.
+// Stores bypass the caches: dst and dstStride are multiples of 32, rows should adjoin, and storeFence has to follow.
+//
+//go:noescape
+func eightsStream256(dst *float32, dstStride int, src *float32, srcStride int, n int)
+
 // eights256 copies n rows of 8 floats that start srcStride bytes apart to rows that start dstStride bytes apart. n is at least 1.
 //
 //go:noescape

@@ -241,11 +241,11 @@ func (p *Plan) chunk(to traffic, dst, src []float32, b0, b1, p0, p1 int) {
 	}
 }
 
-// rows moves pixels [p0, p1) of channel blocks [b0, b1) between NHWC and NCHW16c, some rows at a time: few where blocks share
-// cache lines, so that these stay in the first-level cache.
+// rows moves pixels [p0, p1) of channel blocks [b0, b1) between NHWC and NCHW16c, some rows at a time: so few where blocks share
+// cache lines that these, 8 KiB of NHWC, stay in the first-level cache.
 func (p *Plan) rows(to traffic, dst, src []float32, b0, b1, p0, p1 int) {
 	whole := min(b1, p.C/16)
-	step := 16
+	step := max(16, 2048/p.C&^15)
 	switch {
 	case p.C <= 16:
 		step = p1 - p0
