@@ -165,16 +165,17 @@ func (p *Plan) Run(lo, hi int, dst, src []float32) error {
 	if to == streamed && !aligned(dst) {
 		to = uncached
 	}
+	parts := p.ragged > 0 && beforeLine(dst)%4 == 0
 	for i := lo; i < hi; i++ {
 		n, b, from := p.part(i)
 		d, s, last, end := dst[n*p.DstImage:], src[n*p.SrcImage:], min(b+p.perAcross, (p.C+15)/16), min(from+p.segment, p.HW)
-		if p.ragged > 0 {
+		if parts {
 			p.raggedChunk(d, s, b, last, from, end)
 		} else {
 			p.chunk(to, d, s, b, last, from, end)
 		}
 	}
-	if to == streamed || p.ragged > 0 {
+	if to == streamed || parts {
 		fence(p.set)
 	}
 	return nil

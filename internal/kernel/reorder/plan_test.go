@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os/exec"
+	"slices"
 	"testing"
 	"unsafe"
 
@@ -192,6 +193,28 @@ var _ = Describe("Plan", func() {
 		}
 		inParts := parts > 0
 		Expect(inParts).To(Equal(target.Set == isa.AVX2 || target.Set == isa.AVX512))
+	})
+	onTargets("writes past the caches from any byte on", func(target isa.Target) {
+		r := rand.New(rand.NewPCG(19, 20))
+		for from := reorder.NCHW; from <= reorder.NCHW8c; from++ {
+			for to := reorder.NCHW; to <= reorder.NCHW8c; to++ {
+				for _, size := range [][2]int{{100, 49}, {64, 64}} { // channels, pixels
+					p, _, err := reorder.NewStreaming(target, reorder.Spec{N: 1, C: size[0], HW: size[1], From: from, To: to})
+					Expect(err).NotTo(HaveOccurred())
+					src, want := make([]float32, from.Floats(size[0], size[1])), make([]float32, to.Floats(size[0], size[1]))
+					for i := range src {
+						src[i] = r.Float32()
+					}
+					Expect(p.Run(0, p.Chunks(), want, src)).To(Succeed())
+					for _, off := range []int{1, 2, 3, 4, 37, 62} {
+						bytes := make([]byte, 4*len(want)+off)
+						dst := unsafe.Slice((*float32)(unsafe.Pointer(&bytes[off])), len(want))
+						Expect(p.Run(0, p.Chunks(), dst, src)).To(Succeed())
+						Expect(slices.Equal(dst, want)).To(BeTrue(), "%+v, %d bytes behind a line", p.Spec, off)
+					}
+				}
+			}
+		}
 	})
 	onTargets("moves few channels", func(target isa.Target) {
 		r := rand.New(rand.NewPCG(15, 16))

@@ -27,7 +27,7 @@ func (p *Plan) raggedStep() int {
 	return max(1, raggedFloats/unit) * times
 }
 
-// raggedChunk moves pixels [p0, p1) of channel blocks [b0, b1) by way of parts.
+// raggedChunk moves pixels [p0, p1) of channel blocks [b0, b1) by way of parts. dst begins at a multiple of 4 bytes.
 func (p *Plan) raggedChunk(dst, src []float32, b0, b1, p0, p1 int) {
 	var memory [raggedMost + 16]float32
 	out := lines{p: p, part: memory[:]}
@@ -69,7 +69,7 @@ type lines struct {
 }
 
 func (l *lines) begin(dst []float32) {
-	l.dst, l.fill, l.skip = dst, 0, lineOffset(dst)
+	l.dst, l.fill, l.skip = dst, 0, beforeLine(dst)/4
 }
 
 // next returns where the next n floats are made.

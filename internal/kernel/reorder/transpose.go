@@ -35,10 +35,10 @@ const (
 const streamBytes = 8 << 20
 
 // aligned reports whether a slice begins at a cache line.
-func aligned(x []float32) bool { return lineOffset(x) == 0 }
+func aligned(x []float32) bool { return beforeLine(x) == 0 }
 
-// lineOffset returns how many floats of a slice lie in front of its first cache line.
-func lineOffset(x []float32) int { return int(-uintptr(unsafe.Pointer(unsafe.SliceData(x)))%64) / 4 }
+// beforeLine returns how many bytes of a slice lie in front of its first cache line.
+func beforeLine(x []float32) int { return int(-uintptr(unsafe.Pointer(unsafe.SliceData(x))) % 64) }
 
 // Transpose2D writes dst[c, r] = src[r, c] for src[rows, cols] with row stride ldSrc ≥ cols and dst with row stride
 // ldDst ≥ rows. Elements are moved as 32-bit words, so any 4-byte type may be passed as float32: no bit changes. dst and
