@@ -39,8 +39,12 @@ func (p *Plan) two(to traffic, dst, src []float32, b, p0, p1 int) {
 		p.joinEights(to, dst[d:], dp, src[s:], src[s+8*p.HW:], n)
 	case blocks && both:
 		p.splitEights(to, dst[d:], dst[d+8*p.HW:], src[s:], sp, n)
-	case p.To == NCHW16c:
+	case p.To == NCHW16c && p.set == isa.AVX512:
 		copyLanes(p.set, &dst[d], 64, &src[s], 32, 8, 16, n)
+	case p.To == NCHW16c: // masked stores of AVX2 take longer
+		var zeros [8]float32
+		p.copyEights(cached, dst[d:], 16, src[s:], 8, n)
+		moveEights(p.set, cached, &dst[d:][:16*n][8], 64, &zeros[0], 0, n)
 	case p.From == NCHW16c:
 		p.copyEights(to, dst[d:], 8, src[s:], 16, n)
 	default:
