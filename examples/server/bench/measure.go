@@ -55,7 +55,7 @@ func (x *subject) measure(ctx context.Context, out io.Writer, set *settings) err
 			}
 		}
 	}
-	t := &table{x, s.ways, s.sent, set.callers, len(set.ways) == 0}
+	t := &table{x, s, set.callers, len(set.ways) == 0}
 	t.print(out)
 	return nil
 }

@@ -5,14 +5,14 @@ import (
 	"io"
 	"slices"
 
+	"github.com/carve-dev/carve/examples/server/listen"
 	"github.com/carve-dev/carve/internal/bench/paired"
 )
 
 // table is what a subject's ways have shown.
 type table struct {
-	x       *subject
-	ways    []*way
-	sent    int
+	x *subject
+	*stage
 	callers int
 	whole   bool // all ways are there
 }
@@ -58,23 +58,14 @@ func (v verdict) String() string {
 	return fmt.Sprintf("%-62s %8.1f %-2s %s %g: %s", v.what, n.Median, v.unit, word, limit, answer)
 }
 
-func (t *table) way(name string) *way {
-	for _, w := range t.ways {
-		if w.name == name {
-			return w
-		}
-	}
-	return nil
-}
-
 // print prints all numbers, and those that have limits beside these.
 func (t *table) print(out io.Writer) {
 	fmt.Fprintf(out, "%s: %d bytes a request\n\n%-20s %18s   %9s %2d %-35s   %s\n", t.x.name, t.sent, "times in µs", "1 caller", "", t.callers, "callers", "80 % of that")
 	fmt.Fprintf(out, "%-20s %8s %9s   %8s %9s %9s %8s %10s   %8s %9s %6s\n", "", "p50", "p99", "p50", "p99", "req/s", "of bare", "processor", "p50", "p99", "kept")
 	bare := t.ways[0]
 	for _, w := range t.ways {
-		fmt.Fprintf(out, "%-20s %8.1f %9.1f   %8.1f %9.1f %9.0f %7.0f%% %10.1f   %8.1f %9.1f %5.0f%%\n", w.name, micros(at(w.alone, 50)), micros(at(w.alone, 99)),
-			micros(at(w.many, 50)), micros(at(w.many, 99)), median(w.rate), 100*paired.Of(w.rate, bare.rate).Median, median(w.processor),
+		fmt.Fprintf(out, "%-24s %8.1f %9.1f   %8.1f %9.1f %9.0f %7.0f%% %10.1f %4.0f%%   %8.1f %9.1f %5.0f%%\n", w.name, micros(at(w.alone, 50)), micros(at(w.alone, 99)),
+			micros(at(w.many, 50)), micros(at(w.many, 99)), median(w.rate), 100*paired.Of(w.rate, bare.rate).Median, median(w.processor), 100*w.idle(),
 			micros(at(w.steady, 50)), micros(at(w.steady, 99)), 100*median(w.kept))
 	}
 	fmt.Fprintln(out)
@@ -99,6 +90,11 @@ func median(list []float64) float64 {
 	return paired.Median(slices.Clone(list))
 }
 
+// idle returns which part of the processors' time many callers leave: to others, where there are any.
+func (w *way) idle() float64 {
+	return 1 - median(w.rate)*median(w.processor)/1e6/float64(listen.PrepareProcess().Runs)
+}
+
 // added returns how much longer a request takes than a run, in microseconds.
 func (t *table) added(w *way) paired.Ratio {
 	more := make([]float64, len(w.p50))
@@ -109,7 +105,7 @@ func (t *table) added(w *way) paired.Ratio {
 }
 
 // served are the ways to ask the server.
-var served = []string{plainBinary, clientBinary, gRPC, sharedGRPC}
+var served = []string{plainBinary, clientBinary, gRPC, sharedGRPC, clientGRPC}
 
 // echo returns a number of the echo that a way is compared with, the median of its rounds; 0 where there is none.
 func (t *table) echo(name string, numbers func(*way) []float64) float64 {
@@ -144,9 +140,14 @@ func (t *table) small() (list []verdict) {
 	return append(list, t.tail()...)
 }
 
-// rate judges how many requests a second a way answers, in percent of another's.
+// rate judges how many requests a second a way answers, in percent of another's. An echo with the runs of a bare loop behind it is the most
+// that the library and the client on the same processors leave room for.
 func (t *table) rate(name, of string, most float64) verdict {
-	return verdict{what: name + ": requests a second, of " + of, number: percent(paired.Of(t.way(name).rate, t.way(of).rate)), unit: "%", most: most}
+	v := verdict{what: name + ": requests a second, of " + of, number: percent(paired.Of(t.way(name).rate, t.way(of).rate)), unit: "%", most: most}
+	if w := t.way(loops[name]); w != nil && of == bareLoop {
+		v.echo = 100 * paired.Of(w.rate, t.way(of).rate).Median
+	}
+	return v
 }
 
 // batched judges runs of several requests.
@@ -155,7 +156,6 @@ func (t *table) batched() []verdict {
 	for _, name := range []string{gRPC, sharedGRPC} {
 		list = append(list, t.rate(name, bareGRPC, -70))
 	}
-	list = append(list, t.rate(sharedGRPC, sharedEcho, -70))
 	return append(list, t.tail()...)
 }
 
@@ -172,7 +172,7 @@ func (t *table) large() (list []verdict) {
 			more[i] = (w.p50[i] - t.ways[0].p50[i]) / trip.p50[i]
 		}
 		list = append(list, verdict{what: name + ": added to a run at p50, of a round trip", number: paired.Rounds(more), unit: "×", most: 3, echo: t.echo(name, p50s) / median(trip.p50)})
-		if t.x.file != "" { // else there is no work to compare with
+		if t.x.ceiling {
 			list = append(list, t.rate(name, bareLoop, -90))
 		}
 	}

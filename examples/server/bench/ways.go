@@ -25,18 +25,25 @@ const (
 	bareGRPC     = "gRPC echo alone"
 	plainBinary  = "HTTP, plain client"
 	clientBinary = "HTTP, net/http"
-	gRPC         = "gRPC"
-	sharedGRPC   = "gRPC, HTTP's port"
+	gRPC         = "gRPC"              // whose client has the bytes of its requests ready, as that of the echo has
+	sharedGRPC   = "gRPC, HTTP's port" // and so has this one's
+	clientGRPC   = "gRPC, own client"
 
-	// Servers of the same libraries that answer the same bytes at once. Clients are the same, but that those of gRPC have the bytes of
-	// their requests ready.
+	// Servers of the same libraries that answer the same bytes at once. Clients are the same, but that of clientGRPC.
 	plainEcho  = "echo, plain client"
 	clientEcho = "echo, net/http"
-	sharedEcho = "gRPC echo, net/http"
+
+	// The same, with a run by the caller behind each answer: what a server could reach that costs nothing but its library.
+	plainLoop  = "echo and loop, plain"
+	clientLoop = "echo and loop, net/http"
+	grpcLoop   = "gRPC echo and loop"
 )
 
-// echoes are what the served ways are seen beside.
-var echoes = map[string]string{plainBinary: plainEcho, clientBinary: clientEcho, gRPC: bareGRPC, sharedGRPC: bareGRPC}
+// echoes are what the served ways are seen beside, loops the same with a run.
+var (
+	echoes = map[string]string{plainBinary: plainEcho, clientBinary: clientEcho, gRPC: bareGRPC, sharedGRPC: bareGRPC, clientGRPC: bareGRPC}
+	loops  = map[string]string{plainBinary: plainLoop, clientBinary: clientLoop, gRPC: grpcLoop, sharedGRPC: grpcLoop, clientGRPC: grpcLoop}
+)
 
 // way is one way to have a request answered.
 type way struct {
@@ -111,7 +118,8 @@ func (x *subject) start(ctx context.Context, set *settings) (s *stage, err error
 			back += t.NumBytes()
 		}
 	}
-	s.ways = append(s.ways, &way{name: bareLoop, ask: func() error { _, err := v.Program().Run(ctx, inputs); return err }},
+	run := func() error { _, err := v.Program().Run(ctx, inputs); return err }
+	s.ways = append(s.ways, &way{name: bareLoop, ask: run},
 		&way{name: queued, ask: func() error { _, _, err := v.Run(ctx, 0, inputs); return err }})
 	trips, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -124,7 +132,29 @@ func (x *subject) start(ctx context.Context, set *settings) (s *stage, err error
 	if err := s.overGRPC(ctx, l, q); err != nil {
 		return s, err
 	}
-	return s, s.overHTTP(ctx, l, q)
+	if err := s.overHTTP(ctx, l, q); err != nil || !x.ceiling {
+		return s, err
+	}
+	for _, name := range []string{plainBinary, clientBinary, gRPC} {
+		trip := s.way(echoes[name])
+		s.ways = append(s.ways, &way{name: loops[name], ask: func() error {
+			if err := trip.ask(); err != nil {
+				return err
+			}
+			return run()
+		}})
+	}
+	return s, nil
+}
+
+// way returns a way by its name, nil where there is none.
+func (s *stage) way(name string) *way {
+	for _, w := range s.ways {
+		if w.name == name {
+			return w
+		}
+	}
+	return nil
 }
 
 // overHTTP adds the ways over HTTP, echoes of the same messages among them.
@@ -171,30 +201,23 @@ func (s *stage) overGRPC(ctx context.Context, l *listen.Listeners, q *oip.Reques
 		return err
 	}
 	s.close = append(s.close, bare.Stop)
-	shared, stop, err := overNet(bare)
-	if err != nil {
-		return err
-	}
-	s.close = append(s.close, stop)
-	for _, of := range []struct{ name, at string }{{bareGRPC, at.Addr().String()}, {sharedEcho, shared}} {
+	for _, of := range []struct{ name, at string }{
+		{bareGRPC, at.Addr().String()}, {gRPC, l.Addr("grpc").String()}, {sharedGRPC, l.Addr("http").String()}, {clientGRPC, l.Addr("grpc").String()},
+	} {
 		conn, err := connect(of.at)
 		if err != nil {
 			return err
 		}
 		s.close = append(s.close, func() { _ = conn.Close() })
-		s.ways = append(s.ways, &way{name: of.name, network: true, ask: func() error {
+		ask := func() error {
 			var a []byte
 			return conn.Invoke(ctx, inferMethod, &question, &a, grpc.ForceCodecV2(rawCodec{}))
-		}})
-	}
-	for _, of := range []struct{ name, port string }{{gRPC, "grpc"}, {sharedGRPC, "http"}} {
-		conn, err := connect(l.Addr(of.port).String())
-		if err != nil {
-			return err
 		}
-		s.close = append(s.close, func() { _ = conn.Close() })
-		g := oipgrpc.NewClient(conn)
-		s.ways = append(s.ways, &way{name: of.name, network: true, ask: func() error { _, err := g.Infer(ctx, q); return err }})
+		if of.name == clientGRPC {
+			g := oipgrpc.NewClient(conn)
+			ask = func() error { _, err := g.Infer(ctx, q); return err }
+		}
+		s.ways = append(s.ways, &way{name: of.name, network: true, ask: ask})
 	}
 	return nil
 }

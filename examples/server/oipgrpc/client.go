@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/experimental"
 	"google.golang.org/grpc/mem"
 	"google.golang.org/protobuf/encoding/protowire"
 
@@ -27,6 +28,7 @@ const writeBuffer = 128 << 10
 func DialOptions() []grpc.DialOption {
 	return []grpc.DialOption{
 		grpc.WithWriteBufferSize(writeBuffer), grpc.WithInitialWindowSize(1 << 20), grpc.WithInitialConnWindowSize(4 << 20),
+		experimental.WithBufferPool(&buffers),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(1<<31-1), grpc.MaxCallSendMsgSize(1<<31-1)),
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/experimental"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/mem"
@@ -47,7 +48,7 @@ func TransportOptions() []grpc.ServerOption {
 // clients that hold connections open for nothing.
 func ServerOptions(s *serve.Server, o Options) []grpc.ServerOption {
 	return append(TransportOptions(),
-		grpc.ForceServerCodecV2(ours), o.tapped(),
+		grpc.ForceServerCodecV2(ours), experimental.BufferPool(&buffers), o.tapped(),
 		grpc.MaxRecvMsgSize(int(s.MaxRequestBytes())), grpc.MaxConcurrentStreams(1024), grpc.ConnectionTimeout(o.messageTimeout()),
 		grpc.MaxHeaderListSize(64<<10),
 		grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionIdle: 15 * time.Minute}),

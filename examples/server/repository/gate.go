@@ -18,10 +18,14 @@ type gate struct {
 	arrived uint64
 	crowded func(still func() bool) // see Options; nil for nobody
 	since   time.Time               // when the last place was taken
+	refused time.Time               // when a request was last turned down
 }
 
 // crowd is for how long all places are taken before that is told.
 const crowd = time.Millisecond
+
+// pressed is for how long after a request was turned down more are expected to be.
+const pressed = time.Second
 
 type waiter struct {
 	priority, order uint64
@@ -77,21 +81,33 @@ func (g *gate) take() bool {
 	return true
 }
 
+// refuse notes that a request was turned down.
+func (g *gate) refuse() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.refused = time.Now()
+}
+
 func (g *gate) leave() {
 	g.mu.Lock()
-	crowded := g.crowded != nil && g.free == 0 && time.Since(g.since) >= crowd
+	crowded := g.crowded != nil && g.pressing() && time.Since(g.since) >= crowd
 	g.pass()
 	g.mu.Unlock()
 	if crowded {
-		g.crowded(g.full)
+		g.crowded(g.overloaded)
 	}
 }
 
-// full reports whether all places are taken.
-func (g *gate) full() bool {
+// overloaded reports whether all places are taken while requests are turned down.
+func (g *gate) overloaded() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.free == 0
+	return g.pressing()
+}
+
+// pressing is overloaded with mu held.
+func (g *gate) pressing() bool {
+	return g.free == 0 && !g.refused.IsZero() && time.Since(g.refused) < pressed
 }
 
 // pass gives a place on. It is called with mu held.

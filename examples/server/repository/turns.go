@@ -28,9 +28,10 @@ func (t *turns) ran(took time.Duration) {
 	}
 }
 
-// do returns what does a run that has a turn: threads for that where runs are long and keep all processors busy, and else nil.
+// do returns what does a run that has a turn: threads for that where runs are long and keep all processors busy while requests are turned
+// down, and else nil.
 func (t *turns) do() func(run func()) {
-	if t.long.Load() < sure || !t.full() {
+	if t.long.Load() < sure || !t.overloaded() {
 		return nil
 	}
 	return t.apart.do

@@ -88,6 +88,7 @@ type Admission struct {
 func (s *Server) Admit() (*Admission, error) {
 	if s.requests.Add(1) > int64(s.o.MaxRequests) {
 		s.requests.Add(-1)
+		s.models.TurnedDown()
 		return nil, oip.Errorf(oip.Overloaded, "the server answers %d requests already", s.o.MaxRequests)
 	}
 	s.mu.Lock()
@@ -107,6 +108,7 @@ func (a *Admission) Reserve(n int64) error {
 	}
 	if a.s.bytes.Add(n) > a.s.o.MaxBytes {
 		a.s.bytes.Add(-n)
+		a.s.models.TurnedDown()
 		return oip.Errorf(oip.Overloaded, "the requests under way have %d bytes together", a.s.o.MaxBytes)
 	}
 	a.bytes += n
