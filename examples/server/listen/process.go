@@ -10,8 +10,9 @@ import (
 // Processors are those that Go uses in the whole process. There is one of it.
 //
 // Go looks at the network when a processor has nothing else to do. Where runs of models keep all of them busy, requests are read, answered
-// and refused tens of milliseconds late. So there are twice as many while that is so: those that runs do not use wait for the network, and
-// the system lets them go first. At other times more of them would only make each step of a request wake a thread.
+// and refused tens of milliseconds late. So there are twice as many while that is so and requests are turned down: those that runs do not use
+// wait for the network, and the system lets them go first. At other times more of them would only make each step of a request, and each run
+// that ends, wake a thread.
 type Processors struct {
 	// Runs is how many of them runs of models may keep busy: repository.Options.Runs.
 	Runs int
@@ -33,7 +34,8 @@ var PrepareProcess = sync.OnceValue(func() *Processors {
 // calm is how long after runs have kept all processors busy there are as many as before.
 const calm = 100 * time.Millisecond
 
-// Crowded says that runs have kept all processors busy for a while, and may do so still: repository.Options.Crowded.
+// Crowded says that runs have kept all processors busy for a while, with requests turned down, and may do so still:
+// repository.Options.Crowded.
 func (p *Processors) Crowded(still func() bool) {
 	p.crowded.Store(int64(time.Since(p.begin)))
 	if p.twice.Load() || !p.mu.TryLock() {

@@ -21,6 +21,7 @@ var ErrConfig = errors.New("configuration of a model")
 // names it, since leaving it out would serve something else than was asked for.
 type Config struct {
 	message *dynamicpb.Message
+	batch   int // max_batch_size, which each request asks for
 }
 
 // ParseConfig reads the text form, config.pbtxt.
@@ -52,13 +53,13 @@ func newConfig() (*Config, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Config{dynamicpb.NewMessage(t)}, nil
+	return &Config{message: dynamicpb.NewMessage(t)}, nil
 }
 
-// check turns down what would be served otherwise than it says.
+// check settles the configuration, and turns down what would be served otherwise than it says.
 func (c *Config) check() error {
-	if n := c.MaxBatch(); n < 0 {
-		return fmt.Errorf("%w: max_batch_size is %d", ErrConfig, n)
+	if c.batch = int(number(c.message, "max_batch_size")); c.batch < 0 {
+		return fmt.Errorf("%w: max_batch_size is %d", ErrConfig, c.batch)
 	}
 	for _, g := range list(c.message, "instance_group") {
 		if kind := enum(g, "kind"); kind == "KIND_GPU" {
@@ -86,7 +87,7 @@ func (c *Config) Name() string { return text(c.message, "name") }
 func (c *Config) File() string { return text(c.message, "default_model_filename") }
 
 // MaxBatch returns max_batch_size: 0 where the model's first dim is no batch.
-func (c *Config) MaxBatch() int { return int(number(c.message, "max_batch_size")) }
+func (c *Config) MaxBatch() int { return c.batch }
 
 // Instances returns how many runs may be under way at a time, 0 for the default.
 func (c *Config) Instances() int {
@@ -168,7 +169,7 @@ func (c *Config) labels() map[string]string {
 // complete returns the configuration with name, platform, inputs and outputs of a model, as clients ask for it. Declared ports are
 // compared with the model's.
 func (c *Config) complete(name string, inputs, outputs []Port) (*Config, error) {
-	full := &Config{proto.Clone(c.message).(*dynamicpb.Message)}
+	full := &Config{message: proto.Clone(c.message).(*dynamicpb.Message), batch: c.batch}
 	m := full.message
 	if own := full.Name(); own != "" && own != name {
 		return nil, fmt.Errorf("%w: name is %q, the model's folder %q", ErrConfig, own, name)

@@ -304,7 +304,7 @@ func init() {
 }
 
 var _ = Describe("runs", func() {
-	It("of all models together are as many as there may be, batched or not, and it is told when they stay that many", func(ctx context.Context) {
+	It("of all models together are as many as there may be, batched or not, and it is told when they stay that many while requests are turned down", func(ctx context.Context) {
 		dir := GinkgoT().TempDir()
 		for _, name := range []string{"a", "b", "joined"} {
 			write(dir, name, 1, adds(4))
@@ -324,15 +324,21 @@ var _ = Describe("runs", func() {
 		DeferCleanup(slow.Store, (*func())(nil))
 		Expect(result(ctx, r, "a", "")).To(Equal(float32(4)))
 		Expect(crowded.Load()).To(BeZero(), "one run leaves a place")
-		var group sync.WaitGroup
-		for i := range 24 {
-			group.Go(func() {
-				defer GinkgoRecover()
-				Expect(result(ctx, r, []string{"a", "b", "joined"}[i%3], "")).To(Equal(float32(4)))
-			})
+		ask := func() {
+			var group sync.WaitGroup
+			for i := range 24 {
+				group.Go(func() {
+					defer GinkgoRecover()
+					Expect(result(ctx, r, []string{"a", "b", "joined"}[i%3], "")).To(Equal(float32(4)))
+				})
+			}
+			group.Wait()
 		}
-		group.Wait()
+		ask()
 		Expect(most.Load()).To(BeEquivalentTo(2))
+		Expect(crowded.Load()).To(BeZero(), "all wait in the queue")
+		r.TurnedDown()
+		ask()
 		Expect(crowded.Load()).To(BeNumerically(">", 0))
 	})
 })

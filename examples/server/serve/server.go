@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -174,13 +175,18 @@ func (s *Server) Infer(ctx context.Context, r *oip.Request) (answer *oip.Respons
 		ctx, done = s.o.Observer.Begin(ctx, r)
 	}
 	var outcome Outcome
+	var ran time.Time
 	defer func() {
 		if p := recover(); p != nil {
 			s.o.Logger.ErrorContext(ctx, "a request has panicked", "model", r.Model, "panic", p, "stack", string(debug.Stack()))
 			answer, err = nil, oip.Errorf(oip.Internal, "the request has panicked: %v", p)
 		}
-		outcome.Total, outcome.Err = time.Since(begin), err
-		outcome.count()
+		end := time.Now()
+		outcome.Total, outcome.Err = end.Sub(begin), err
+		if !ran.IsZero() {
+			outcome.Output = end.Sub(ran)
+		}
+		outcome.count(end)
 		done(outcome)
 	}()
 	v, err := s.models.Acquire(ctx, r.Model, r.Version)
@@ -201,38 +207,38 @@ func (s *Server) Infer(ctx context.Context, r *oip.Request) (answer *oip.Respons
 		return nil, err
 	}
 	outcome.Rows = rows
-	outputs, err := s.run(ctx, v, r, inputs, &outcome)
+	outputs, end, err := s.run(ctx, v, r, inputs, &outcome)
 	if err != nil {
 		err = s.translate(ctx, v, err)
 		return nil, err
 	}
-	ran := time.Now()
-	answer, err = assemble(v, r, outputs)
-	outcome.Output = time.Since(ran)
-	return answer, err
+	ran = end
+	return assemble(v, r, outputs)
 }
 
-// run runs a version, within its sequence where it keeps states.
-func (s *Server) run(ctx context.Context, v *repository.Version, r *oip.Request, inputs map[string]tensor.Value, o *Outcome) (map[string]tensor.Value, error) {
+// run runs a version, within its sequence where it keeps states, and returns when the run has ended.
+func (s *Server) run(ctx context.Context, v *repository.Version, r *oip.Request, inputs map[string]tensor.Value, o *Outcome) (map[string]tensor.Value, time.Time, error) {
 	begin := time.Now()
 	if v.Sequences == nil {
 		out, waited, err := v.Run(ctx, r.Priority, inputs)
-		o.Queue, o.Infer = waited, time.Since(begin)-waited
-		return out, err
+		end := time.Now()
+		o.Queue, o.Infer = waited, end.Sub(begin)-waited
+		return out, end, err
 	}
 	turn, err := v.Sequences.Begin(ctx, r.Parameters, inputs)
 	if err != nil {
-		return nil, err
+		return nil, time.Time{}, err
 	}
 	turned := time.Now()
 	var out map[string]tensor.Value
 	defer func() { turn.End(out) }()
 	results, waited, err := v.Run(ctx, r.Priority, inputs)
-	o.Queue, o.Infer = turned.Sub(begin)+waited, time.Since(turned)-waited
+	end := time.Now()
+	o.Queue, o.Infer = turned.Sub(begin)+waited, end.Sub(turned)-waited
 	if err == nil {
 		out = results
 	}
-	return results, err
+	return results, end, err
 }
 
 // translate returns an error of a run in the protocol's words.
@@ -257,13 +263,13 @@ func (s *Server) translate(ctx context.Context, v *repository.Version, err error
 // turnedDown reports whether a request was refused because there are too many.
 func (o *Outcome) turnedDown() bool { return o.Err != nil && oip.AsError(o.Err).Code == oip.Overloaded }
 
-// count adds an outcome to the version's statistics.
-func (o *Outcome) count() {
+// count adds an outcome, of now, to the version's statistics.
+func (o *Outcome) count(now time.Time) {
 	if o.Version == nil {
 		return
 	}
 	st := o.Version.Stats
-	st.Last.Store(time.Now().UnixMilli())
+	st.Last.Store(now.UnixMilli())
 	if o.Err != nil {
 		st.Fail.Add(o.Total)
 		if o.turnedDown() {
@@ -347,32 +353,25 @@ func port(list []repository.Port, name string) *repository.Port {
 
 // assemble makes an answer of a run's outputs.
 func assemble(v *repository.Version, r *oip.Request, outputs map[string]tensor.Value) (*oip.Response, error) {
-	answer := &oip.Response{Model: v.Name, Version: v.String(), ID: r.ID}
-	add := func(name string, classes int) error {
-		t, ok := outputs[name].(*tensor.Tensor)
+	answer := &oip.Response{Model: v.Name, Version: v.String(), ID: r.ID, Outputs: make([]oip.Named, cmp.Or(len(r.Outputs), len(v.Outputs)))}
+	for i := range answer.Outputs {
+		var w oip.Output
+		if len(r.Outputs) > 0 {
+			w = r.Outputs[i]
+		} else {
+			w.Name = v.Outputs[i].Name
+		}
+		t, ok := outputs[w.Name].(*tensor.Tensor)
 		if !ok {
-			return oip.Errorf(oip.Internal, "output '%s' of model '%s' is no tensor", name, v.Name)
+			return nil, oip.Errorf(oip.Internal, "output '%s' of model '%s' is no tensor", w.Name, v.Name)
 		}
-		if classes > 0 {
+		if w.Classes > 0 {
 			var err error
-			if t, err = classify(t, classes, v.Config.MaxBatch() > 0, v.Labels[name]); err != nil {
-				return fmt.Errorf("output '%s': %w", name, err)
+			if t, err = classify(t, w.Classes, v.Config.MaxBatch() > 0, v.Labels[w.Name]); err != nil {
+				return nil, fmt.Errorf("output '%s': %w", w.Name, err)
 			}
 		}
-		answer.Outputs = append(answer.Outputs, oip.Named{Name: name, Tensor: t})
-		return nil
-	}
-	if len(r.Outputs) == 0 {
-		for _, p := range v.Outputs {
-			if err := add(p.Name, 0); err != nil {
-				return nil, err
-			}
-		}
-	}
-	for _, out := range r.Outputs {
-		if err := add(out.Name, out.Classes); err != nil {
-			return nil, err
-		}
+		answer.Outputs[i] = oip.Named{Name: w.Name, Tensor: t}
 	}
 	return answer, nil
 }
