@@ -54,6 +54,9 @@ type input struct {
 
 // read implements readable. Tensors are copied once, out of the network's buffers.
 func (c *call) read(data mem.BufferSlice) error {
+	if len(data) == 1 { // as small messages have come
+		return fields(data[0].ReadOnlyData(), c.whole)
+	}
 	r := &reader{r: data.Reader()}
 	for r.r.Remaining() > 0 {
 		number, kind, err := r.tag()
@@ -71,11 +74,11 @@ func (c *call) read(data mem.BufferSlice) error {
 			return err
 		}
 		if number == 7 {
-			t, err := oip.NewTensor(tensor.Uint8, nil, n)
+			t, err := c.contents(n)
 			if err != nil {
 				return err
 			}
-			if c.raw = append(c.raw, t); n > 0 {
+			if n > 0 {
 				if _, err := io.ReadFull(r.r, t.Data); err != nil {
 					return err
 				}
@@ -93,6 +96,32 @@ func (c *call) read(data mem.BufferSlice) error {
 		}
 	}
 	return nil
+}
+
+// whole takes a field that lies in one buffer.
+func (c *call) whole(number protowire.Number, v value) error {
+	switch {
+	case v.kind == protowire.StartGroupType || v.kind == protowire.EndGroupType:
+		return fmt.Errorf("%w: field %d is of wire type %d", errWire, number, v.kind)
+	case v.kind != protowire.BytesType:
+		return nil
+	case number == 7:
+		t, err := c.contents(len(v.b))
+		if err == nil {
+			copy(t.Data, v.b)
+		}
+		return err
+	}
+	return c.field(number, v.b)
+}
+
+// contents adds raw contents of n bytes, to be filled.
+func (c *call) contents(n int) (*tensor.Tensor, error) {
+	t, err := oip.NewTensor(tensor.Uint8, nil, n)
+	if err == nil {
+		c.raw = append(c.raw, t)
+	}
+	return t, err
 }
 
 // field takes a field other than raw contents, of which it keeps nothing.

@@ -202,11 +202,11 @@ func (s *Server) Infer(ctx context.Context, r *oip.Request) (answer *oip.Respons
 		ctx, cancel = context.WithTimeout(ctx, r.Timeout)
 		defer cancel()
 	}
-	inputs, rows, err := check(v, r)
-	if err != nil {
+	inputs := named.Get().(map[string]tensor.Value)
+	defer recycle(inputs)
+	if outcome.Rows, err = check(v, r, inputs); err != nil {
 		return nil, err
 	}
-	outcome.Rows = rows
 	outputs, end, err := s.run(ctx, v, r, inputs, &outcome)
 	if err != nil {
 		err = s.translate(ctx, v, err)
@@ -287,44 +287,52 @@ func (o *Outcome) count(now time.Time) {
 	st.Rows.Add(uint64(o.Rows))
 }
 
-// check compares a request with the model, and returns the inputs by name and how many rows they have.
-func check(v *repository.Version, r *oip.Request) (map[string]tensor.Value, int, error) {
-	inputs, rows := make(map[string]tensor.Value, len(v.Inputs)), 1
+// named keeps maps of inputs, which nothing uses when a run has returned.
+var named = sync.Pool{New: func() any { return map[string]tensor.Value{} }}
+
+func recycle(inputs map[string]tensor.Value) {
+	clear(inputs)
+	named.Put(inputs)
+}
+
+// check compares a request with the model, notes its inputs by name, and returns how many rows they have.
+func check(v *repository.Version, r *oip.Request, inputs map[string]tensor.Value) (rows int, err error) {
+	rows = 1
 	for i, in := range r.Inputs {
 		p := port(v.Inputs, in.Name)
 		switch {
 		case p == nil:
-			return nil, 0, oip.Errorf(oip.InvalidArgument, "unexpected inference input '%.200s' for model '%s'", in.Name, v.Name)
+			return 0, oip.Errorf(oip.InvalidArgument, "unexpected inference input '%.200s' for model '%s'", in.Name, v.Name)
 		case inputs[in.Name] != nil:
-			return nil, 0, oip.Errorf(oip.InvalidArgument, "input '%s' is given twice", in.Name)
+			return 0, oip.Errorf(oip.InvalidArgument, "input '%s' is given twice", in.Name)
 		case in.Tensor.DType != p.DType:
 			given, _ := oip.Datatype(in.Tensor.DType)
-			return nil, 0, oip.Errorf(oip.InvalidArgument, "input '%s' of model '%s' has datatype %s, the request %s", in.Name, v.Name, p.Datatype, given)
+			return 0, oip.Errorf(oip.InvalidArgument, "input '%s' of model '%s' has datatype %s, the request %s", in.Name, v.Name, p.Datatype, given)
 		case !fits(p.Shape, in.Tensor.Shape):
-			return nil, 0, oip.Errorf(oip.InvalidArgument, "input '%s' of model '%s' has shape %v, the request %v", in.Name, v.Name, p.Shape, in.Tensor.Shape)
+			return 0, oip.Errorf(oip.InvalidArgument, "input '%s' of model '%s' has shape %v, the request %v", in.Name, v.Name, p.Shape, in.Tensor.Shape)
 		}
 		inputs[in.Name] = in.Tensor
 		if n := v.Config.MaxBatch(); n > 0 {
 			if len(in.Tensor.Shape) == 0 || in.Tensor.Shape[0] > n {
-				return nil, 0, oip.Errorf(oip.InvalidArgument, "inference request batch-size must be <= %d for '%s'", n, v.Name)
+				return 0, oip.Errorf(oip.InvalidArgument, "inference request batch-size must be <= %d for '%s'", n, v.Name)
 			}
 			if i > 0 && in.Tensor.Shape[0] != rows {
-				return nil, 0, oip.Errorf(oip.InvalidArgument, "input '%s' has a batch of %d, the inputs before it of %d", in.Name, in.Tensor.Shape[0], rows)
+				return 0, oip.Errorf(oip.InvalidArgument, "input '%s' has a batch of %d, the inputs before it of %d", in.Name, in.Tensor.Shape[0], rows)
 			}
 			rows = in.Tensor.Shape[0]
 		}
 	}
 	for _, p := range v.Inputs {
 		if inputs[p.Name] == nil && !p.Optional {
-			return nil, 0, oip.Errorf(oip.InvalidArgument, "expected input '%s' of model '%s', the request has %d inputs without it", p.Name, v.Name, len(r.Inputs))
+			return 0, oip.Errorf(oip.InvalidArgument, "expected input '%s' of model '%s', the request has %d inputs without it", p.Name, v.Name, len(r.Inputs))
 		}
 	}
 	for _, out := range r.Outputs {
 		if port(v.Outputs, out.Name) == nil {
-			return nil, 0, oip.Errorf(oip.InvalidArgument, "unexpected inference output '%.200s' for model '%s'", out.Name, v.Name)
+			return 0, oip.Errorf(oip.InvalidArgument, "unexpected inference output '%.200s' for model '%s'", out.Name, v.Name)
 		}
 	}
-	return inputs, rows, nil
+	return rows, nil
 }
 
 func fits(open []int64, shape []int) bool {
