@@ -16,16 +16,17 @@ type gate struct {
 	limit   int // of those that wait
 	waiting waiters
 	arrived uint64
+	filling func()                  // is called where half as many wait as may, or more; nil for nobody
 	crowded func(still func() bool) // see Options; nil for nobody
 	since   time.Time               // when the last place was taken
-	refused time.Time               // when a request was last turned down
+	strain  time.Time               // when strained was last called
 }
 
 // crowd is for how long all places are taken before that is told.
 const crowd = time.Millisecond
 
-// pressed is for how long after a request was turned down more are expected to be.
-const pressed = time.Second
+// lasting is for how long after a request was turned down more are expected to be.
+const lasting = time.Second
 
 type waiter struct {
 	priority, order uint64
@@ -39,6 +40,9 @@ func (g *gate) enter(ctx context.Context, priority uint64) error {
 	if g.take() {
 		g.mu.Unlock()
 		return nil
+	}
+	if g.filling != nil && 2*len(g.waiting) >= g.limit {
+		g.filling()
 	}
 	if len(g.waiting) >= g.limit {
 		g.mu.Unlock()
@@ -81,16 +85,16 @@ func (g *gate) take() bool {
 	return true
 }
 
-// refuse notes that a request was turned down.
-func (g *gate) refuse() {
+// strained notes that requests are turned down, or will be soon.
+func (g *gate) strained() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.refused = time.Now()
+	g.strain = time.Now()
 }
 
 func (g *gate) leave() {
 	g.mu.Lock()
-	crowded := g.crowded != nil && g.pressing() && time.Since(g.since) >= crowd
+	crowded := g.crowded != nil && g.pressed() && time.Since(g.since) >= crowd
 	g.pass()
 	g.mu.Unlock()
 	if crowded {
@@ -98,16 +102,16 @@ func (g *gate) leave() {
 	}
 }
 
-// overloaded reports whether all places are taken while requests are turned down.
+// overloaded reports whether all places are taken while requests are turned down, or will be soon.
 func (g *gate) overloaded() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.pressing()
+	return g.pressed()
 }
 
-// pressing is overloaded with mu held.
-func (g *gate) pressing() bool {
-	return g.free == 0 && !g.refused.IsZero() && time.Since(g.refused) < pressed
+// pressed is overloaded with mu held.
+func (g *gate) pressed() bool {
+	return g.free == 0 && !g.strain.IsZero() && time.Since(g.strain) < lasting
 }
 
 // pass gives a place on. It is called with mu held.

@@ -38,8 +38,8 @@ type Options struct {
 	// on a device, is not counted.
 	Runs int
 	// Crowded is called when a run ends and for a millisecond or more there have been as many as Runs without a break, while requests are
-	// turned down, since those that are to be may have waited for a processor; still reports whether that is so again. nil means nobody. It
-	// may be called often, and by many goroutines.
+	// turned down or a queue is half full, since those that are to be turned down may have waited for a processor; still reports whether that
+	// is so again. nil means nobody. It may be called often, and by many goroutines.
 	Crowded func(still func() bool)
 	// Queue is the most requests of a version that wait for a run; 0 means 512.
 	Queue int
@@ -330,8 +330,9 @@ func (s *slot) size() int64 {
 	return 0
 }
 
-// TurnedDown tells of a request that was refused for there being too many, in front of the repository. It knows of its own refusals.
-func (r *Repository) TurnedDown() { r.gate.refuse() }
+// Strained says that requests are turned down in front of the repository for there being too many, or will be soon. Of its own queues the
+// repository knows that.
+func (r *Repository) Strained() { r.gate.strained() }
 
 // Acquire returns a version that is ready to run, the newest for "". Release it. A version that was unloaded to make room is
 // loaded first, and so is one whose device is lost, for the backends that are left. Errors are NotFound, and Unavailable for models that are there and not loaded.

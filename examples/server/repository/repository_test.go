@@ -337,7 +337,7 @@ var _ = Describe("runs", func() {
 		ask()
 		Expect(most.Load()).To(BeEquivalentTo(2))
 		Expect(crowded.Load()).To(BeZero(), "all wait in the queue")
-		r.TurnedDown()
+		r.Strained()
 		ask()
 		Expect(crowded.Load()).To(BeNumerically(">", 0))
 	})

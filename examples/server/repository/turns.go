@@ -29,7 +29,7 @@ func (t *turns) ran(took time.Duration) {
 }
 
 // do returns what does a run that has a turn: threads for that where runs are long and keep all processors busy while requests are turned
-// down, and else nil.
+// down, or will be soon, and else nil.
 func (t *turns) do() func(run func()) {
 	if t.long.Load() < sure || !t.overloaded() {
 		return nil

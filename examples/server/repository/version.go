@@ -88,7 +88,10 @@ func (v *Version) Run(ctx context.Context, priority uint64, inputs map[string]te
 			ctx = carve.WithPriority(w, -int(min(priority, 1<<20)))
 		}
 		out, err = v.guard(func() (map[string]tensor.Value, error) { return v.batcher.Run(ctx, inputs) })
-		return out, w.queued, v.turnedDown(err)
+		if v.turns != nil && errors.Is(err, carve.ErrOverloaded) {
+			v.turns.strained()
+		}
+		return out, w.queued, err
 	}
 	begin, turn := time.Now(), ctx
 	if b := v.batching; b != nil && b.Timeout > 0 {
@@ -97,7 +100,7 @@ func (v *Version) Run(ctx context.Context, priority uint64, inputs map[string]te
 		defer cancel()
 	}
 	if err := v.gate.enter(turn, priority); err != nil {
-		return nil, time.Since(begin), v.turnedDown(err)
+		return nil, time.Since(begin), err
 	}
 	if v.turns == nil {
 		defer v.gate.leave()
@@ -116,14 +119,6 @@ func (v *Version) Run(ctx context.Context, priority uint64, inputs map[string]te
 		out, err = v.runTurn(ctx, inputs)
 	}
 	return out, waited, err
-}
-
-// turnedDown returns an error, and notes where it says that too many requests wait.
-func (v *Version) turnedDown(err error) error {
-	if v.turns != nil && err != nil && (errors.Is(err, carve.ErrOverloaded) || oip.AsError(err).Code == oip.Overloaded) {
-		v.turns.refuse()
-	}
-	return err
 }
 
 // runTurn runs the program, and gives the run's places back.
@@ -248,6 +243,7 @@ func (r *Repository) load(ctx context.Context, from source, f *folder, at found,
 	v.gate.free, v.gate.limit = cmp.Or(o.MaxSessions, r.o.Runs), r.o.Queue
 	if o.MaxSessions <= r.o.Runs {
 		v.turns = &turns{gate: &r.gate, apart: &r.apart}
+		v.gate.filling = r.gate.strained
 	}
 	if v.batching != nil && v.batching.Queue > 0 {
 		v.gate.limit = v.batching.Queue

@@ -89,7 +89,7 @@ type Admission struct {
 func (s *Server) Admit() (*Admission, error) {
 	if s.requests.Add(1) > int64(s.o.MaxRequests) {
 		s.requests.Add(-1)
-		s.models.TurnedDown()
+		s.models.Strained()
 		return nil, oip.Errorf(oip.Overloaded, "the server answers %d requests already", s.o.MaxRequests)
 	}
 	s.mu.Lock()
@@ -109,7 +109,7 @@ func (a *Admission) Reserve(n int64) error {
 	}
 	if a.s.bytes.Add(n) > a.s.o.MaxBytes {
 		a.s.bytes.Add(-n)
-		a.s.models.TurnedDown()
+		a.s.models.Strained()
 		return oip.Errorf(oip.Overloaded, "the requests under way have %d bytes together", a.s.o.MaxBytes)
 	}
 	a.bytes += n
