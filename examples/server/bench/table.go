@@ -60,8 +60,8 @@ func (v verdict) String() string {
 
 // print prints all numbers, and those that have limits beside these.
 func (t *table) print(out io.Writer) {
-	fmt.Fprintf(out, "%s: %d bytes a request\n\n%-20s %18s   %9s %2d %-35s   %s\n", t.x.name, t.sent, "times in µs", "1 caller", "", t.callers, "callers", "80 % of that")
-	fmt.Fprintf(out, "%-20s %8s %9s   %8s %9s %9s %8s %10s   %8s %9s %6s\n", "", "p50", "p99", "p50", "p99", "req/s", "of bare", "processor", "p50", "p99", "kept")
+	fmt.Fprintf(out, "%s: %d bytes a request\n\n%-24s %18s   %9s %2d %-41s   %s\n", t.x.name, t.sent, "times in µs", "1 caller", "", t.callers, "callers", "80 % of that")
+	fmt.Fprintf(out, "%-24s %8s %9s   %8s %9s %9s %8s %10s %5s   %8s %9s %6s\n", "", "p50", "p99", "p50", "p99", "req/s", "of bare", "processor", "idle", "p50", "p99", "kept")
 	bare := t.ways[0]
 	for _, w := range t.ways {
 		fmt.Fprintf(out, "%-24s %8.1f %9.1f   %8.1f %9.1f %9.0f %7.0f%% %10.1f %4.0f%%   %8.1f %9.1f %5.0f%%\n", w.name, micros(at(w.alone, 50)), micros(at(w.alone, 99)),

@@ -29,7 +29,8 @@ const (
 	sharedGRPC   = "gRPC, HTTP's port" // and so has this one's
 	clientGRPC   = "gRPC, own client"
 
-	// Servers of the same libraries that answer the same bytes at once. Clients are the same, but that of clientGRPC.
+	// Servers of the same libraries, with the same settings but for the memory that gRPC's connections are read into, that answer the same
+	// bytes at once. Clients are the same, but that of clientGRPC.
 	plainEcho  = "echo, plain client"
 	clientEcho = "echo, net/http"
 

@@ -25,7 +25,7 @@ type gate struct {
 // crowd is for how long all places are taken before that is told.
 const crowd = time.Millisecond
 
-// lasting is for how long after a request was turned down more are expected to be.
+// lasting is for how long strain is taken to last.
 const lasting = time.Second
 
 type waiter struct {
