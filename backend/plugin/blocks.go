@@ -43,9 +43,9 @@ func covers(list []span, s span) bool {
 	return s.from >= s.to
 }
 
-// place returns the plugin's handle of a block, for the life that is written for.
+// place returns the plugin's handle of a block, for the life that is written for; 0 for none, which tensors without elements have.
 func (w *writer) place(p *processor, h uintptr) uint64 {
-	if w.proc == nil || w.err != nil {
+	if w.proc == nil || w.err != nil || h == 0 {
 		return uint64(h)
 	}
 	p.mu.Lock()
