@@ -205,7 +205,8 @@ type RunArgs struct {
 	// a negative number when it has given it back. Its error, which says that this is more than the caller allows, is the
 	// run's. It may be called from several goroutines.
 	Reserve func(bytes int64) error
-	// Trace, where it is not nil, is called at the end of each sub-step, in order, before the run's Event happens.
+	// Trace, where it is not nil, is called at the end of each sub-step, in order, before the run's Event happens. Where there are none
+	// it may be left out.
 	Trace func(step int)
 	// Local is the instance's own state for this session: nil at first, then whatever the instance stored.
 	Local any

@@ -237,9 +237,6 @@ func (in *instance) Enqueue(ctx context.Context, a *backend.RunArgs) (event devi
 	if err := st.BindTo(a); err != nil {
 		return nil, err
 	}
-	if len(in.steps) == 0 && a.Trace != nil {
-		a.Trace(0)
-	}
 	for i := range in.steps {
 		s := &in.steps[i]
 		if s.serial != nil {

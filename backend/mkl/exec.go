@@ -186,9 +186,6 @@ func (st *state) steps() error {
 			st.use(l, most)
 		}
 	}()
-	if len(st.in.steps) == 0 && st.trace != nil {
-		st.trace(0)
-	}
 	for i := range st.in.steps {
 		s := &st.in.steps[i]
 		if s.host != nil {

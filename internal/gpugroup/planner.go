@@ -115,6 +115,10 @@ func (p *planner) nodes(ctx context.Context) error {
 		}
 		var err error
 		switch u := p.ends[n]; {
+		case p.MakesNothing(n):
+			for _, v := range n.Outputs {
+				p.Out(v)
+			}
 		case u != nil:
 			err = p.unit(u)
 		case p.taken[n] || p.view(n):

@@ -82,7 +82,7 @@ func (k Kernels) Call(p *Plan, n *graph.Node) (*Call, error) {
 // KeepInputs makes inputs live until the last step: a user's kernel may fail, and the fallback reads them then.
 func KeepInputs(r *backend.Requirements) {
 	for i := range r.Inputs {
-		r.Inputs[i].Last = r.Steps - 1
+		r.Inputs[i].Last = max(r.Steps-1, 0)
 	}
 }
 

@@ -181,7 +181,7 @@ func (p *Plan) Each(ctx context.Context, settle func(n *graph.Node), emit func(n
 		}
 		p.flops, p.work = -1, p.work[:0]
 		at := emission{step: len(p.Reqs.Labels), slot: len(p.Slots)}
-		if !p.makesNothing(n) {
+		if !p.MakesNothing(n) {
 			if err := emit(n); err != nil {
 				return fmt.Errorf("%v: %w", n, err)
 			}
@@ -198,8 +198,8 @@ func (p *Plan) Each(ctx context.Context, settle func(n *graph.Node), emit func(n
 	return nil
 }
 
-// makesNothing reports whether no output of a node has elements.
-func (p *Plan) makesNothing(n *graph.Node) bool {
+// MakesNothing reports whether no output of a node has elements.
+func (p *Plan) MakesNothing(n *graph.Node) bool {
 	return !slices.ContainsFunc(n.Outputs, func(v *graph.Value) bool { return v != nil && !slices.Contains(p.Dims[v.ID], 0) })
 }
 
@@ -438,11 +438,11 @@ func (p *Plan) touch(m Memory, at int) {
 // Finish returns the requirements of the steps.
 func (p *Plan) Finish() backend.Requirements {
 	r := &p.Reqs
-	r.Steps = max(len(r.Labels), 1)
+	r.Steps = len(r.Labels)
 	r.Inputs = make([]backend.PortUse, len(p.Sub.Inputs))
 	r.Outputs = make([]backend.PortUse, len(p.Sub.Outputs))
 	for i, v := range p.Sub.Outputs {
-		r.Outputs[i] = backend.PortUse{Bytes: int64(p.Bytes(v)), First: 0, Last: r.Steps - 1}
+		r.Outputs[i] = backend.PortUse{Bytes: int64(p.Bytes(v)), First: 0, Last: max(r.Steps-1, 0)}
 	}
 	for i := range p.Slots {
 		s := &p.Slots[i]
