@@ -62,8 +62,8 @@ func (c *integerRow) integer(i int) int32 {
 var _ = Describe("elements and runs with a scale each", func() {
 	It("are quantised half to even, bounded, NaN as nothing", func() {
 		everywhere(func(k quant.Kernels, r *rand.Rand, front bool) {
-			for range 8 {
-				for _, n := range append(sizes, 40000) {
+			for i := range 8 {
+				for _, n := range append(sizes, 40000)[:len(sizes)+1-min(i, 1)] { // a long one once
 					c := newIntegerRow(r, n, front)
 					for i := range c.Scales {
 						if r.IntN(9) == 0 {
@@ -91,8 +91,8 @@ var _ = Describe("elements and runs with a scale each", func() {
 
 	It("are dequantised", func() {
 		everywhere(func(k quant.Kernels, r *rand.Rand, front bool) {
-			for range 8 {
-				for _, n := range append(sizes, 40000) {
+			for i := range 8 {
+				for _, n := range append(sizes, 40000)[:len(sizes)+1-min(i, 1)] { // a long one once
 					c := newIntegerRow(r, n, front)
 					if c.run == 1 {
 						k.DequantizeColumns(c.floats, c.bytes, c.Numbers, c.of)
