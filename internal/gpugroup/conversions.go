@@ -167,15 +167,17 @@ func (d *Device) convertOnHost(on Reorderer, from, to graph.Layout, up bool, dt 
 	return move, err
 }
 
-// convert prepares a conversion. Where there is no kernel of one launch for it the host reorders, which is a detour but for tensors
-// without elements.
+// nothing converts tensors without elements, which have no memory.
+func nothing(context.Context, *tensor.Tensor, *tensor.Tensor, convert.Exec) error { return nil }
+
+// convert prepares a conversion. Where there is no kernel of one launch for it the host reorders, which is a detour.
 func (d *Device) convert(on Reorderer, from, to graph.Layout, up bool, dt tensor.DType, dims []int) (convert.Move, error) {
 	x, around, err := d.onHost(on, from, to, up, dt, dims)
 	if err != nil {
 		return nil, err
 	}
 	if slices.Contains(dims, 0) {
-		return around, nil
+		return nothing, nil
 	}
 	if x.kernel, err = d.reorderKernel(on, from, to, dt, dims); err != nil {
 		return around, &convert.DetourError{Cause: err}

@@ -38,8 +38,11 @@ func (d *Device) withins(does string, pair Reordered, cost convert.Cost, on Reor
 // where kernels read, it goes by way of the host.
 func (d *Device) convertWithin(on Reorderer, from, to graph.Layout, dt tensor.DType, dims []int) (convert.Move, error) {
 	x, around, err := d.aroundHost(on, from, to, dt, dims)
-	if err != nil || x.from == 0 {
-		return around, err
+	if err != nil {
+		return nil, err
+	}
+	if x.from == 0 {
+		return nothing, nil
 	}
 	if x.kernel, err = d.reorderKernel(on, from, to, dt, dims); err != nil {
 		return around, &convert.DetourError{Cause: err}
