@@ -35,8 +35,8 @@ type channelElements struct {
 
 // compute makes results of the image's elements and as many numbers; a is memory for as many floats.
 func (c *channelElements) compute(dst []byte, a, b []float32, src []byte) {
-	c.integers.Dequantize(a, src, c.x[1-c.elementLinks.channels])
-	if c.elementLinks.channels == 0 {
+	c.integers.Dequantize(a, src, c.x[1-c.perChannel])
+	if c.perChannel == 0 {
 		c.kernels.Binary(c.op, a, b, a)
 	} else {
 		c.kernels.Binary(c.op, a, a, b)
@@ -54,7 +54,7 @@ func (c *channelElements) finish(dst []byte, a []float32) {
 
 // plane makes floats of those of a plane and its channel's number; a may be of.
 func (c *channelElements) plane(a, of []float32, number float32) {
-	if c.elementLinks.channels == 0 || c.op == vec.Add || c.op == vec.Mul {
+	if c.perChannel == 0 || c.op == vec.Add || c.op == vec.Mul {
 		c.kernels.ScalarBinary(c.op, a, number, of)
 		return
 	}
@@ -72,7 +72,7 @@ func (p *planner) emitChannels(n *graph.Node, l *elementLinks, op vec.BinaryOp, 
 	y := n.Outputs[0]
 	d := p.Dims[y.ID]
 	c := &channelElements{elementLinks: l, op: op, act: act, kernels: p.kernels, integers: p.integers, src: src, dst: dst, channels: d[1], pixels: d[2] * d[3]}
-	c.images = p.Dims[fuse.Outer(n, l.operands[l.channels].Inputs[0]).ID][0]
+	c.images = p.Dims[fuse.Outer(n, l.operands[l.perChannel].Inputs[0]).ID][0]
 	switch {
 	case product(d) == 0:
 	case y.Format == lastChannels:
@@ -84,8 +84,8 @@ func (p *planner) emitChannels(n *graph.Node, l *elementLinks, op vec.BinaryOp, 
 
 // numbers makes the floats of the numbers for n channels from one on.
 func (c *channelElements) numbers(st *state, to []float32, image, first int) {
-	from := st.Bytes(c.src[c.elementLinks.channels])[image%c.images*c.channels+first:][:len(to)]
-	c.integers.Dequantize(to, from, c.x[c.elementLinks.channels])
+	from := st.Bytes(c.src[c.perChannel])[image%c.images*c.channels+first:][:len(to)]
+	c.integers.Dequantize(to, from, c.x[c.perChannel])
 }
 
 // emitPlanes emits the operator on planes, some of the small ones at a time.
@@ -98,7 +98,7 @@ func (p *planner) emitPlanes(c *channelElements, images int) {
 	work := p.scratch(4 * near)
 	var every [256]float32 // what integers are as floats
 	for i := range 256 {
-		c.integers.Dequantize(every[i:i+1], []byte{byte(i)}, c.x[1-c.elementLinks.channels])
+		c.integers.Dequantize(every[i:i+1], []byte{byte(i)}, c.x[1-c.perChannel])
 	}
 	parts := ceilDiv(c.channels, some)
 	p.emit(step{chunks: images * parts, grain: grainFor(float64(some*min(c.pixels, nearElements)) * 0.3), body: func(st *state, worker, lo, hi int) {
@@ -110,7 +110,7 @@ func (p *planner) emitPlanes(c *channelElements, images int) {
 			n := min(some, c.channels-first)
 			c.numbers(st, numbers[:n], image, first)
 			at := (image*c.channels + first) * c.pixels
-			from, to := st.Bytes(c.src[1-c.elementLinks.channels])[at:][:n*c.pixels], st.Bytes(c.dst)[at:][:n*c.pixels]
+			from, to := st.Bytes(c.src[1-c.perChannel])[at:][:n*c.pixels], st.Bytes(c.dst)[at:][:n*c.pixels]
 			if c.pixels >= tablePlane {
 				c.plane(a[:256], every[:], numbers[0])
 				c.finish(table[:], a[:256])
@@ -118,7 +118,7 @@ func (p *planner) emitPlanes(c *channelElements, images int) {
 				continue
 			}
 			a := a[:n*c.pixels]
-			c.integers.Dequantize(a, from, c.x[1-c.elementLinks.channels])
+			c.integers.Dequantize(a, from, c.x[1-c.perChannel])
 			for k, number := range numbers[:n] {
 				plane := a[k*c.pixels:][:c.pixels]
 				c.plane(plane, plane, number)
@@ -148,7 +148,7 @@ func (p *planner) emitPixels(c *channelElements, images int) {
 			first := i % parts * some
 			n := min(some, c.pixels-first) * c.channels
 			at := (image*c.pixels + first) * c.channels
-			c.compute(st.Bytes(c.dst)[at:][:n], a[:n], b[:n], st.Bytes(c.src[1-c.elementLinks.channels])[at:][:n])
+			c.compute(st.Bytes(c.dst)[at:][:n], a[:n], b[:n], st.Bytes(c.src[1-c.perChannel])[at:][:n])
 		}
 	}}, c.src, []place.Memory{c.dst, work.at})
 }

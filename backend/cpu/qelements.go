@@ -19,12 +19,12 @@ import (
 
 // elementLinks is such an operator with what surrounds it.
 type elementLinks struct {
-	head, act *graph.Node // act may be nil
-	operands  []*graph.Node
-	q         *graph.Node
-	x         []quant.Levels // of the operands
-	y         quant.Levels
-	channels  int // the operand with a number for each channel, -1 where there is none
+	head, act  *graph.Node // act may be nil
+	operands   []*graph.Node
+	q          *graph.Node
+	x          []quant.Levels // of the operands
+	y          quant.Levels
+	perChannel int // the operand with a number for each channel, -1 where there is none
 }
 
 func (l *elementLinks) nodes() []*graph.Node {
@@ -41,16 +41,16 @@ func followElements(head *graph.Node, own bool) *elementLinks {
 	if !isFloatBinary(head) || head.Inputs[0] == head.Inputs[1] {
 		return nil
 	}
-	l := &elementLinks{head: head, channels: -1}
+	l := &elementLinks{head: head, perChannel: -1}
 	for i, v := range head.Inputs {
 		if v == nil || v.Producer == nil || !v.Producer.Is("DequantizeLinear") || own && !v.HasOneUse() {
 			return nil
 		}
 		if whole := head.Outputs[0].Type.Shape; !v.Type.Shape.Equal(whole) {
-			if l.channels >= 0 || !ofChannels(v.Type.Shape, whole) {
+			if l.perChannel >= 0 || !ofChannels(v.Type.Shape, whole) {
 				return nil
 			}
-			l.channels = i
+			l.perChannel = i
 		}
 		x, ok := levelsBetween(v.Producer)
 		if !ok {
@@ -99,7 +99,7 @@ func quantizedElementsSignatures(n *graph.Node) ([]graph.Signature, *property.Re
 	}
 	return followBytes(n, func(i int) bool {
 		k := slices.IndexFunc(l.operands, func(d *graph.Node) bool { return d.Inputs[0] == n.Regions[0].Graph.Inputs[i] })
-		return k >= 0 && k != l.channels
+		return k >= 0 && k != l.perChannel
 	}), nil
 }
 
@@ -121,7 +121,7 @@ func planQuantizedElements(p *planner, n *graph.Node) error {
 	if l.act != nil {
 		act, _ = activationOf(l.act)
 	}
-	if l.channels >= 0 {
+	if l.perChannel >= 0 {
 		p.emitChannels(n, l, op, act, src, dst)
 		return nil
 	}
