@@ -11,6 +11,9 @@ var ErrStatus = errors.New("oneDNN refused")
 // errUnimplemented is what the library returns where it has no kernel for what it was asked.
 var errUnimplemented = fmt.Errorf("%w: unimplemented", ErrStatus)
 
+// errEmpty is what the library is not asked for.
+var errEmpty = fmt.Errorf("%w: a tensor without elements", ErrStatus)
+
 // Error is a call that the library refused.
 type Error struct {
 	Call   string // C function

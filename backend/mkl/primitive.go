@@ -154,7 +154,7 @@ func (l *library) describe(r recipe) (pd uintptr, err error) {
 	ds := make([]*desc, len(r.shapes))
 	for i, s := range r.shapes {
 		if slices.Contains(s.dims, 0) {
-			return 0, errUnimplemented
+			return 0, errEmpty
 		}
 		if ds[i], err = l.desc(s); err != nil {
 			return 0, err

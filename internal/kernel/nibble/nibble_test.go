@@ -130,7 +130,7 @@ var _ = It("rows that were rounded multiply as their integers do, and the same b
 	r := rand.New(rand.NewPCG(5, 6))
 	kernels := nibble.For(isa.Host())
 	if !kernels.Rounds(&nibble.Weights{Block: nibble.Group}) {
-		Skip("no SDOT here")
+		Skip("no SDOT, by which rows of integers are multiplied: arm64 only")
 	}
 	for range 300 {
 		side := []guard.Side{guard.End, guard.Start}[r.IntN(2)]

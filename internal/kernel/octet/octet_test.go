@@ -182,7 +182,7 @@ var _ = DescribeTable("rows that were rounded multiply as their integers do, and
 	r := rand.New(rand.NewPCG(5, uint64(digits)))
 	kernels := octet.For(isa.Host())
 	if !kernels.Rounds(&octet.Weights{Block: 16}, digits) {
-		Skip("nothing multiplies bytes here")
+		Skip("no VNNI or SDOT, by which rows of integers are multiplied")
 	}
 	for range 400 {
 		p := newProduct(r, block(r), kernels, digits)
@@ -251,7 +251,7 @@ func oneDigit(x []float32, block int) []float64 {
 var _ = It("three digits are as near to the definition as sums of floats", func() {
 	kernels := octet.For(isa.Host())
 	if !kernels.Rounds(&octet.Weights{Block: 16}, octet.ThreeDigits) {
-		Skip("nothing multiplies digits here")
+		Skip("no AVX-512 VNNI, by which rows of three digits are multiplied")
 	}
 	r := rand.New(rand.NewPCG(7, 8))
 	for _, block := range []int{16, 32, 128} {
@@ -289,7 +289,7 @@ var _ = It("three digits are as near to the definition as sums of floats", func(
 var _ = It("what is no number, or infinite, is in the results as in sums of floats", func() {
 	kernels := octet.For(isa.Host())
 	if !kernels.Rounds(&octet.Weights{Block: 16}, octet.ThreeDigits) {
-		Skip("nothing multiplies digits here")
+		Skip("no AVX-512 VNNI, by which rows of three digits are multiplied")
 	}
 	const block = 32
 	w := &octet.Weights{Bits: 8, Blocks: 2, Block: block, Columns: 16}
@@ -334,7 +334,7 @@ func BenchmarkMultiply(b *testing.B) {
 func benchmarkMultiply(b *testing.B, kernels octet.Kernels, bits, block, rows int) {
 	const n, k = 1024, 512
 	if bits == 4 && !kernels.Narrow(bits, block, octet.ThreeDigits) {
-		b.Skip("no kernels")
+		b.Skip("no AVX-512 VNNI, which reads weights of 4 bits")
 	}
 	w := &octet.Weights{Bits: bits, Blocks: k / block, Block: block, Columns: n}
 	w.Pack(make([]byte, n*k*bits/8), bits, make([]float32, n*k/block), []float32{8}, 1)
