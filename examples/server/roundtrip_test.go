@@ -153,6 +153,15 @@ var _ = Describe("answers", func() {
 		}
 	})
 
+	It("take all bytes but 0 for true", func(ctx context.Context) {
+		l, _ := started("-models", models())
+		for form, c := range askers(l) {
+			have, err := c.Infer(ctx, request("echo_bool", "x", &tensor.Tensor{DType: tensor.Bool, Shape: []int{2, 3}, Data: []byte{2, 0, 255, 1, 0, 128}}))
+			Expect(err).NotTo(HaveOccurred(), form)
+			Expect(have.Outputs[0].Tensor.Data).To(Equal([]byte{1, 0, 1, 1, 0, 1}), form)
+		}
+	})
+
 	It("keep sequences apart, and forget them at their end", func(ctx context.Context) {
 		l, _ := started("-models", models())
 		for form, c := range askers(l) {

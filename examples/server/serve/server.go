@@ -312,6 +312,9 @@ func check(v *repository.Version, r *oip.Request, inputs map[string]tensor.Value
 			return 0, oip.Errorf(oip.InvalidArgument, "input '%s' of model '%s' has shape %v, the request %v", in.Name, v.Name, p.Shape, in.Tensor.Shape)
 		}
 		inputs[in.Name] = in.Tensor
+		if in.Tensor.DType == tensor.Bool {
+			settle(in.Tensor.Data)
+		}
 		if n := v.Config.MaxBatch(); n > 0 {
 			if len(in.Tensor.Shape) == 0 || in.Tensor.Shape[0] > n {
 				return 0, oip.Errorf(oip.InvalidArgument, "inference request batch-size must be <= %d for '%s'", n, v.Name)
@@ -333,6 +336,15 @@ func check(v *repository.Version, r *oip.Request, inputs map[string]tensor.Value
 		}
 	}
 	return rows, nil
+}
+
+// settle makes truth values of what a client may have for true: kernels count on 0 and 1.
+func settle(truths []byte) {
+	for i, b := range truths {
+		if b > 1 {
+			truths[i] = 1
+		}
+	}
 }
 
 func fits(open []int64, shape []int) bool {
