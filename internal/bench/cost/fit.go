@@ -26,7 +26,7 @@ func fit(samples []sample, launch, cache float64) *backend.Efficiency {
 	}
 	floor := leastFixed(byClass)
 	for class, list := range byClass {
-		l := law(list, cache, floor)
+		l := law(list, cache, floor, mostFixed)
 		if class == "view" { // where it gives an output of the model it is copied, elsewhere not
 			l = backend.Law{Fixed: l.Fixed}
 		}
@@ -41,7 +41,11 @@ func fit(samples []sample, launch, cache float64) *backend.Efficiency {
 				if l.Variants == nil {
 					l.Variants = map[string]backend.Law{}
 				}
-				l.Variants[f] = law(some, cache, floor)
+				most := float64(mostFixed)
+				if leastOf(some) > small*leastOf(list) {
+					most = l.Fixed
+				}
+				l.Variants[f] = law(some, cache, floor, most)
 			}
 		}
 		e.Laws[class] = l
@@ -122,8 +126,12 @@ func arithmetic(class string) bool {
 	return strings.HasPrefix(class, "conv") || strings.HasPrefix(class, "product") || class == "recurrent" || class == "attention"
 }
 
-// mostFixed bounds the fixed part of a node's time: where all samples are large, nothing says what a small one takes.
-const mostFixed = 6000
+// mostFixed bounds the fixed part of a node's time: where all samples are large, nothing says what a small one takes. Of a signature whose
+// least sample takes so many times as much as the class's, the class does: small.
+const (
+	mostFixed = 6000
+	small     = 4
+)
 
 // inOneRow reports whether operators of a class go through their elements as one row, however these lie.
 func inOneRow(class string) bool {
@@ -135,8 +143,8 @@ func inOneRow(class string) bool {
 }
 
 // law fits one law: from each coefficient alone, and from operations or bytes with a little of everything, the best of what is
-// found. The fixed part does not exceed the time of the smallest node.
-func law(list []sample, cache, floor float64) backend.Law {
+// found. The fixed part exceeds neither most nor the time of the smallest node.
+func law(list []sample, cache, floor, most float64) backend.Law {
 	rows := make([][]float64, len(list))
 	for i, s := range list {
 		w := &s.Work
@@ -146,7 +154,7 @@ func law(list []sample, cache, floor float64) backend.Law {
 	for k := range f.most {
 		f.most[k] = math.Inf(1)
 	}
-	f.most[0] = min(mostFixed, leastOf(list))
+	f.most[0] = min(most, leastOf(list))
 	if inOneRow(list[0].Work.Class) || len(list) < sameLaw { // few samples tell rows and operations not apart
 		f.most[4] = 0
 	}

@@ -49,6 +49,17 @@ var _ = Describe("A fit", func() {
 		Expect(e.Laws["conv"].Variants["gemm:"].Work).To(BeNumerically("~", 0.05, 0.005))
 	})
 
+	It("takes what a small node costs from others of its class where a signature has large ones alone", func() {
+		law := backend.Law{Fixed: 200, Bytes: 0.05}
+		large := made("add", "neutral", law, 0)[4:]
+		for i := range large {
+			large[i].Nanos += 3000 // which nothing small says it has not
+		}
+		e := fit(append(made("add", "row-major", law, 0), large...), 0, 1e6)
+		Expect(e.Laws["add"].Variants).To(HaveKey("neutral"))
+		Expect(e.Laws["add"].Variants["neutral"].Fixed).To(BeNumerically("<", 250))
+	})
+
 	It("finds what threads cost, and how much of a node they do not share", func() {
 		e := fit(made("conv", "", backend.Law{Fixed: 500, Work: 0.02, Serial: 0.3}, 2000), 0, 1e6)
 		Expect(e.Sync).To(Equal(2000.0))
