@@ -42,7 +42,7 @@ func fit(samples []sample, launch, cache float64) *backend.Efficiency {
 					l.Variants = map[string]backend.Law{}
 				}
 				most := float64(mostFixed)
-				if leastOf(some) > small*leastOf(list) {
+				if leastBytes(some) > small*leastBytes(list) {
 					most = l.Fixed
 				}
 				l.Variants[f] = law(some, cache, floor, most)
@@ -95,6 +95,15 @@ func leastOf(list []sample) float64 {
 	return least
 }
 
+// leastBytes is the least that one of some samples reads and writes.
+func leastBytes(list []sample) float64 {
+	least := math.Inf(1)
+	for _, s := range list {
+		least = min(least, s.Work.Bytes)
+	}
+	return least
+}
+
 // family is what a signature's name begins with, up to what names an instruction set: "jit:" of "jit:avx2".
 func family(signature string) string {
 	if k := strings.LastIndex(signature, ":"); k >= 0 {
@@ -127,7 +136,7 @@ func arithmetic(class string) bool {
 }
 
 // mostFixed bounds the fixed part of a node's time: where all samples are large, nothing says what a small one takes. Of a signature whose
-// least sample takes so many times as much as the class's, the class does: small.
+// least sample moves more than so many times as many bytes as the class's, the class does: small.
 const (
 	mostFixed = 6000
 	small     = 4
