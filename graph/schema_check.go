@@ -163,7 +163,7 @@ func (s *Schema) checkAttrs(n *Node) error {
 		if a.Kind == AttrNone && n.Region(a.Name) != nil || a.Kind != AttrNone && n.Attrs.Lookup(a.Name) != nil {
 			continue
 		}
-		return attrError(n, a.Name, "a "+a.Kind.String(), "none")
+		return attrError(n, a.Name, a.Kind.String(), "none")
 	}
 	return nil
 }
