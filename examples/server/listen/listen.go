@@ -184,14 +184,13 @@ func (l *Listeners) both(s *serve.Server, o Options, secure *tls.Config) error {
 
 // handler returns a handler of REST and gRPC.
 func (l *Listeners) handler(s *serve.Server, o Options) http.Handler {
-	remote := oipgrpc.Handler(l.inner, o.calls())
 	plain := rest.Handler(s, rest.Options{TooManyRequests: o.TooManyRequests, BodyTimeout: o.BodyTimeout})
 	if o.Wrap != nil {
 		plain = o.Wrap(plain)
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.ProtoMajor == 2 && strings.HasPrefix(r.Header.Get("Content-Type"), "application/grpc") {
-			remote.ServeHTTP(w, r)
+			l.inner.ServeHTTP(w, r)
 			return
 		}
 		plain.ServeHTTP(w, r)

@@ -48,7 +48,7 @@ func TransportOptions() []grpc.ServerOption {
 // clients that hold connections open for nothing.
 func ServerOptions(s *serve.Server, o Options) []grpc.ServerOption {
 	return append(TransportOptions(),
-		grpc.ForceServerCodecV2(ours), experimental.BufferPool(&buffers), o.tapped(),
+		grpc.ForceServerCodecV2(ours), experimental.BufferPool(&buffers),
 		grpc.MaxRecvMsgSize(int(s.MaxRequestBytes())), grpc.MaxConcurrentStreams(1024), grpc.ConnectionTimeout(o.messageTimeout()),
 		grpc.MaxHeaderListSize(64<<10),
 		grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionIdle: 15 * time.Minute}),
@@ -63,8 +63,8 @@ type service struct {
 
 // Register adds the service and grpc.health.v1 to a server that was made with ServerOptions.
 func Register(r grpc.ServiceRegistrar, s *serve.Server, o Options) {
-	x := &service{s, o}
-	d := &grpc.ServiceDesc{ServiceName: "inference.GRPCInferenceService", HandlerType: (*any)(nil), Metadata: "open_inference_grpc.proto"}
+	x, within := &service{s, o}, &arrivals{within: o.messageTimeout()}
+	d := grpc.ServiceDesc{ServiceName: "inference.GRPCInferenceService", HandlerType: (*any)(nil), Metadata: "open_inference_grpc.proto"}
 	for name, f := range map[string]func(context.Context, *small) (wire, error){
 		"ServerLive": x.live, "ServerReady": x.ready, "ModelReady": x.modelReady, "ServerMetadata": x.metadata, "ModelMetadata": x.modelMetadata,
 		"ModelConfig": x.config, "ModelStatistics": x.statistics, "RepositoryIndex": x.index, "RepositoryModelUnload": x.unload,
@@ -74,8 +74,8 @@ func Register(r grpc.ServiceRegistrar, s *serve.Server, o Options) {
 	d.Methods = append(d.Methods, unary(x, "RepositoryModelLoad", func() *large { return &large{} }, x.load, func(*large) {}))
 	d.Methods = append(d.Methods, unary(x, "ModelInfer", func() *call { return calls.Get().(*call) }, x.infer, (*call).free))
 	d.Streams = []grpc.StreamDesc{{StreamName: "ModelStreamInfer", ServerStreams: true, ClientStreams: true, Handler: func(_ any, stream grpc.ServerStream) error { return x.stream(stream) }}}
-	r.RegisterService(d, x)
-	healthpb.RegisterHealthServer(r, &health{s: s})
+	r.RegisterService(within.bound(d), x)
+	r.RegisterService(within.bound(healthpb.Health_ServiceDesc), &health{s: s})
 }
 
 // unary describes a call with one message each way. What has been read is free behind f, unless interceptors have seen it.
@@ -83,9 +83,7 @@ func unary[In, Out any](x *service, name string, fresh func() In, f func(context
 	return grpc.MethodDesc{MethodName: name, Handler: func(srv any, ctx context.Context, decode func(any) error, through grpc.UnaryServerInterceptor) (_ any, err error) {
 		defer caught(&err)
 		in := fresh()
-		err = decode(in)
-		arrived(ctx)
-		if err != nil {
+		if err := decode(in); err != nil {
 			return nil, err
 		}
 		if through == nil {
@@ -309,7 +307,6 @@ var final = mem.SliceBuffer(appendMessage(nil, 4, appendMessage(appendText(nil, 
 // stream answers calls one after the other, each with error_message 1 or infer_response 2, as Triton does.
 func (x *service) stream(stream grpc.ServerStream) (err error) {
 	defer caught(&err)
-	arrived(stream.Context())
 	for {
 		c := &call{}
 		if err := stream.RecvMsg(c); err != nil {
