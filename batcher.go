@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/carve-dev/carve/graph/tensor"
@@ -181,6 +182,20 @@ type Batcher struct {
 	off      string
 	runAlone bool             // Run leaves outputs on devices
 	none     []*tensor.Tensor // as many as there are outputs, all nil
+	rooms    sync.Pool        // of *operands
+}
+
+// operands are a call's inputs in the model's order: all, and as tensors, nil for one that is left out.
+type operands struct {
+	values []tensor.Value
+	list   []*tensor.Tensor
+}
+
+// free keeps the memory of operands for another call.
+func (b *Batcher) free(o *operands) {
+	clear(o.values)
+	clear(o.list)
+	b.rooms.Put(o)
 }
 
 // NewBatcher returns a Batcher for a Program, which stays the caller's to close, after the Batcher.
@@ -259,7 +274,7 @@ func (b *Batcher) sample() ([]*tensor.Tensor, error) {
 	if b.o.Sample == nil {
 		return nil, nil
 	}
-	_, list, err := b.named(b.o.Sample)
+	list, err := b.named(&operands{}, b.o.Sample)
 	if err != nil {
 		return nil, err
 	}
@@ -269,23 +284,22 @@ func (b *Batcher) sample() ([]*tensor.Tensor, error) {
 	return list, nil
 }
 
-// named returns inputs by name in the model's order, checked, and as tensors: nil for one that is left out, and no list where not all are
-// tensors.
-func (b *Batcher) named(inputs map[string]tensor.Value) (values []tensor.Value, list []*tensor.Tensor, err error) {
-	if values, err = b.p.machine.Named(inputs); err != nil {
-		return nil, nil, public(err)
+// named sets o to inputs by name, and returns them as tensors, checked: nil where not all are tensors.
+func (b *Batcher) named(o *operands, inputs map[string]tensor.Value) (list []*tensor.Tensor, err error) {
+	if o.values, err = b.p.machine.Named(o.values, inputs); err != nil {
+		return nil, public(err)
 	}
-	list = make([]*tensor.Tensor, len(values))
-	for i, v := range values {
+	o.list = slices.Grow(o.list[:0], len(o.values))[:len(o.values)]
+	for i, v := range o.values {
 		t, ok := v.(*tensor.Tensor)
 		if !ok {
-			return values, nil, nil
+			return nil, nil
 		}
 		if t != b.p.defaults[i] {
-			list[i] = t
+			o.list[i] = t
 		}
 	}
-	return values, list, public(b.p.machine.Admit(list, b.none))
+	return o.list, public(b.p.machine.Admit(o.list, b.none))
 }
 
 // Off returns why calls are not batched, "" where they are.
@@ -320,7 +334,12 @@ func (b *Batcher) Run(ctx context.Context, inputs map[string]tensor.Value) (out 
 	if b == nil || b.q == nil {
 		return nil, ErrClosed
 	}
-	values, list, err := b.named(inputs)
+	o, ok := b.rooms.Get().(*operands)
+	if !ok {
+		o = &operands{}
+	}
+	defer b.free(o)
+	list, err := b.named(o, inputs)
 	if err != nil {
 		return nil, err
 	}
@@ -338,7 +357,7 @@ func (b *Batcher) Run(ctx context.Context, inputs map[string]tensor.Value) (out 
 	case t.call.Direct && list == nil:
 		return b.direct(ctx, inputs, nil)
 	case t.call.Direct:
-		return b.direct(ctx, nil, values)
+		return b.direct(ctx, nil, o.values)
 	}
 	out = map[string]tensor.Value{}
 	for i, r := range b.rows.Outputs {

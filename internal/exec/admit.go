@@ -1,6 +1,7 @@
 package exec
 
 import (
+	"slices"
 	"sync"
 
 	"github.com/carve-dev/carve/graph"
@@ -49,9 +50,10 @@ func (m *Machine) Admit(inputs, outputs []*tensor.Tensor) error {
 	return nil
 }
 
-// Named returns inputs that are given by name in the model's order, defaults for those that are left out.
-func (m *Machine) Named(inputs map[string]tensor.Value) ([]tensor.Value, error) {
-	values := make([]tensor.Value, len(m.main.Inputs))
+// Named returns inputs that are given by name in the model's order, defaults for those that are left out, in room where that is large
+// enough.
+func (m *Machine) Named(room []tensor.Value, inputs map[string]tensor.Value) ([]tensor.Value, error) {
+	values := slices.Grow(room[:0], len(m.main.Inputs))[:len(m.main.Inputs)]
 	found := 0
 	for i, v := range m.main.Graph.Inputs {
 		x, ok := inputs[v.Name]

@@ -228,7 +228,7 @@ func (s *Session) settle(ctx context.Context) {
 // left are the outputs that Session.Run leaves on devices.
 type left struct {
 	s    *Session
-	made []*Operand // per output; nil for the others
+	made []*Operand // per output, nil for the others; nil where there are none
 }
 
 // wanted reports whether output i is left on a device.
@@ -238,6 +238,9 @@ func (l *left) wanted(i int) bool {
 
 // allocate makes room for the outputs of known shape.
 func (l *left) allocate(f *frame) error {
+	if len(l.s.m.env.Leave) == 0 {
+		return nil
+	}
 	l.made = make([]*Operand, len(l.s.outs))
 	for i, slot := range f.s.block.Outputs {
 		dims := f.s.dims[slot]

@@ -25,6 +25,7 @@ type frame struct {
 	ends, runs []device.Event
 	poison     *poison           // of the test mode; nil otherwise
 	loose      []device.Memory   // per slot: storage outside of the plan, on other devices than the host
+	made       []*tensor.Tensor  // per slot: what prepareDirect has made for this run; nil before there are any
 	beside     []int64           // per slot: bytes outside of the plan, on the host; nil before there are any
 	late       [][]*lateInstance // per step, of late groups: the instances for the latest shapes
 	edges      *edges            // nil before the first operand that is no plain tensor of the host

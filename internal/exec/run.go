@@ -14,10 +14,12 @@ import (
 // Run computes the outputs for inputs given by name, like Program.Run, in this session. Values are tensors, also on devices,
 // *Operand, and what the model's types ask for; outputs that Env.Leave leaves on a device are *Operand.
 func (s *Session) Run(ctx context.Context, inputs map[string]tensor.Value) (map[string]tensor.Value, error) {
-	values, err := s.m.Named(inputs)
+	values, err := s.m.Named(s.named, inputs)
 	if err != nil {
 		return nil, err
 	}
+	s.named = values
+	defer clear(values)
 	return s.RunNamed(ctx, values)
 }
 
@@ -62,7 +64,7 @@ func (s *Session) results(ctx context.Context, f *frame, l *left) (map[string]te
 	main, out := s.m.main, map[string]tensor.Value{}
 	for i, slot := range main.Outputs {
 		name := s.m.env.OutputNames[i]
-		if l.made[i] != nil {
+		if l.made != nil && l.made[i] != nil {
 			out[name] = l.made[i]
 			continue
 		}
@@ -77,9 +79,7 @@ func (s *Session) results(ctx context.Context, f *frame, l *left) (map[string]te
 			continue
 		}
 		if t, ok := v.(*tensor.Tensor); ok && (main.Slots[slot].direct >= 0 || main.Slots[slot].own) { // the storage is the caller's from now on
-			c := *t
-			c.Shape = slices.Clone(c.Shape)
-			out[name] = &c
+			out[name] = f.handOver(slot, t)
 			continue
 		}
 		if v, err = ownValue(v); err != nil {
@@ -402,6 +402,21 @@ func unknownInput(known []*graph.Value, given map[string]tensor.Value) error {
 	return nil
 }
 
+// handOver returns a slot's tensor as the caller's from now on: that of prepareDirect where there is one.
+func (f *frame) handOver(slot int, t *tensor.Tensor) *tensor.Tensor {
+	var c *tensor.Tensor
+	var shape []int
+	if f.made != nil && f.made[slot] != nil {
+		c, f.made[slot] = f.made[slot], nil
+		shape = append(c.Shape[:0], t.Shape...)
+	} else {
+		c, shape = &tensor.Tensor{}, slices.Clone(t.Shape)
+	}
+	*c = *t
+	c.Shape = shape
+	return c
+}
+
 // prepareDirect gives outputs that are written in place fresh storage.
 func (f *frame) prepareDirect() error {
 	for i, sl := range f.s.block.Slots {
@@ -412,6 +427,10 @@ func (f *frame) prepareDirect() error {
 		if err != nil {
 			return valueError(sl.Value, err)
 		}
+		if f.made == nil {
+			f.made = make([]*tensor.Tensor, len(f.tensors))
+		}
+		f.made[i] = t
 		if f.tensors[i].Data, f.tensors[i].Offset = t.Data, 0; f.poison != nil {
 			fillNaN(t.Data)
 		}

@@ -34,6 +34,7 @@ type Session struct {
 	loops    int            // that are running, in each other
 	profile  *profiler
 	check    *checker         // looks at each group; nil otherwise
+	named    []tensor.Value   // room for inputs by name
 	in       []*tensor.Tensor // inputs of the current run
 	ins      []Operand        // the same, as the caller has them
 	outs     []Operand
