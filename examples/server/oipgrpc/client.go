@@ -112,7 +112,7 @@ func (r *response) read(data mem.BufferSlice) error {
 		case 3:
 			r.ID = string(v.b)
 		case 5:
-			o, err := (&call{}).input(v.b)
+			o, err := (&call{}).input(input{}, v.b)
 			outputs = append(outputs, o)
 			return err
 		case 6:

@@ -25,6 +25,7 @@ type call struct {
 	raw    []*tensor.Tensor // bytes of inputs, in their order
 	fault  error            // of what the message says, rather than how
 	room   []byte           // to read fields in
+	last   string           // the model of the call before
 }
 
 // calls keeps calls and the memory of their lists.
@@ -32,10 +33,12 @@ var calls = sync.Pool{New: func() any { return &call{} }}
 
 // free keeps a call whose answer has been encoded. Nothing may use it any more.
 func (c *call) free() {
-	clear(c.inputs)
+	for i := range c.inputs {
+		c.inputs[i].forget()
+	}
 	clear(c.raw)
 	clear(c.Inputs)
-	*c = call{inputs: c.inputs[:0], raw: c.raw[:0], room: c.room, Request: oip.Request{Inputs: c.Inputs[:0]}}
+	*c = call{inputs: c.inputs[:0], raw: c.raw[:0], room: c.room, last: kept(c.last), Request: oip.Request{Inputs: c.Inputs[:0]}}
 	if cap(c.room) <= maxKept && cap(c.inputs) <= maxKept {
 		calls.Put(c)
 	}
@@ -50,6 +53,36 @@ type input struct {
 	shape          []int64
 	contents       []byte // an InferTensorContents
 	typed          bool   // it has contents
+}
+
+// forget keeps what may be used for the input in the same place of another call.
+func (in *input) forget() {
+	*in = input{name: kept(in.name), datatype: kept(in.datatype), shape: in.shape}
+	if cap(in.shape) > maxDims {
+		in.shape = nil
+	}
+}
+
+// Bounds of what is kept of an input: a name's bytes, and dims.
+const (
+	maxName = 64
+	maxDims = 8
+)
+
+// kept returns a name that is short enough to be kept.
+func kept(name string) string {
+	if len(name) > maxName {
+		return ""
+	}
+	return name
+}
+
+// again returns bytes as a string: the one before where it is the same, as clients ask for the same model over and over.
+func again(before string, b []byte) string {
+	if string(b) == before {
+		return before
+	}
+	return string(b)
 }
 
 // read implements readable. Tensors are copied once, out of the network's buffers.
@@ -128,7 +161,8 @@ func (c *call) contents(n int) (*tensor.Tensor, error) {
 func (c *call) field(number protowire.Number, b []byte) error {
 	switch number {
 	case 1:
-		c.Model = string(b)
+		c.last = again(c.last, b)
+		c.Model = c.last
 	case 2:
 		c.Version = string(b)
 	case 3:
@@ -142,7 +176,11 @@ func (c *call) field(number protowire.Number, b []byte) error {
 			c.fault = err
 		}
 	case 5:
-		in, err := c.input(b)
+		var before input
+		if n := len(c.inputs); n < cap(c.inputs) {
+			before = c.inputs[:n+1][n]
+		}
+		in, err := c.input(before, b)
 		c.inputs = append(c.inputs, in)
 		return err
 	case 6:
@@ -151,16 +189,18 @@ func (c *call) field(number protowire.Number, b []byte) error {
 	return nil
 }
 
-func (c *call) input(b []byte) (in input, err error) {
+// input reads an input, where another call had one before.
+func (c *call) input(before input, b []byte) (in input, err error) {
+	in.shape = before.shape[:0]
 	err = fields(b, func(number protowire.Number, v value) error {
 		switch number {
 		case 1:
-			in.name = string(v.b)
+			in.name = again(before.name, v.b)
 		case 2:
-			in.datatype = string(v.b)
+			in.datatype = again(before.datatype, v.b)
 		case 3:
 			if in.shape == nil {
-				in.shape = make([]int64, 0, 8) // most have fewer dims
+				in.shape = make([]int64, 0, maxDims) // most have fewer
 			}
 			return v.varints(func(u uint64) { in.shape = append(in.shape, int64(u)) })
 		case 4:

@@ -371,9 +371,19 @@ func port(list []repository.Port, name string) *repository.Port {
 	return nil
 }
 
+// few is an answer with room for few outputs, as most have.
+type few struct {
+	oip.Response
+	room [2]oip.Named
+}
+
 // assemble makes an answer of a run's outputs.
 func assemble(v *repository.Version, r *oip.Request, outputs map[string]tensor.Value) (*oip.Response, error) {
-	answer := &oip.Response{Model: v.Name, Version: v.String(), ID: r.ID, Outputs: make([]oip.Named, cmp.Or(len(r.Outputs), len(v.Outputs)))}
+	a := &few{Response: oip.Response{Model: v.Name, Version: v.String(), ID: r.ID}}
+	answer, n := &a.Response, cmp.Or(len(r.Outputs), len(v.Outputs))
+	if answer.Outputs = a.room[:min(n, len(a.room))]; n > len(a.room) {
+		answer.Outputs = make([]oip.Named, n)
+	}
 	for i := range answer.Outputs {
 		var w oip.Output
 		if len(r.Outputs) > 0 {
