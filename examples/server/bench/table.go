@@ -14,7 +14,7 @@ type table struct {
 	x *subject
 	*stage
 	callers int
-	whole   bool // all ways are there
+	whole   bool // all ways are there; else verdicts are of those that are
 }
 
 // verdict is a number beside its limit.
@@ -69,11 +69,11 @@ func (t *table) print(out io.Writer) {
 			micros(at(w.steady, 50)), micros(at(w.steady, 99)), 100*median(w.kept))
 	}
 	fmt.Fprintln(out)
+	for _, v := range t.x.judges(t) {
+		fmt.Fprintln(out, v)
+	}
+	fmt.Fprintln(out)
 	if t.whole {
-		for _, v := range t.x.judges(t) {
-			fmt.Fprintln(out, v)
-		}
-		fmt.Fprintln(out)
 		return
 	}
 	for _, w := range t.ways[min(2, len(t.ways)):] {
@@ -104,6 +104,20 @@ func (t *table) added(w *way) paired.Ratio {
 	return paired.Rounds(more)
 }
 
+// addedOf is added in round trips.
+func (t *table) addedOf(w, trip *way) paired.Ratio {
+	more := make([]float64, len(w.p50))
+	for i := range more {
+		more[i] = (w.p50[i] - t.ways[0].p50[i]) / trip.p50[i]
+	}
+	return paired.Rounds(more)
+}
+
+// among returns those of ways that have been measured.
+func (t *table) among(names ...string) []string {
+	return slices.DeleteFunc(slices.Clone(names), func(name string) bool { return t.way(name) == nil })
+}
+
 // served are the ways to ask the server.
 var served = []string{plainBinary, clientBinary, gRPC, sharedGRPC, clientGRPC}
 
@@ -122,11 +136,14 @@ func tails(w *way) []float64 { return w.tails }
 // tail is the judgement of latencies at 80 %. Where a bare echo misses the limit on a machine, so will the server: its own share is what it
 // has more than the echo of the same library.
 func (t *table) tail() (list []verdict) {
-	for _, name := range append([]string{loopback, bareGRPC}, served...) {
+	for _, name := range t.among(append([]string{loopback, bareGRPC}, served...)...) {
 		list = append(list, verdict{what: name + ": p99 at 80 %, of p50", number: paired.Rounds(slices.Clone(t.way(name).tails)), unit: "×", most: 3, echo: t.echo(name, tails)})
 	}
-	for _, name := range served {
+	for _, name := range t.among(served...) {
 		of := echoes[name]
+		if t.way(of) == nil {
+			continue
+		}
 		list = append(list, verdict{what: name + ": the same, of that of " + of, number: percent(paired.Of(t.way(name).tails, t.way(of).tails)), unit: "%", most: 100})
 	}
 	return list
@@ -134,7 +151,7 @@ func (t *table) tail() (list []verdict) {
 
 // small judges inputs below 4 kB.
 func (t *table) small() (list []verdict) {
-	for _, name := range served {
+	for _, name := range t.among(served...) {
 		list = append(list, verdict{what: name + ": added to a run at p50", number: t.added(t.way(name)), unit: "µs", most: 80, echo: t.echo(name, p50s)})
 	}
 	return append(list, t.tail()...)
@@ -152,9 +169,14 @@ func (t *table) rate(name, of string, most float64) verdict {
 
 // batched judges runs of several requests.
 func (t *table) batched() []verdict {
-	list := []verdict{t.rate(queued, bareLoop, -90)}
-	for _, name := range []string{gRPC, sharedGRPC} {
-		list = append(list, t.rate(name, bareGRPC, -70))
+	var list []verdict
+	for _, name := range t.among(queued) {
+		list = append(list, t.rate(name, bareLoop, -90))
+	}
+	if t.way(bareGRPC) != nil {
+		for _, name := range t.among(gRPC, sharedGRPC) {
+			list = append(list, t.rate(name, bareGRPC, -70))
+		}
 	}
 	return append(list, t.tail()...)
 }
@@ -162,16 +184,13 @@ func (t *table) batched() []verdict {
 // large judges inputs of hundreds of kilobytes.
 func (t *table) large() (list []verdict) {
 	trip := t.way(loopback) // or the other, which is quicker as reads happen to fall between writes
-	if other := t.way(plainEcho); median(other.p50) < median(trip.p50) {
+	if other := t.way(plainEcho); other != nil && (trip == nil || median(other.p50) < median(trip.p50)) {
 		trip = other
 	}
-	for _, name := range served {
-		w := t.way(name)
-		more := make([]float64, len(w.p50))
-		for i := range more {
-			more[i] = (w.p50[i] - t.ways[0].p50[i]) / trip.p50[i]
+	for _, name := range t.among(served...) {
+		if trip != nil {
+			list = append(list, verdict{what: name + ": added to a run at p50, of a round trip", number: t.addedOf(t.way(name), trip), unit: "×", most: 3, echo: t.echo(name, p50s) / median(trip.p50)})
 		}
-		list = append(list, verdict{what: name + ": added to a run at p50, of a round trip", number: paired.Rounds(more), unit: "×", most: 3, echo: t.echo(name, p50s) / median(trip.p50)})
 		if t.x.ceiling {
 			list = append(list, t.rate(name, bareLoop, -90))
 		}

@@ -76,7 +76,7 @@ const direct = 8 << 10
 
 // room returns an empty head, in which most others fit with those raw contents that are copied into it.
 func room(raws [][]byte) []byte {
-	n := 256
+	n := 128
 	for _, raw := range raws {
 		if len(raw) < direct {
 			n += len(raw) + 4
