@@ -18,6 +18,7 @@ import (
 	"os/signal"
 	"runtime"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -117,6 +118,9 @@ func split(list string) []string {
 	return strings.FieldsFunc(list, func(r rune) bool { return r == ',' })
 }
 
+// unsampled has Go take no samples of allocations, where nobody asks for them: they take a hundredth of a small request's time.
+var unsampled = sync.OnceFunc(func() { runtime.MemProfileRate = 0 })
+
 // run serves until ctx ends. It tells ready, where that is not nil, of the open ports.
 func run(ctx context.Context, args []string, out io.Writer, ready func(*listen.Listeners)) error {
 	s, err := parse(args, out)
@@ -134,7 +138,7 @@ func run(ctx context.Context, args []string, out io.Writer, ready func(*listen.L
 	}
 	defer traces.Close()
 	if s.listen.Pprof == "" {
-		runtime.MemProfileRate = 0 // nobody asks which allocations there were; noting some takes a hundredth of a small request's time
+		unsampled()
 	}
 	begin := time.Now()
 	processors := listen.PrepareProcess()
