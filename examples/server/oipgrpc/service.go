@@ -75,7 +75,9 @@ func Register(r grpc.ServiceRegistrar, s *serve.Server, o Options) {
 	d.Methods = append(d.Methods, unary(x, "ModelInfer", func() *call { return calls.Get().(*call) }, x.infer, (*call).free))
 	d.Streams = []grpc.StreamDesc{{StreamName: "ModelStreamInfer", ServerStreams: true, ClientStreams: true, Handler: func(_ any, stream grpc.ServerStream) error { return x.stream(stream) }}}
 	r.RegisterService(within.bound(d), x)
-	r.RegisterService(within.bound(healthpb.Health_ServiceDesc), &health{s: s})
+	states := healthpb.Health_ServiceDesc
+	states.Streams = nil // Watch, which health does not implement: a stream would stay open until it has a message
+	r.RegisterService(within.bound(states), &health{s: s})
 }
 
 // unary describes a call with one message each way. What has been read is free behind f, unless interceptors have seen it.
