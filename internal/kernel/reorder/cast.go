@@ -115,13 +115,13 @@ func (c *Cast) chunk(to traffic, dst, src unsafe.Pointer, b0, b1, p0, p1 int) {
 // area moves pixels [p0, p1) of channels [c0, c1).
 func (c *Cast) area(dst *target, src unsafe.Pointer, c0, c1, p0, p1 int) {
 	p, run := c.p, castRun
-	if p.From == NHWC || p.To == NHWC {
+	if (p.From == NHWC || p.To == NHWC) && !weaves(p.C) {
 		run = castPixels
 	}
 	for ; p0 < p1; p0 += run {
 		for ch := c0; ch < c1; ch += c.width {
 			end := min(p0+run, p1)
-			for px := p0 + c.tiles(dst, src, ch, p0, end-p0); px < end; px += castPixels {
+			for px := p0 + c.tiles(dst, src, c0, ch, p0, end-p0); px < end; px += castPixels {
 				c.piece(dst, src, ch, px, min(castPixels, end-px))
 			}
 		}
@@ -129,10 +129,24 @@ func (c *Cast) area(dst *target, src unsafe.Pointer, c0, c1, p0, p1 int) {
 }
 
 // tiles moves as many of n pixels of a block from channel ch on as there are in whole tiles, and returns how many that are: none where the
-// last channels are missing, or pixels and channels do not change places.
-func (c *Cast) tiles(dst *target, src unsafe.Pointer, ch, px, n int) int {
+// last channels are missing, or pixels and channels do not change places. Channels from first on may be written again.
+func (c *Cast) tiles(dst *target, src unsafe.Pointer, first, ch, px, n int) int {
 	p, side := c.p, castSide(c.set)
-	if side == 0 || ch+c.width > p.C || n < side || (p.From == NCHW) == (p.To == NCHW) {
+	moves, plain := c.k == move8 || c.k == move16, p.From == NHWC || p.To == NHWC
+	switch {
+	case (p.From == NCHW) == (p.To == NCHW):
+		return 0
+	case moves && plain && weaves(p.C):
+		return c.weave(dst, src, px, n)
+	case moves && plain && ch+c.width > p.C && p.C-c.width >= first:
+		ch = p.C - c.width
+	}
+	switch {
+	case ch+c.width > p.C:
+		return 0
+	case moves:
+		return c.moves(dst, src, ch, px, n)
+	case side == 0 || n < side:
 		return 0
 	}
 	whole, far := n/side, ahead(c.traffic)
@@ -155,7 +169,7 @@ func (c *Cast) same(to traffic, dst, src unsafe.Pointer, b0, b1, p0, p1 int) {
 	move := func(first, stride, lanes, n int) {
 		d, s := unsafe.Add(dst, first*c.to), unsafe.Add(src, first*c.from)
 		if c.k == move16 || c.k == move8 {
-			copyBytes(d, stride*c.to, s, stride*c.to, lanes*c.to, n)
+			p.copyBytes(d, stride*c.to, s, stride*c.to, lanes*c.to, n)
 			return
 		}
 		if to == streamed {
@@ -248,7 +262,7 @@ func (c *Cast) rows(to traffic, dst unsafe.Pointer, dp int, src unsafe.Pointer, 
 	case c.k != move16 && c.k != move8:
 		castRows(c.p.eightSet(channels), c.k, dst, dp*c.to, src, sp*c.from, channels, n)
 	default:
-		copyBytes(dst, dp*c.to, src, sp*c.to, channels*c.to, n)
+		c.p.copyBytes(dst, dp*c.to, src, sp*c.to, channels*c.to, n)
 	}
 	if channels < lanes {
 		c.blank(dst, dp, channels, lanes, n)
@@ -256,24 +270,12 @@ func (c *Cast) rows(to traffic, dst unsafe.Pointer, dp int, src unsafe.Pointer, 
 }
 
 // copyBytes copies n rows of bytes.
-func copyBytes(dst unsafe.Pointer, dstStride int, src unsafe.Pointer, srcStride, bytes, n int) {
-	switch {
-	case wideWords && bytes == 32:
-		copyWords[eight](dst, dstStride, src, srcStride, n)
-	case wideWords && bytes == 16:
-		copyWords[struct{ a, b uint64 }](dst, dstStride, src, srcStride, n)
-	case wideWords && bytes == 8:
-		copyWords[uint64](dst, dstStride, src, srcStride, n)
+func (p *Plan) copyBytes(dst unsafe.Pointer, dstStride int, src unsafe.Pointer, srcStride, bytes, n int) {
+	switch bytes {
+	case 8, 16, 32:
+		copyShort(p.set, bytes, dst, dstStride, src, srcStride, n)
 	default:
-		for i := range n {
-			copy(unsafe.Slice((*byte)(unsafe.Add(dst, i*dstStride)), bytes), unsafe.Slice((*byte)(unsafe.Add(src, i*srcStride)), bytes))
-		}
-	}
-}
-
-func copyWords[T any](dst unsafe.Pointer, dstStride int, src unsafe.Pointer, srcStride, n int) {
-	for i := range n {
-		*(*T)(unsafe.Add(dst, i*dstStride)) = *(*T)(unsafe.Add(src, i*srcStride))
+		copyLong(dst, dstStride, src, srcStride, bytes, n)
 	}
 }
 

@@ -133,31 +133,3 @@ func castToByteTiles512(dst unsafe.Pointer, dstStride int, dstStep int, src unsa
 //
 //go:noescape
 func castToByteTiles256(dst unsafe.Pointer, dstStride int, dstStep int, src unsafe.Pointer, srcStride int, srcStep int, ahead int, n int)
-
-// castMove16Tiles512 transposes n tiles of 16 by 16 elements: row r of one starts at src + r*srcStride bytes, row r of its
-// transpose at dst + r*dstStride bytes. From tile to tile src moves by srcStep bytes and dst by dstStep. n is at least 1.
-// With each row, what lies ahead bytes behind it is asked for.
-//
-//go:noescape
-func castMove16Tiles512(dst unsafe.Pointer, dstStride int, dstStep int, src unsafe.Pointer, srcStride int, srcStep int, ahead int, n int)
-
-// castMove16Tiles256 transposes n tiles of 8 by 8 elements: row r of one starts at src + r*srcStride bytes, row r of its
-// transpose at dst + r*dstStride bytes. From tile to tile src moves by srcStep bytes and dst by dstStep. n is at least 1.
-// With each row, what lies ahead bytes behind it is asked for.
-//
-//go:noescape
-func castMove16Tiles256(dst unsafe.Pointer, dstStride int, dstStep int, src unsafe.Pointer, srcStride int, srcStep int, ahead int, n int)
-
-// castMove8Tiles512 transposes n tiles of 16 by 16 elements: row r of one starts at src + r*srcStride bytes, row r of its
-// transpose at dst + r*dstStride bytes. From tile to tile src moves by srcStep bytes and dst by dstStep. n is at least 1.
-// With each row, what lies ahead bytes behind it is asked for.
-//
-//go:noescape
-func castMove8Tiles512(dst unsafe.Pointer, dstStride int, dstStep int, src unsafe.Pointer, srcStride int, srcStep int, ahead int, n int)
-
-// castMove8Tiles256 transposes n tiles of 8 by 8 elements: row r of one starts at src + r*srcStride bytes, row r of its
-// transpose at dst + r*dstStride bytes. From tile to tile src moves by srcStep bytes and dst by dstStep. n is at least 1.
-// With each row, what lies ahead bytes behind it is asked for.
-//
-//go:noescape
-func castMove8Tiles256(dst unsafe.Pointer, dstStride int, dstStep int, src unsafe.Pointer, srcStride int, srcStep int, ahead int, n int)

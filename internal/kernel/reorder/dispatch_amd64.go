@@ -486,10 +486,6 @@ func castTiles(set isa.Set, k castKind, to traffic, dst unsafe.Pointer, dstStrid
 			castToBF16Tiles512(dst, dstStride, dstStep, src, srcStride, srcStep, ahead, n)
 		case toByte:
 			castToByteTiles512(dst, dstStride, dstStep, src, srcStride, srcStep, ahead, n)
-		case move16:
-			castMove16Tiles512(dst, dstStride, dstStep, src, srcStride, srcStep, ahead, n)
-		case move8:
-			castMove8Tiles512(dst, dstStride, dstStep, src, srcStride, srcStep, ahead, n)
 		}
 	case isa.AVX2:
 		switch k {
@@ -507,12 +503,159 @@ func castTiles(set isa.Set, k castKind, to traffic, dst unsafe.Pointer, dstStrid
 			castToBF16Tiles256(dst, dstStride, dstStep, src, srcStride, srcStep, ahead, n)
 		case toByte:
 			castToByteTiles256(dst, dstStride, dstStep, src, srcStride, srcStep, ahead, n)
-		case move16:
-			castMove16Tiles256(dst, dstStride, dstStep, src, srcStride, srcStep, ahead, n)
-		case move8:
-			castMove8Tiles256(dst, dstStride, dstStep, src, srcStride, srcStep, ahead, n)
 		}
 	default:
 		panic("reorder: no kernel casts tiles")
+	}
+}
+
+// hasMoves reports whether moveTiles, joinShort and partShort exist.
+func hasMoves(set isa.Set) bool {
+	switch set {
+	case isa.AVX512:
+		return true
+	case isa.AVX2:
+		return true
+	}
+	return false
+}
+
+// moveTiles transposes n whole tiles of elements of one or two bytes; see tileShape.
+func moveTiles(set isa.Set, k castKind, t tileShape, dst unsafe.Pointer, dstStride, dstStep int, src unsafe.Pointer, srcStride, srcStep, ahead, n int) {
+	switch set {
+	case isa.AVX512:
+		switch {
+		case k == move8 && t == square:
+			moveBytes256(dst, dstStride, dstStep, src, srcStride, srcStep, ahead, n)
+		case t == square:
+			moveWords256(dst, dstStride, dstStep, src, srcStride, srcStep, ahead, n)
+		case k == move8 && t == toEights:
+			bytesToEights256(dst, dstStride, dstStep, src, srcStride, srcStep, ahead, n)
+		case t == toEights:
+			wordsToEights256(dst, dstStride, dstStep, src, srcStride, srcStep, ahead, n)
+		case k == move8:
+			bytesFromEights256(dst, dstStride, dstStep, src, srcStride, srcStep, ahead, n)
+		default:
+			wordsFromEights256(dst, dstStride, dstStep, src, srcStride, srcStep, ahead, n)
+		}
+	case isa.AVX2:
+		switch {
+		case k == move8 && t == square:
+			moveBytes256(dst, dstStride, dstStep, src, srcStride, srcStep, ahead, n)
+		case t == square:
+			moveWords256(dst, dstStride, dstStep, src, srcStride, srcStep, ahead, n)
+		case k == move8 && t == toEights:
+			bytesToEights256(dst, dstStride, dstStep, src, srcStride, srcStep, ahead, n)
+		case t == toEights:
+			wordsToEights256(dst, dstStride, dstStep, src, srcStride, srcStep, ahead, n)
+		case k == move8:
+			bytesFromEights256(dst, dstStride, dstStep, src, srcStride, srcStep, ahead, n)
+		default:
+			wordsFromEights256(dst, dstStride, dstStep, src, srcStride, srcStep, ahead, n)
+		}
+	default:
+		panic("reorder: no kernel moves tiles")
+	}
+}
+
+// joinShort makes pixels of two to four elements of one or two bytes from as many planes, n times 32 bytes of each.
+func joinShort(set isa.Set, k castKind, planes int, dst, src unsafe.Pointer, srcStride, n int) {
+	switch set {
+	case isa.AVX512:
+		switch {
+		case planes == 2 && k == move8:
+			joinPairsOfBytes(dst, src, srcStride, n)
+		case planes == 2 && k == move16:
+			joinPairsOfWords(dst, src, srcStride, n)
+		case planes == 3 && k == move8:
+			joinTriplesOfBytes(dst, src, srcStride, n)
+		case planes == 3 && k == move16:
+			joinTriplesOfWords(dst, src, srcStride, n)
+		case planes == 4 && k == move8:
+			joinQuadsOfBytes(dst, src, srcStride, n)
+		case planes == 4 && k == move16:
+			joinQuadsOfWords(dst, src, srcStride, n)
+		}
+	case isa.AVX2:
+		switch {
+		case planes == 2 && k == move8:
+			joinPairsOfBytes(dst, src, srcStride, n)
+		case planes == 2 && k == move16:
+			joinPairsOfWords(dst, src, srcStride, n)
+		case planes == 3 && k == move8:
+			joinTriplesOfBytes(dst, src, srcStride, n)
+		case planes == 3 && k == move16:
+			joinTriplesOfWords(dst, src, srcStride, n)
+		case planes == 4 && k == move8:
+			joinQuadsOfBytes(dst, src, srcStride, n)
+		case planes == 4 && k == move16:
+			joinQuadsOfWords(dst, src, srcStride, n)
+		}
+	default:
+		panic("reorder: no kernel joins planes")
+	}
+}
+
+// partShort makes two to four planes from pixels of as many elements of one or two bytes, n times 32 bytes of each.
+func partShort(set isa.Set, k castKind, planes int, dst unsafe.Pointer, dstStride int, src unsafe.Pointer, n int) {
+	switch set {
+	case isa.AVX512:
+		switch {
+		case planes == 2 && k == move8:
+			partPairsOfBytes(dst, dstStride, src, n)
+		case planes == 2 && k == move16:
+			partPairsOfWords(dst, dstStride, src, n)
+		case planes == 3 && k == move8:
+			partTriplesOfBytes(dst, dstStride, src, n)
+		case planes == 3 && k == move16:
+			partTriplesOfWords(dst, dstStride, src, n)
+		case planes == 4 && k == move8:
+			partQuadsOfBytes(dst, dstStride, src, n)
+		case planes == 4 && k == move16:
+			partQuadsOfWords(dst, dstStride, src, n)
+		}
+	case isa.AVX2:
+		switch {
+		case planes == 2 && k == move8:
+			partPairsOfBytes(dst, dstStride, src, n)
+		case planes == 2 && k == move16:
+			partPairsOfWords(dst, dstStride, src, n)
+		case planes == 3 && k == move8:
+			partTriplesOfBytes(dst, dstStride, src, n)
+		case planes == 3 && k == move16:
+			partTriplesOfWords(dst, dstStride, src, n)
+		case planes == 4 && k == move8:
+			partQuadsOfBytes(dst, dstStride, src, n)
+		case planes == 4 && k == move16:
+			partQuadsOfWords(dst, dstStride, src, n)
+		}
+	default:
+		panic("reorder: no kernel parts pixels")
+	}
+}
+
+// copyShort copies n rows of 8, 16 or 32 bytes.
+func copyShort(set isa.Set, bytes int, dst unsafe.Pointer, dstStride int, src unsafe.Pointer, srcStride, n int) {
+	switch set {
+	case isa.AVX512:
+		switch bytes {
+		case 8:
+			rows64(dst, dstStride, src, srcStride, n)
+		case 16:
+			rows128(dst, dstStride, src, srcStride, n)
+		case 32:
+			eights256((*float32)(dst), dstStride, (*float32)(src), srcStride, n)
+		}
+	case isa.AVX2:
+		switch bytes {
+		case 8:
+			rows64(dst, dstStride, src, srcStride, n)
+		case 16:
+			rows128(dst, dstStride, src, srcStride, n)
+		case 32:
+			eights256((*float32)(dst), dstStride, (*float32)(src), srcStride, n)
+		}
+	default:
+		portableShort(bytes, dst, dstStride, src, srcStride, n)
 	}
 }

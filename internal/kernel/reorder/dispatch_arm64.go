@@ -218,3 +218,28 @@ func castSide(set isa.Set) int {
 func castTiles(set isa.Set, k castKind, to traffic, dst unsafe.Pointer, dstStride, dstStep int, src unsafe.Pointer, srcStride, srcStep, ahead, n int) {
 	panic("reorder: no kernel casts tiles")
 }
+
+// hasMoves reports whether moveTiles, joinShort and partShort exist.
+func hasMoves(set isa.Set) bool {
+	return false
+}
+
+// moveTiles transposes n whole tiles of elements of one or two bytes; see tileShape.
+func moveTiles(set isa.Set, k castKind, t tileShape, dst unsafe.Pointer, dstStride, dstStep int, src unsafe.Pointer, srcStride, srcStep, ahead, n int) {
+	panic("reorder: no kernel moves tiles")
+}
+
+// joinShort makes pixels of two to four elements of one or two bytes from as many planes, n times 32 bytes of each.
+func joinShort(set isa.Set, k castKind, planes int, dst, src unsafe.Pointer, srcStride, n int) {
+	panic("reorder: no kernel joins planes")
+}
+
+// partShort makes two to four planes from pixels of as many elements of one or two bytes, n times 32 bytes of each.
+func partShort(set isa.Set, k castKind, planes int, dst unsafe.Pointer, dstStride int, src unsafe.Pointer, n int) {
+	panic("reorder: no kernel parts pixels")
+}
+
+// copyShort copies n rows of 8, 16 or 32 bytes.
+func copyShort(set isa.Set, bytes int, dst unsafe.Pointer, dstStride int, src unsafe.Pointer, srcStride, n int) {
+	portableShort(bytes, dst, dstStride, src, srcStride, n)
+}

@@ -5,27 +5,19 @@ package main
 import (
 	"fmt"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/carve-dev/carve/internal/kernel/asm"
 )
 
-// tileMoves are the kinds of tiles whose elements stay as they are: words and bytes, widened to be transposed.
-var tileMoves = []castKind{
-	{"castMove16", 2, 2, nil, []string{"VPMOVZXWD Y0, Z0", "VPMOVDW Z0, Y0"}, []string{"VPMOVZXWD X0, Y0", "VEXTRACTI128 $1, Y0, X1", "VPACKUSDW X1, X0, X0"}},
-	{"castMove8", 1, 1, nil, []string{"VPMOVZXBD X0, Z0", "VPMOVDB Z0, X0"},
-		[]string{"VPMOVZXBD X0, Y0", "VEXTRACTI128 $1, Y0, X1", "VPACKUSDW X1, X0, X0", "VPACKUSWB X0, X0, X0"}},
-}
-
 // castTiles writes tiles of transpositions that change the type of elements on the way, for each kind and set.
 func castTiles(f *asm.File) {
 	f.Import("unsafe")
 	var wide, narrow []string
-	for _, k := range slices.Concat(casts, tileMoves) {
+	for _, k := range casts {
 		switch k.name {
-		case "castWiden16", "castNarrow16": // castMove16 is both
+		case "castWiden16", "castNarrow16":
 			continue
 		case "castToBF16":
 			k.wide = append(k.wide[:len(k.wide)-1:len(k.wide)-1], "VPSRLD $16, Z0, Z0", "VPMOVDW Z0, Y0")
@@ -60,11 +52,8 @@ func castTile(f *asm.File, k castKind, isa asm.ISA, v variant) string {
 	if isa.Lanes == 8 {
 		before = k.narrow
 	}
-	switch {
-	case k.from == 4:
+	if k.from == 4 {
 		before, after = nil, before
-	case k.to < 4:
-		before, after = before[:1], before[1:]
 	}
 	table := ""
 	if k.from == 4 && len(k.constant) > 0 {

@@ -30,6 +30,11 @@ func main() {
 			castRows(f)
 		}},
 		asm.Unit{Base: "casttiles", Arch: "amd64", Generate: castTiles},
+		asm.Unit{Base: "moves", Arch: "amd64", Generate: func(f *asm.File) {
+			moveTiles(f)
+			shortRows(f)
+			shortWeaves(f)
+		}},
 		asm.Unit{Base: "lanes", Arch: "amd64", Generate: func(f *asm.File) {
 			copy512(f)
 			copy256(f)
@@ -110,6 +115,16 @@ var entries = []asm.Entry{
 	{Name: "castTiles", Doc: "transposes n whole tiles of elements and changes their type; tiles of 16 by 16 to floats have streaming stores.",
 		Params:   "k castKind, to traffic, dst unsafe.Pointer, dstStride, dstStep int, src unsafe.Pointer, srcStride, srcStep, ahead, n int",
 		Portable: `panic("reorder: no kernel casts tiles")`},
+	{Name: "hasMoves", Doc: "reports whether moveTiles, joinShort and partShort exist.", Result: "bool", Portable: "return false"},
+	{Name: "moveTiles", Doc: "transposes n whole tiles of elements of one or two bytes; see tileShape.",
+		Params:   "k castKind, t tileShape, dst unsafe.Pointer, dstStride, dstStep int, src unsafe.Pointer, srcStride, srcStep, ahead, n int",
+		Portable: `panic("reorder: no kernel moves tiles")`},
+	{Name: "joinShort", Doc: "makes pixels of two to four elements of one or two bytes from as many planes, n times 32 bytes of each.",
+		Params: "k castKind, planes int, dst, src unsafe.Pointer, srcStride, n int", Portable: `panic("reorder: no kernel joins planes")`},
+	{Name: "partShort", Doc: "makes two to four planes from pixels of as many elements of one or two bytes, n times 32 bytes of each.",
+		Params: "k castKind, planes int, dst unsafe.Pointer, dstStride int, src unsafe.Pointer, n int", Portable: `panic("reorder: no kernel parts pixels")`},
+	{Name: "copyShort", Doc: "copies n rows of 8, 16 or 32 bytes.",
+		Params: "bytes int, dst unsafe.Pointer, dstStride int, src unsafe.Pointer, srcStride, n int", Portable: "portableShort(bytes, dst, dstStride, src, srcStride, n)"},
 }
 
 const noEights = `panic("reorder: no kernel for blocks of 8")`

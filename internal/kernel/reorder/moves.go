@@ -1,0 +1,92 @@
+package reorder
+
+import "unsafe"
+
+// tileShape is a shape of the tiles that moveTiles takes: of elements of one or two bytes, which change places as they are.
+type tileShape uint8
+
+const (
+	square     tileShape = iota // 16 by 16
+	toEights                    // 8 planes of 32 bytes of each to pixels that adjoin
+	fromEights                  // and back
+)
+
+// moveShape returns the shape of the tiles of a move between pixels and planes, and how many pixels one has, 0 where there are none.
+func (c *Cast) moveShape() (t tileShape, pixels int) {
+	switch {
+	case c.k != move8 && c.k != move16 || !hasMoves(c.set):
+		return 0, 0
+	case c.width == 16:
+		return square, 16
+	case c.p.From == NCHW:
+		return toEights, 32 / c.to
+	}
+	return fromEights, 32 / c.to
+}
+
+// moves is tiles for elements that stay as they are. A last tile that would reach beyond n pixels begins earlier, and writes some once more.
+func (c *Cast) moves(dst *target, src unsafe.Pointer, ch, px, n int) int {
+	t, pixels := c.moveShape()
+	if pixels == 0 || n < pixels {
+		return 0
+	}
+	p, bytes, far := c.p, c.to, ahead(c.traffic)
+	run := func(px, n int) {
+		d, dp, dc := dst.at(p.To, ch-dst.ch, px-dst.px)
+		s, sp, sc := p.at(p.From, ch, px)
+		from, into := unsafe.Add(src, s*bytes), unsafe.Add(dst.data, d*bytes)
+		if p.From == NCHW {
+			moveTiles(c.set, c.k, t, into, dp*bytes, pixels*dp*bytes, from, sc*bytes, pixels*bytes, far, n)
+		} else {
+			moveTiles(c.set, c.k, t, into, dc*bytes, pixels*bytes, from, sp*bytes, pixels*sp*bytes, castPixels*sp*bytes, n)
+		}
+	}
+	run(px, n/pixels)
+	if n%pixels != 0 {
+		run(px+n-pixels, 1)
+	}
+	return n
+}
+
+// weave moves as many of n pixels of two to four channels as there are in whole kernels, between planes and pixels that adjoin.
+func (c *Cast) weave(dst *target, src unsafe.Pointer, px, n int) int {
+	p, bytes, pixels := c.p, c.to, 32/c.to
+	if !hasMoves(c.set) || n < pixels {
+		return 0
+	}
+	d, _, dc := dst.at(p.To, 0, px-dst.px)
+	s, _, sc := p.at(p.From, 0, px)
+	from, into, whole := unsafe.Add(src, s*bytes), unsafe.Add(dst.data, d*bytes), n/pixels
+	if p.From == NCHW {
+		joinShort(c.set, c.k, p.C, into, from, sc*bytes, whole)
+	} else {
+		partShort(c.set, c.k, p.C, into, dc*bytes, from, whole)
+	}
+	return whole * pixels
+}
+
+// portableShort does what the kernels of copyShort do.
+func portableShort(bytes int, dst unsafe.Pointer, dstStride int, src unsafe.Pointer, srcStride, n int) {
+	switch {
+	case wideWords && bytes == 32:
+		copyWords[eight](dst, dstStride, src, srcStride, n)
+	case wideWords && bytes == 16:
+		copyWords[struct{ a, b uint64 }](dst, dstStride, src, srcStride, n)
+	case wideWords && bytes == 8:
+		copyWords[uint64](dst, dstStride, src, srcStride, n)
+	default:
+		copyLong(dst, dstStride, src, srcStride, bytes, n)
+	}
+}
+
+func copyWords[T any](dst unsafe.Pointer, dstStride int, src unsafe.Pointer, srcStride, n int) {
+	for i := range n {
+		*(*T)(unsafe.Add(dst, i*dstStride)) = *(*T)(unsafe.Add(src, i*srcStride))
+	}
+}
+
+func copyLong(dst unsafe.Pointer, dstStride int, src unsafe.Pointer, srcStride, bytes, n int) {
+	for i := range n {
+		copy(unsafe.Slice((*byte)(unsafe.Add(dst, i*dstStride)), bytes), unsafe.Slice((*byte)(unsafe.Add(src, i*srcStride)), bytes))
+	}
+}
