@@ -114,18 +114,28 @@ func (c *Cast) chunk(to traffic, dst, src unsafe.Pointer, b0, b1, p0, p1 int) {
 
 // area moves pixels [p0, p1) of channels [c0, c1).
 func (c *Cast) area(dst *target, src unsafe.Pointer, c0, c1, p0, p1 int) {
-	p, run := c.p, castRun
-	if (p.From == NHWC || p.To == NHWC) && !weaves(p.C) {
-		run = castPixels
+	p := c.p
+	run, piece := c.run(), castPixels
+	if p.From != NCHW && p.To != NCHW {
+		piece = run // without the scratch memory
 	}
 	for ; p0 < p1; p0 += run {
 		for ch := c0; ch < c1; ch += c.width {
 			end := min(p0+run, p1)
-			for px := p0 + c.tiles(dst, src, c0, ch, p0, end-p0); px < end; px += castPixels {
-				c.piece(dst, src, ch, px, min(castPixels, end-px))
+			for px := p0 + c.tiles(dst, src, c0, ch, p0, end-p0); px < end; px += piece {
+				c.piece(dst, src, ch, px, min(piece, end-px))
 			}
 		}
 	}
+}
+
+// run returns how many pixels of a block move before the next block. Where blocks share cache lines these should stay in the first-level cache.
+func (c *Cast) run() int {
+	p := c.p
+	if p.From != NHWC && p.To != NHWC || weaves(p.C) {
+		return castRun
+	}
+	return max(castPixels, min(castRun, 16<<10/(p.C*max(c.from, c.to))&^(castPixels-1)))
 }
 
 // tiles moves as many of n pixels of a block from channel ch on as there are in whole tiles, and returns how many that are: none where the
