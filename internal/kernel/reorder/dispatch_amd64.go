@@ -47,6 +47,10 @@ func callTiles(set isa.Set, to traffic, dst *float32, dstStride, dstStep int, sr
 		}
 	case isa.AVX2:
 		switch {
+		case to == streamed && ahead != 0:
+			linesStreamFetch256(dst, dstStride, dstStep, src, srcStride, srcStep, ahead, pairs, n)
+		case to == streamed:
+			linesStream256(dst, dstStride, dstStep, src, srcStride, srcStep, ahead, pairs, n)
 		case ahead != 0:
 			tilesFetch256(dst, dstStride, dstStep, src, srcStride, srcStep, ahead, pairs, n)
 		default:
@@ -57,20 +61,24 @@ func callTiles(set isa.Set, to traffic, dst *float32, dstStride, dstStep int, sr
 	}
 }
 
-// streamTiles is callTiles of a matrix in memory to a result that goes past the caches, where streamsTiles says so.
+// streamTiles is callTiles of a matrix in memory to a result that goes past the caches, of tiles of lineFloats each way, where streamsTiles says so.
 func streamTiles(set isa.Set, dst *float32, dstStride, dstStep int, src *float32, srcStride, srcStep, ahead, near, pairs, n int) {
 	switch set {
 	case isa.AVX512:
 		tilesStreamQuads512(dst, dstStride, dstStep, src, srcStride, srcStep, ahead, near, pairs, n)
+	case isa.AVX2:
+		linesStreamQuads256(dst, dstStride, dstStep, src, srcStride, srcStep, ahead, near, pairs, n)
 	default:
 		panic("reorder: no kernel streams tiles")
 	}
 }
 
-// streamsTiles reports whether callTiles, join and part have streaming stores.
+// streamsTiles reports whether callTiles, for tiles of lineFloats each way, join and part have streaming stores.
 func streamsTiles(set isa.Set) bool {
 	switch set {
 	case isa.AVX512:
+		return true
+	case isa.AVX2:
 		return true
 	}
 	return false
@@ -344,11 +352,26 @@ func join(set isa.Set, to traffic, planes int, dst, src *float32, srcStride, n i
 	case isa.AVX2:
 		switch planes {
 		case 2:
-			joinPairs256(dst, src, srcStride, n)
+			switch {
+			case to == streamed:
+				joinPairsStream256(dst, src, srcStride, n)
+			default:
+				joinPairs256(dst, src, srcStride, n)
+			}
 		case 3:
-			joinTriples256(dst, src, srcStride, n)
+			switch {
+			case to == streamed:
+				joinTriplesStream256(dst, src, srcStride, n)
+			default:
+				joinTriples256(dst, src, srcStride, n)
+			}
 		case 4:
-			joinQuads256(dst, src, srcStride, n)
+			switch {
+			case to == streamed:
+				joinQuadsStream256(dst, src, srcStride, n)
+			default:
+				joinQuads256(dst, src, srcStride, n)
+			}
 		}
 	default:
 		panic("reorder: no kernel joins planes")
@@ -385,11 +408,26 @@ func part(set isa.Set, to traffic, planes int, dst *float32, dstStride int, src 
 	case isa.AVX2:
 		switch planes {
 		case 2:
-			partPairs256(dst, src, dstStride, n)
+			switch {
+			case to == streamed:
+				partPairsStream256(dst, src, dstStride, n)
+			default:
+				partPairs256(dst, src, dstStride, n)
+			}
 		case 3:
-			partTriples256(dst, src, dstStride, n)
+			switch {
+			case to == streamed:
+				partTriplesStream256(dst, src, dstStride, n)
+			default:
+				partTriples256(dst, src, dstStride, n)
+			}
 		case 4:
-			partQuads256(dst, src, dstStride, n)
+			switch {
+			case to == streamed:
+				partQuadsStream256(dst, src, dstStride, n)
+			default:
+				partQuads256(dst, src, dstStride, n)
+			}
 		}
 	default:
 		panic("reorder: no kernel parts pixels")

@@ -41,12 +41,12 @@ func callTiles(set isa.Set, to traffic, dst *float32, dstStride, dstStep int, sr
 	}
 }
 
-// streamTiles is callTiles of a matrix in memory to a result that goes past the caches, where streamsTiles says so.
+// streamTiles is callTiles of a matrix in memory to a result that goes past the caches, of tiles of lineFloats each way, where streamsTiles says so.
 func streamTiles(set isa.Set, dst *float32, dstStride, dstStep int, src *float32, srcStride, srcStep, ahead, near, pairs, n int) {
 	panic("reorder: no kernel streams tiles")
 }
 
-// streamsTiles reports whether callTiles, join and part have streaming stores.
+// streamsTiles reports whether callTiles, for tiles of lineFloats each way, join and part have streaming stores.
 func streamsTiles(set isa.Set) bool {
 	return false
 }

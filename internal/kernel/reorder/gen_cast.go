@@ -66,7 +66,7 @@ func beginCast(fn *asm.Func, k castKind, reg func(int) string) {
 
 func cast512(f *asm.File, k castKind, v variant) {
 	name := v.name(k.name, 512)
-	fn := f.Func(name, name+castDoc+v.doc(0), castArgs()...)
+	fn := f.Func(name, name+castDoc+v.doc(), castArgs()...)
 	beginCast(fn, k, asm.Z)
 	if k.name == "castToBF16" {
 		beginBF16(f, fn)
@@ -138,7 +138,7 @@ func cast512(f *asm.File, k castKind, v variant) {
 func castLines512(f *asm.File, k castKind) {
 	v := variant{stream: true}
 	name, perLine := v.name(k.name, 512), 64/k.to
-	fn := f.Func(name, name+castDoc+fmt.Sprintf(" lanes is a multiple of %d.", perLine)+v.doc(0), castArgs()...)
+	fn := f.Func(name, name+castDoc+fmt.Sprintf(" lanes is a multiple of %d.", perLine)+v.doc(), castArgs()...)
 	beginCast(fn, k, asm.Z)
 	if k.name == "castToBF16" {
 		beginBF16(f, fn)

@@ -41,7 +41,7 @@ const castTileArgs = "(dst, dstStride, dstStep, src, srcStride, srcStep, ahead, 
 // castTile writes the tile of a kind and returns its name.
 func castTile(f *asm.File, k castKind, isa asm.ISA, v variant) string {
 	name := v.name(k.name+"Tiles", 8*isa.Size())
-	text := name + fmt.Sprintf(strings.Replace(tilesDoc, "floats", "elements", 1), isa.Lanes) + v.doc(isa.Lanes) + "\nWith each row, what lies ahead bytes behind it is asked for."
+	text := name + fmt.Sprintf(strings.Replace(tilesDoc, "floats", "elements", 1), isa.Lanes) + v.doc() + "\nWith each row, what lies ahead bytes behind it is asked for."
 	fn := f.Func(name, text, asm.Typed("dst", "unsafe.Pointer"), asm.Int("dstStride"), asm.Int("dstStep"), asm.Typed("src", "unsafe.Pointer"), asm.Int("srcStride"),
 		asm.Int("srcStep"), asm.Int("ahead"), asm.Int("n"))
 	for _, load := range [][2]string{{"dst", "DI"}, {"dstStride", "R8"}, {"dstStep", "DX"}, {"src", "SI"}, {"srcStride", "R9"}, {"srcStep", "R13"}, {"ahead", "BX"}, {"n", "R12"}} {

@@ -59,7 +59,7 @@ func evenOdd(f *asm.File, fn *asm.Func, r int) {
 func planesToEights(f *asm.File, isa asm.ISA, v variant) {
 	name := v.name("planesToEights", 8*isa.Size())
 	fn := f.Func(name, name+` transposes 8 rows that lie srcStride bytes apart, n times 16 floats of each, to rows of 8 that adjoin. What lies
-ahead bytes behind is asked for. n is at least 1.`+v.doc(0), asm.Ptr("dst"), asm.Ptr("src"), asm.Int("srcStride"), asm.Int("ahead"), asm.Int("n"))
+ahead bytes behind is asked for. n is at least 1.`+v.doc(), asm.Ptr("dst"), asm.Ptr("src"), asm.Int("srcStride"), asm.Int("ahead"), asm.Int("n"))
 	fn.Load("dst", "DI")
 	fn.Load("src", "SI")
 	fn.Load("srcStride", "R9")
@@ -105,7 +105,7 @@ func storeLines(fn *asm.Func, v variant, isa asm.ISA, r, at int) {
 
 func eightsToPlanes(f *asm.File, isa asm.ISA, v variant) {
 	name := v.name("eightsToPlanes", 8*isa.Size())
-	fn := f.Func(name, name+` transposes n times 16 rows of 8 floats that adjoin to 8 rows that lie dstStride bytes apart. n is at least 1.`+v.doc(0),
+	fn := f.Func(name, name+` transposes n times 16 rows of 8 floats that adjoin to 8 rows that lie dstStride bytes apart. n is at least 1.`+v.doc(),
 		asm.Ptr("dst"), asm.Int("dstStride"), asm.Ptr("src"), asm.Int("n"))
 	fn.Load("dst", "DI")
 	fn.Load("dstStride", "R8")
@@ -222,7 +222,7 @@ func planeLines(fn *asm.Func) {
 
 func pairEights(f *asm.File, isa asm.ISA, v variant) {
 	name := v.name("pairEights", 8*isa.Size())
-	fn := f.Func(name, name+` makes n rows of 16 floats, dstStride bytes apart, of rows of 8 at a and at b that adjoin. n is at least 1.`+v.doc(0),
+	fn := f.Func(name, name+` makes n rows of 16 floats, dstStride bytes apart, of rows of 8 at a and at b that adjoin. n is at least 1.`+v.doc(),
 		asm.Ptr("dst"), asm.Int("dstStride"), asm.Ptr("a"), asm.Ptr("b"), asm.Int("n"))
 	fn.Load("dst", "DI")
 	fn.Load("dstStride", "R8")
@@ -255,7 +255,7 @@ func pairEights(f *asm.File, isa asm.ISA, v variant) {
 func partEights(f *asm.File, isa asm.ISA, v variant) {
 	name := v.name("partEights", 8*isa.Size())
 	fn := f.Func(name, name+` writes of n rows of 16 floats, srcStride bytes apart, the first halves to a, one behind the other, and the second to b.
-n is at least 1.`+v.doc(0), asm.Ptr("a"), asm.Ptr("b"), asm.Ptr("src"), asm.Int("srcStride"), asm.Int("n"))
+n is at least 1.`+v.doc(), asm.Ptr("a"), asm.Ptr("b"), asm.Ptr("src"), asm.Int("srcStride"), asm.Int("n"))
 	fn.Load("a", "DI")
 	fn.Load("b", "BX")
 	fn.Load("src", "SI")

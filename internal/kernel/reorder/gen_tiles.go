@@ -4,7 +4,6 @@ package main
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/carve-dev/carve/internal/kernel/asm"
@@ -17,7 +16,7 @@ type variant struct {
 	quads  bool // and that in memory by four lines of a row, long before, and with these near the tiles in the second-level cache
 }
 
-// name makes a function's name, doc the end of its doc comment.
+// name makes a function's name.
 func (v variant) name(base string, bits int) string {
 	if v.stream {
 		base += "Stream"
@@ -31,15 +30,16 @@ func (v variant) name(base string, bits int) string {
 	return fmt.Sprint(base, bits)
 }
 
-func (v variant) doc(side int) string {
+// doc is the end of its doc comment.
+func (v variant) doc() string {
 	s := ""
 	if v.stream {
 		s += "\nStores bypass the caches: dst and its strides are multiples of 64, and storeFence has to follow."
 	}
 	switch {
 	case v.quads:
-		s += fmt.Sprintf("\nWith each tile, %d rows of four cache lines, srcStride apart, are asked for from memory, from ahead bytes behind src on, and with each row\n"+
-			"what lies near bytes behind it, from the second-level cache.", side/4)
+		s += "\nWith each tile, four rows of four cache lines, srcStride apart, are asked for from memory, from ahead bytes behind src on, and with each row\n" +
+			"what lies near bytes behind it, from the second-level cache."
 	case v.fetch:
 		s += "\nWith each row, what lies ahead bytes behind it is asked for."
 	}
@@ -104,32 +104,86 @@ func beginTiles(fn *asm.Func, v variant) {
 	fn.Load("n", "R12")
 }
 
-// tile emits the moves of one tile, as many rows as a vector has lanes, between memory and registers. The fetching goes with the rows that are read;
-// by quads, with those that are written: beside the loads it held them up.
-func tile(fn *asm.Func, isa asm.ISA, v variant, shuffle func(*asm.Func)) {
-	fn.I("MOVQ SI, AX")
-	for r := range isa.Lanes {
-		fn.I("VMOVUPS (AX), %s", isa.R(r))
-		if v.fetch {
-			fn.I("PREFETCHT1 (AX)(BX*1)")
-		}
-		fn.I("ADDQ R9, AX")
-	}
-	shuffle(fn)
-	fn.I("MOVQ DI, AX")
-	if v.quads {
-		fn.I("LEAQ (SI)(R14*1), R15")
-	}
-	for c := range isa.Lanes {
-		fn.I("%s %s, (AX)", v.store(), isa.R(c))
-		fn.I("ADDQ R8, AX")
-		if v.quads {
-			fn.I("PREFETCHT1 %d(BX)", c%4*64)
-			if c%4 == 3 {
-				fn.I("ADDQ R9, BX")
+// shuffledTile emits the moves of one tile, as many rows as a vector has lanes, between memory and registers. The fetching goes with the rows that are
+// read; by quads, with those that are written: beside the loads it held them up.
+func shuffledTile(shuffle func(*asm.Func)) func(*asm.Func, asm.ISA, variant) {
+	return func(fn *asm.Func, isa asm.ISA, v variant) {
+		fn.I("MOVQ SI, AX")
+		for r := range isa.Lanes {
+			fn.I("VMOVUPS (AX), %s", isa.R(r))
+			if v.fetch {
+				fn.I("PREFETCHT1 (AX)(BX*1)")
 			}
-			fn.I("PREFETCHT0 (R15)")
-			fn.I("ADDQ R9, R15")
+			fn.I("ADDQ R9, AX")
+		}
+		shuffle(fn)
+		fn.I("MOVQ DI, AX")
+		if v.quads {
+			fn.I("LEAQ (SI)(R14*1), R15")
+		}
+		for c := range isa.Lanes {
+			fn.I("%s %s, (AX)", v.store(), isa.R(c))
+			fn.I("ADDQ R8, AX")
+			if v.quads {
+				fetchQuad(fn, c)
+				fn.I("PREFETCHT0 (R15)")
+				fn.I("ADDQ R9, R15")
+			}
+		}
+	}
+}
+
+// fetchQuad asks for the line of number i of those from memory.
+func fetchQuad(fn *asm.Func, i int) {
+	fn.I("PREFETCHT1 %d(BX)", i%4*64)
+	if i%4 == 3 {
+		fn.I("ADDQ R9, BX")
+	}
+}
+
+// linesTile emits the moves of a tile of AVX2 of 16 rows of 16: four columns of all rows make four lines, whose halves follow each other. It is read in
+// whole lines too, which may drive each other out of the caches.
+func linesTile(fn *asm.Func, isa asm.ISA, v variant) {
+	for four := range 4 {
+		fn.I("LEAQ %d(SI), AX", 16*four)
+		fn.I("LEAQ (AX)(R9*4), R15")
+		for i := range 2 {
+			for r := range 4 {
+				fn.I("VMOVUPS (AX), X%d", r)
+				fn.I("VINSERTF128 $1, (R15), Y%d, Y%d", r, r)
+				for _, at := range []string{"AX", "R15"} {
+					switch {
+					case four > 0:
+					case v.fetch:
+						fn.I("PREFETCHT1 (%s)(BX*1)", at)
+					case v.quads:
+						fn.I("PREFETCHT0 (%s)(R14*1)", at)
+					}
+				}
+				fn.I("ADDQ R9, AX")
+				fn.I("ADDQ R9, R15")
+			}
+			quads(fn, asm.Y, 0, 4+4*i, 12)
+			if i == 0 {
+				fn.I("LEAQ (AX)(R9*4), AX")
+				fn.I("LEAQ (R15)(R9*4), R15")
+			}
+		}
+		fn.I("MOVQ DI, AX")
+		if four >= 2 {
+			fn.I("LEAQ (AX)(R8*8), AX")
+		}
+		if four%2 == 1 {
+			fn.I("LEAQ (AX)(R8*4), AX")
+		}
+		for c := range 4 {
+			for half := range 2 {
+				fn.I("%s Y%d, %d(AX)", v.store(), 4+4*half+c, 32*half)
+			}
+			fn.I("ADDQ R8, AX")
+			if v.quads {
+				fetchQuad(fn, c)
+			}
 		}
 	}
 }
@@ -171,33 +225,48 @@ func tilesLoop(fn *asm.Func, body func()) {
 	fn.Label(done)
 }
 
-// tiles512 and tiles256 write the kernels that transpose whole tiles. A tile of AVX2 is half a line wide: it does not stream.
+// tiles512 and tiles256 write the kernels that transpose whole tiles. Past the caches AVX2 moves tiles of AVX-512's size, whose rows are whole lines.
 func tiles512(f *asm.File) {
-	variants := []variant{{}, {fetch: true}, {stream: true}, {stream: true, fetch: true}}
-	wholeTiles(f, asm.AVX512(), variants, shuffle16)
+	k := tileKernel{"tiles", 16, shuffledTile(shuffle16)}
+	wholeTiles(f, asm.AVX512(), k, k)
+}
+
+func tiles256(f *asm.File) {
+	wholeTiles(f, asm.AVX2(), tileKernel{"tiles", 8, shuffledTile(shuffle8)}, tileKernel{"lines", 16, linesTile})
+}
+
+// tileKernel is how a tile is moved: how its name begins, the side of the tile, and what it does.
+type tileKernel struct {
+	name string
+	side int
+	tile func(*asm.Func, asm.ISA, variant)
+}
+
+// wholeTiles writes the kernels of a set: those that stream are of the second kind.
+func wholeTiles(f *asm.File, isa asm.ISA, kept, streamed tileKernel) {
+	variants := []variant{{stream: true, fetch: true}, {stream: true}, {fetch: true}, {}}
+	names := map[variant]string{}
 	quads := variant{stream: true, quads: true}
-	f.Serve("streamTiles", asm.AVX512(), oneOfTiles(f, asm.AVX512(), quads, shuffle16)+"(dst, dstStride, dstStep, src, srcStride, srcStep, ahead, near, pairs, n)")
-	f.Serve("streamsTiles", asm.AVX512(), "return true")
-}
-
-func tiles256(f *asm.File) { wholeTiles(f, asm.AVX2(), []variant{{}, {fetch: true}}, shuffle8) }
-
-func wholeTiles(f *asm.File, isa asm.ISA, variants []variant, shuffle func(*asm.Func)) {
-	for _, v := range variants {
-		oneOfTiles(f, isa, v, shuffle)
+	for _, v := range append(variants, quads) {
+		k := kept
+		if v.stream {
+			k = streamed
+		}
+		names[v] = k.emit(f, isa, v)
 	}
-	slices.Reverse(variants)
 	f.Serve("callTiles", isa, choose(variants, func(v variant) string {
-		return v.name("tiles", 8*isa.Size()) + "(dst, dstStride, dstStep, src, srcStride, srcStep, ahead, pairs, n)"
+		return names[v] + "(dst, dstStride, dstStep, src, srcStride, srcStep, ahead, pairs, n)"
 	}))
+	f.Serve("streamTiles", isa, names[quads]+"(dst, dstStride, dstStep, src, srcStride, srcStep, ahead, near, pairs, n)")
+	f.Serve("streamsTiles", isa, "return true")
 }
 
-// oneOfTiles writes one variant and returns its name.
-func oneOfTiles(f *asm.File, isa asm.ISA, v variant, shuffle func(*asm.Func)) string {
-	name := v.name("tiles", 8*isa.Size())
-	fn := f.Func(name, name+fmt.Sprintf(tilesDoc+pairsDoc, isa.Lanes)+v.doc(isa.Lanes), tilesArgs(v)...)
+// emit writes one variant and returns its name.
+func (k tileKernel) emit(f *asm.File, isa asm.ISA, v variant) string {
+	name := v.name(k.name, 8*isa.Size())
+	fn := f.Func(name, name+fmt.Sprintf(tilesDoc+pairsDoc, k.side)+v.doc(), tilesArgs(v)...)
 	beginTiles(fn, v)
-	tilesLoop(fn, func() { tile(fn, isa, v, shuffle) })
+	tilesLoop(fn, func() { k.tile(fn, isa, v) })
 	fn.Ret()
 	return name
 }
@@ -273,7 +342,7 @@ func rows(f *asm.File) {
 
 func rows512(f *asm.File, v variant) {
 	name := v.name("rows", 512)
-	fn := f.Func(name, name+rowsDoc+v.doc(0), rowsArgs()...)
+	fn := f.Func(name, name+rowsDoc+v.doc(), rowsArgs()...)
 	rowsLoop(fn, func(from, to string, k int) {
 		fn.I("VMOVUPS (%s), Z%d", from, k)
 		fn.I("%s Z%d, (%s)", v.store(), k, to)
@@ -282,7 +351,7 @@ func rows512(f *asm.File, v variant) {
 
 func rows256(f *asm.File, v variant) {
 	name := v.name("rows", 256)
-	fn := f.Func(name, name+rowsDoc+v.doc(0), rowsArgs()...)
+	fn := f.Func(name, name+rowsDoc+v.doc(), rowsArgs()...)
 	rowsLoop(fn, func(from, to string, k int) {
 		for h := range 2 {
 			fn.I("VMOVUPS %d(%s), Y%d", 32*h, from, 2*k+h)

@@ -17,17 +17,19 @@ type weave struct {
 	apart  bool // from pixels to planes, not from planes to pixels
 }
 
-// weaves writes all weaves. Those of AVX2 do not stream.
+// weaves writes all weaves.
 func weaves(f *asm.File) {
-	for planes := 2; planes <= 4; planes++ {
-		for _, apart := range []bool{false, true} {
-			weave{asm.AVX512(), planes, apart}.emit(f, variant{})
-			weave{asm.AVX512(), planes, apart}.emit(f, variant{stream: true})
-			weave{asm.AVX2(), planes, apart}.emit(f, variant{})
+	variants := []variant{{stream: true}, {}}
+	for _, isa := range []asm.ISA{asm.AVX512(), asm.AVX2()} {
+		for planes := 2; planes <= 4; planes++ {
+			for _, apart := range []bool{false, true} {
+				for _, v := range variants {
+					weave{isa, planes, apart}.emit(f, v)
+				}
+			}
 		}
+		serveWeaves(f, isa, variants)
 	}
-	serveWeaves(f, asm.AVX512(), []variant{{stream: true}, {}})
-	serveWeaves(f, asm.AVX2(), []variant{{}})
 }
 
 // serveWeaves makes the weaves of a set known.
@@ -40,10 +42,7 @@ func serveWeaves(f *asm.File, isa asm.ISA, variants []variant) {
 		var cases strings.Builder
 		for planes := 2; planes <= 4; planes++ {
 			w := weave{isa, planes, apart}
-			code := w.name(variants[0]) + args
-			if len(variants) > 1 {
-				code = choose(variants, func(v variant) string { return w.name(v) + args })
-			}
+			code := choose(variants, func(v variant) string { return w.name(v) + args })
 			fmt.Fprintf(&cases, "case %d:\n%s\n", planes, code)
 		}
 		f.Serve(entry, isa, "switch planes {\n"+cases.String()+"}")
@@ -89,7 +88,7 @@ func (w weave) emit(f *asm.File, v variant) {
 		doc, stride = ` writes %[1]d planes that lie dstStride bytes apart from pixels of %[1]d floats in a row.`, "dstStride"
 	}
 	name := w.name(v)
-	fn := f.Func(name, name+fmt.Sprintf(doc+"\nThere are n times %[2]d pixels; n is at least 1.", w.planes, w.Lanes)+v.doc(0),
+	fn := f.Func(name, name+fmt.Sprintf(doc+"\nThere are n times %[2]d pixels; n is at least 1.", w.planes, w.Lanes)+v.doc(),
 		asm.Ptr("dst"), asm.Ptr("src"), asm.Int(stride), asm.Int("n"))
 	reg, bytes := w.R, w.Size()
 	// Sources lie in registers from 0 on, indices from 8 on, results from 4 on.

@@ -332,6 +332,21 @@ func (p *Plan) block(to traffic, dst, src []float32, b, p0, p1 int) {
 			return
 		}
 	}
+	if n := (p1 - p0) / lineFloats; to == streamed && channels == 16 && n > 0 {
+		if p.From == NCHW {
+			tiles(p.set, to, &dst[d], 64, 64*lineFloats, &src[s], 4*sc, 4*lineFloats, ahead(to), n)
+		} else {
+			tiles(p.set, to, &dst[d], 4*dc, 4*lineFloats, &src[s], 64, 64*lineFloats, rowsAhead(to), n)
+		}
+		n *= lineFloats
+		p0, d, s = p0+n, d+n*dp, s+n*sp
+	}
+	if to == streamed { // what is left
+		to, whole = uncached, (p1-p0)/side*side
+	}
+	if p0 == p1 {
+		return
+	}
 	for half := 0; half < 16; half += side {
 		rows := max(0, min(side, channels-half))
 		switch {
@@ -350,7 +365,7 @@ func (p *Plan) block(to traffic, dst, src []float32, b, p0, p1 int) {
 			}
 			alongCols(p.set, dst[d+half:], dp, src[in:], sc, rows, side, p1-p0)
 		case rows == side && whole > 0:
-			tiles(p.set, to, &dst[d+half*dc], 4*dc, 4*side, &src[s+half], 64, 64*side, rowsAhead(to), whole/side)
+			tiles(p.set, to, &dst[d+half*dc], 4*dc, 4*side, &src[s+half], 64, 64*side, 0, whole/side)
 			if whole < p1-p0 {
 				alongRows(p.set, dst[d+half*dc+whole:], dc, src[s+half+16*whole:], sp, rows, p1-p0-whole)
 			}

@@ -2,29 +2,6 @@
 
 package reorder
 
-// tiles512 transposes n tiles of 16 by 16 floats: row r of one starts at src + r*srcStride bytes, row r of its
-// transpose at dst + r*dstStride bytes. From tile to tile src moves by srcStep bytes and dst by dstStep. n is at least 1. With
-// pairs 1, not 0, tiles are taken two by two, the second of two before the first.
-//
-//go:noescape
-func tiles512(dst *float32, dstStride int, dstStep int, src *float32, srcStride int, srcStep int, ahead int, pairs int, n int)
-
-// tilesFetch512 transposes n tiles of 16 by 16 floats: row r of one starts at src + r*srcStride bytes, row r of its
-// transpose at dst + r*dstStride bytes. From tile to tile src moves by srcStep bytes and dst by dstStep. n is at least 1. With
-// pairs 1, not 0, tiles are taken two by two, the second of two before the first.
-// With each row, what lies ahead bytes behind it is asked for.
-//
-//go:noescape
-func tilesFetch512(dst *float32, dstStride int, dstStep int, src *float32, srcStride int, srcStep int, ahead int, pairs int, n int)
-
-// tilesStream512 transposes n tiles of 16 by 16 floats: row r of one starts at src + r*srcStride bytes, row r of its
-// transpose at dst + r*dstStride bytes. From tile to tile src moves by srcStep bytes and dst by dstStep. n is at least 1. With
-// pairs 1, not 0, tiles are taken two by two, the second of two before the first.
-// Stores bypass the caches: dst and its strides are multiples of 64, and storeFence has to follow.
-//
-//go:noescape
-func tilesStream512(dst *float32, dstStride int, dstStep int, src *float32, srcStride int, srcStep int, ahead int, pairs int, n int)
-
 // tilesStreamFetch512 transposes n tiles of 16 by 16 floats: row r of one starts at src + r*srcStride bytes, row r of its
 // transpose at dst + r*dstStride bytes. From tile to tile src moves by srcStep bytes and dst by dstStep. n is at least 1. With
 // pairs 1, not 0, tiles are taken two by two, the second of two before the first.
@@ -34,22 +11,55 @@ func tilesStream512(dst *float32, dstStride int, dstStep int, src *float32, srcS
 //go:noescape
 func tilesStreamFetch512(dst *float32, dstStride int, dstStep int, src *float32, srcStride int, srcStep int, ahead int, pairs int, n int)
 
+// tilesStream512 transposes n tiles of 16 by 16 floats: row r of one starts at src + r*srcStride bytes, row r of its
+// transpose at dst + r*dstStride bytes. From tile to tile src moves by srcStep bytes and dst by dstStep. n is at least 1. With
+// pairs 1, not 0, tiles are taken two by two, the second of two before the first.
+// Stores bypass the caches: dst and its strides are multiples of 64, and storeFence has to follow.
+//
+//go:noescape
+func tilesStream512(dst *float32, dstStride int, dstStep int, src *float32, srcStride int, srcStep int, ahead int, pairs int, n int)
+
+// tilesFetch512 transposes n tiles of 16 by 16 floats: row r of one starts at src + r*srcStride bytes, row r of its
+// transpose at dst + r*dstStride bytes. From tile to tile src moves by srcStep bytes and dst by dstStep. n is at least 1. With
+// pairs 1, not 0, tiles are taken two by two, the second of two before the first.
+// With each row, what lies ahead bytes behind it is asked for.
+//
+//go:noescape
+func tilesFetch512(dst *float32, dstStride int, dstStep int, src *float32, srcStride int, srcStep int, ahead int, pairs int, n int)
+
+// tiles512 transposes n tiles of 16 by 16 floats: row r of one starts at src + r*srcStride bytes, row r of its
+// transpose at dst + r*dstStride bytes. From tile to tile src moves by srcStep bytes and dst by dstStep. n is at least 1. With
+// pairs 1, not 0, tiles are taken two by two, the second of two before the first.
+//
+//go:noescape
+func tiles512(dst *float32, dstStride int, dstStep int, src *float32, srcStride int, srcStep int, ahead int, pairs int, n int)
+
 // tilesStreamQuads512 transposes n tiles of 16 by 16 floats: row r of one starts at src + r*srcStride bytes, row r of its
 // transpose at dst + r*dstStride bytes. From tile to tile src moves by srcStep bytes and dst by dstStep. n is at least 1. With
 // pairs 1, not 0, tiles are taken two by two, the second of two before the first.
 // Stores bypass the caches: dst and its strides are multiples of 64, and storeFence has to follow.
-// With each tile, 4 rows of four cache lines, srcStride apart, are asked for from memory, from ahead bytes behind src on, and with each row
+// With each tile, four rows of four cache lines, srcStride apart, are asked for from memory, from ahead bytes behind src on, and with each row
 // what lies near bytes behind it, from the second-level cache.
 //
 //go:noescape
 func tilesStreamQuads512(dst *float32, dstStride int, dstStep int, src *float32, srcStride int, srcStep int, ahead int, near int, pairs int, n int)
 
-// tiles256 transposes n tiles of 8 by 8 floats: row r of one starts at src + r*srcStride bytes, row r of its
+// linesStreamFetch256 transposes n tiles of 16 by 16 floats: row r of one starts at src + r*srcStride bytes, row r of its
 // transpose at dst + r*dstStride bytes. From tile to tile src moves by srcStep bytes and dst by dstStep. n is at least 1. With
 // pairs 1, not 0, tiles are taken two by two, the second of two before the first.
+// Stores bypass the caches: dst and its strides are multiples of 64, and storeFence has to follow.
+// With each row, what lies ahead bytes behind it is asked for.
 //
 //go:noescape
-func tiles256(dst *float32, dstStride int, dstStep int, src *float32, srcStride int, srcStep int, ahead int, pairs int, n int)
+func linesStreamFetch256(dst *float32, dstStride int, dstStep int, src *float32, srcStride int, srcStep int, ahead int, pairs int, n int)
+
+// linesStream256 transposes n tiles of 16 by 16 floats: row r of one starts at src + r*srcStride bytes, row r of its
+// transpose at dst + r*dstStride bytes. From tile to tile src moves by srcStep bytes and dst by dstStep. n is at least 1. With
+// pairs 1, not 0, tiles are taken two by two, the second of two before the first.
+// Stores bypass the caches: dst and its strides are multiples of 64, and storeFence has to follow.
+//
+//go:noescape
+func linesStream256(dst *float32, dstStride int, dstStep int, src *float32, srcStride int, srcStep int, ahead int, pairs int, n int)
 
 // tilesFetch256 transposes n tiles of 8 by 8 floats: row r of one starts at src + r*srcStride bytes, row r of its
 // transpose at dst + r*dstStride bytes. From tile to tile src moves by srcStep bytes and dst by dstStep. n is at least 1. With
@@ -58,6 +68,23 @@ func tiles256(dst *float32, dstStride int, dstStep int, src *float32, srcStride 
 //
 //go:noescape
 func tilesFetch256(dst *float32, dstStride int, dstStep int, src *float32, srcStride int, srcStep int, ahead int, pairs int, n int)
+
+// tiles256 transposes n tiles of 8 by 8 floats: row r of one starts at src + r*srcStride bytes, row r of its
+// transpose at dst + r*dstStride bytes. From tile to tile src moves by srcStep bytes and dst by dstStep. n is at least 1. With
+// pairs 1, not 0, tiles are taken two by two, the second of two before the first.
+//
+//go:noescape
+func tiles256(dst *float32, dstStride int, dstStep int, src *float32, srcStride int, srcStep int, ahead int, pairs int, n int)
+
+// linesStreamQuads256 transposes n tiles of 16 by 16 floats: row r of one starts at src + r*srcStride bytes, row r of its
+// transpose at dst + r*dstStride bytes. From tile to tile src moves by srcStep bytes and dst by dstStep. n is at least 1. With
+// pairs 1, not 0, tiles are taken two by two, the second of two before the first.
+// Stores bypass the caches: dst and its strides are multiples of 64, and storeFence has to follow.
+// With each tile, four rows of four cache lines, srcStride apart, are asked for from memory, from ahead bytes behind src on, and with each row
+// what lies near bytes behind it, from the second-level cache.
+//
+//go:noescape
+func linesStreamQuads256(dst *float32, dstStride int, dstStep int, src *float32, srcStride int, srcStep int, ahead int, near int, pairs int, n int)
 
 // rows512 copies, for each of some blocks, n rows of 16 floats that start srcStride bytes apart to rows that start dstStride
 // bytes apart. From block to block src moves by srcBlock bytes and dst by dstBlock. blocks and n are at least 1.

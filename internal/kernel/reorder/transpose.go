@@ -14,6 +14,7 @@ import (
 const (
 	tileRows   = 256
 	tileCols   = 64
+	lineFloats = 16  // the side of tiles whose rows are whole cache lines
 	streamRows = 512 // of a piece in memory: planes that are written in longer runs cost less
 
 	nearLines = 2       // how far ahead lines of a row are asked for
@@ -86,13 +87,13 @@ func transpose(set isa.Set, to traffic, dst []float32, ldDst int, src []float32,
 			return
 		}
 	}
-	tileRows := tileRows
+	tileRows, whole := tileRows, side // that a whole tile has
 	if to == streamed {
-		tileRows = streamRows
+		tileRows, whole = streamRows, lineFloats
 	}
 	for r0 := 0; r0 < rows; r0 += tileRows {
-		n := min(tileRows, rows-r0) / side // whole tiles of a strip
-		if n < 2 {                         // one strip, and what is left, along the rows
+		n := min(tileRows, rows-r0) / whole // whole tiles of a strip
+		if n < 2 {                          // one strip, and what is left, along the rows
 			for c := 0; c < cols; c += stripCols {
 				for r := r0; r < rows; r += side {
 					lanes := min(side, rows-r)
@@ -112,20 +113,21 @@ func transpose(set isa.Set, to traffic, dst []float32, ldDst int, src []float32,
 				next = after - r0*ldSrc - c0
 			}
 			c := 0
-			for ; c+side <= width; c += side {
+			for ; c+whole <= width; c += whole {
 				at := r0*ldSrc + c0 + c
 				d, s := &dst[(c0+c)*ldDst+r0], &src[at]
 				if to == streamed {
-					farTiles(set, d, ldDst, s, ldSrc, next+n*c/tileCols*side*ldSrc-c, n)
+					farTiles(set, d, ldDst, s, ldSrc, next+n*c/tileCols*whole*ldSrc-c, n)
 				} else {
 					tiles(set, to, d, 4*ldDst, 4*side, s, 4*ldSrc, 4*side*ldSrc, 64*nearLines, n)
 				}
 			}
-			if c < width {
-				alongRows(set, dst[(c0+c)*ldDst+r0:], ldDst, src[r0*ldSrc+c0+c:], ldSrc, width-c, n*side)
+			for ; c < width; c += side {
+				alongRows(set, dst[(c0+c)*ldDst+r0:], ldDst, src[r0*ldSrc+c0+c:], ldSrc, min(side, width-c), n*whole)
 			}
-			if done := r0 + n*side; done < rows && done < r0+tileRows {
-				alongCols(set, dst[c0*ldDst+done:], ldDst, src[done*ldSrc+c0:], ldSrc, rows-done, rows-done, width)
+			for r := r0 + n*whole; r < min(rows, r0+tileRows); r += side {
+				lanes := min(side, rows-r)
+				alongCols(set, dst[c0*ldDst+r:], ldDst, src[r*ldSrc+c0:], ldSrc, lanes, lanes, width)
 			}
 		}
 	}
@@ -137,15 +139,15 @@ func transpose(set isa.Set, to traffic, dst []float32, ldDst int, src []float32,
 // With longer strips rows of the tile after the next one come from the second-level cache in time: loads that wait for it keep those behind them from
 // memory. Short strips are followed by others beside them, whose lines the processor itself fetches.
 func farTiles(set isa.Set, dst *float32, ldDst int, src *float32, ldSrc, ahead, n int) {
-	const side, long = 16, 8
-	step, near, pairs := 4*side*ldSrc, 0, 0
+	const long = 8
+	step, near, pairs := 4*lineFloats*ldSrc, 0, 0
 	if n >= long {
 		near = 2 * step
 	}
 	if step >= 16<<10 {
 		pairs = 1 // see tiles
 	}
-	streamTiles(set, dst, 4*ldDst, 4*side, src, 4*ldSrc, step, 4*ahead, near, pairs, n)
+	streamTiles(set, dst, 4*ldDst, 4*lineFloats, src, 4*ldSrc, step, 4*ahead, near, pairs, n)
 }
 
 // tiles transposes n whole tiles. What lies ahead bytes behind each row is asked for, unless that is 0. The caller knows that the set has streaming

@@ -2,40 +2,6 @@
 
 #include "textflag.h"
 
-DATA weavejoinPairs512<>+0(SB)/4, $0x00000000
-DATA weavejoinPairs512<>+4(SB)/4, $0x00000000
-DATA weavejoinPairs512<>+8(SB)/4, $0x00000001
-DATA weavejoinPairs512<>+12(SB)/4, $0x00000001
-DATA weavejoinPairs512<>+16(SB)/4, $0x00000002
-DATA weavejoinPairs512<>+20(SB)/4, $0x00000002
-DATA weavejoinPairs512<>+24(SB)/4, $0x00000003
-DATA weavejoinPairs512<>+28(SB)/4, $0x00000003
-DATA weavejoinPairs512<>+32(SB)/4, $0x00000004
-DATA weavejoinPairs512<>+36(SB)/4, $0x00000004
-DATA weavejoinPairs512<>+40(SB)/4, $0x00000005
-DATA weavejoinPairs512<>+44(SB)/4, $0x00000005
-DATA weavejoinPairs512<>+48(SB)/4, $0x00000006
-DATA weavejoinPairs512<>+52(SB)/4, $0x00000006
-DATA weavejoinPairs512<>+56(SB)/4, $0x00000007
-DATA weavejoinPairs512<>+60(SB)/4, $0x00000007
-DATA weavejoinPairs512<>+64(SB)/4, $0x00000008
-DATA weavejoinPairs512<>+68(SB)/4, $0x00000008
-DATA weavejoinPairs512<>+72(SB)/4, $0x00000009
-DATA weavejoinPairs512<>+76(SB)/4, $0x00000009
-DATA weavejoinPairs512<>+80(SB)/4, $0x0000000a
-DATA weavejoinPairs512<>+84(SB)/4, $0x0000000a
-DATA weavejoinPairs512<>+88(SB)/4, $0x0000000b
-DATA weavejoinPairs512<>+92(SB)/4, $0x0000000b
-DATA weavejoinPairs512<>+96(SB)/4, $0x0000000c
-DATA weavejoinPairs512<>+100(SB)/4, $0x0000000c
-DATA weavejoinPairs512<>+104(SB)/4, $0x0000000d
-DATA weavejoinPairs512<>+108(SB)/4, $0x0000000d
-DATA weavejoinPairs512<>+112(SB)/4, $0x0000000e
-DATA weavejoinPairs512<>+116(SB)/4, $0x0000000e
-DATA weavejoinPairs512<>+120(SB)/4, $0x0000000f
-DATA weavejoinPairs512<>+124(SB)/4, $0x0000000f
-GLOBL weavejoinPairs512<>(SB), RODATA|NOPTR, $128
-
 DATA weavejoinPairsStream512<>+0(SB)/4, $0x00000000
 DATA weavejoinPairsStream512<>+4(SB)/4, $0x00000000
 DATA weavejoinPairsStream512<>+8(SB)/4, $0x00000001
@@ -70,57 +36,39 @@ DATA weavejoinPairsStream512<>+120(SB)/4, $0x0000000f
 DATA weavejoinPairsStream512<>+124(SB)/4, $0x0000000f
 GLOBL weavejoinPairsStream512<>(SB), RODATA|NOPTR, $128
 
-DATA weavejoinPairs256<>+0(SB)/4, $0x00000000
-DATA weavejoinPairs256<>+4(SB)/4, $0x00000000
-DATA weavejoinPairs256<>+8(SB)/4, $0x00000001
-DATA weavejoinPairs256<>+12(SB)/4, $0x00000001
-DATA weavejoinPairs256<>+16(SB)/4, $0x00000002
-DATA weavejoinPairs256<>+20(SB)/4, $0x00000002
-DATA weavejoinPairs256<>+24(SB)/4, $0x00000003
-DATA weavejoinPairs256<>+28(SB)/4, $0x00000003
-DATA weavejoinPairs256<>+32(SB)/4, $0x00000004
-DATA weavejoinPairs256<>+36(SB)/4, $0x00000004
-DATA weavejoinPairs256<>+40(SB)/4, $0x00000005
-DATA weavejoinPairs256<>+44(SB)/4, $0x00000005
-DATA weavejoinPairs256<>+48(SB)/4, $0x00000006
-DATA weavejoinPairs256<>+52(SB)/4, $0x00000006
-DATA weavejoinPairs256<>+56(SB)/4, $0x00000007
-DATA weavejoinPairs256<>+60(SB)/4, $0x00000007
-GLOBL weavejoinPairs256<>(SB), RODATA|NOPTR, $64
-
-DATA weavepartPairs512<>+0(SB)/4, $0x00000000
-DATA weavepartPairs512<>+4(SB)/4, $0x00000002
-DATA weavepartPairs512<>+8(SB)/4, $0x00000004
-DATA weavepartPairs512<>+12(SB)/4, $0x00000006
-DATA weavepartPairs512<>+16(SB)/4, $0x00000008
-DATA weavepartPairs512<>+20(SB)/4, $0x0000000a
-DATA weavepartPairs512<>+24(SB)/4, $0x0000000c
-DATA weavepartPairs512<>+28(SB)/4, $0x0000000e
-DATA weavepartPairs512<>+32(SB)/4, $0x00000000
-DATA weavepartPairs512<>+36(SB)/4, $0x00000002
-DATA weavepartPairs512<>+40(SB)/4, $0x00000004
-DATA weavepartPairs512<>+44(SB)/4, $0x00000006
-DATA weavepartPairs512<>+48(SB)/4, $0x00000008
-DATA weavepartPairs512<>+52(SB)/4, $0x0000000a
-DATA weavepartPairs512<>+56(SB)/4, $0x0000000c
-DATA weavepartPairs512<>+60(SB)/4, $0x0000000e
-DATA weavepartPairs512<>+64(SB)/4, $0x00000001
-DATA weavepartPairs512<>+68(SB)/4, $0x00000003
-DATA weavepartPairs512<>+72(SB)/4, $0x00000005
-DATA weavepartPairs512<>+76(SB)/4, $0x00000007
-DATA weavepartPairs512<>+80(SB)/4, $0x00000009
-DATA weavepartPairs512<>+84(SB)/4, $0x0000000b
-DATA weavepartPairs512<>+88(SB)/4, $0x0000000d
-DATA weavepartPairs512<>+92(SB)/4, $0x0000000f
-DATA weavepartPairs512<>+96(SB)/4, $0x00000001
-DATA weavepartPairs512<>+100(SB)/4, $0x00000003
-DATA weavepartPairs512<>+104(SB)/4, $0x00000005
-DATA weavepartPairs512<>+108(SB)/4, $0x00000007
-DATA weavepartPairs512<>+112(SB)/4, $0x00000009
-DATA weavepartPairs512<>+116(SB)/4, $0x0000000b
-DATA weavepartPairs512<>+120(SB)/4, $0x0000000d
-DATA weavepartPairs512<>+124(SB)/4, $0x0000000f
-GLOBL weavepartPairs512<>(SB), RODATA|NOPTR, $128
+DATA weavejoinPairs512<>+0(SB)/4, $0x00000000
+DATA weavejoinPairs512<>+4(SB)/4, $0x00000000
+DATA weavejoinPairs512<>+8(SB)/4, $0x00000001
+DATA weavejoinPairs512<>+12(SB)/4, $0x00000001
+DATA weavejoinPairs512<>+16(SB)/4, $0x00000002
+DATA weavejoinPairs512<>+20(SB)/4, $0x00000002
+DATA weavejoinPairs512<>+24(SB)/4, $0x00000003
+DATA weavejoinPairs512<>+28(SB)/4, $0x00000003
+DATA weavejoinPairs512<>+32(SB)/4, $0x00000004
+DATA weavejoinPairs512<>+36(SB)/4, $0x00000004
+DATA weavejoinPairs512<>+40(SB)/4, $0x00000005
+DATA weavejoinPairs512<>+44(SB)/4, $0x00000005
+DATA weavejoinPairs512<>+48(SB)/4, $0x00000006
+DATA weavejoinPairs512<>+52(SB)/4, $0x00000006
+DATA weavejoinPairs512<>+56(SB)/4, $0x00000007
+DATA weavejoinPairs512<>+60(SB)/4, $0x00000007
+DATA weavejoinPairs512<>+64(SB)/4, $0x00000008
+DATA weavejoinPairs512<>+68(SB)/4, $0x00000008
+DATA weavejoinPairs512<>+72(SB)/4, $0x00000009
+DATA weavejoinPairs512<>+76(SB)/4, $0x00000009
+DATA weavejoinPairs512<>+80(SB)/4, $0x0000000a
+DATA weavejoinPairs512<>+84(SB)/4, $0x0000000a
+DATA weavejoinPairs512<>+88(SB)/4, $0x0000000b
+DATA weavejoinPairs512<>+92(SB)/4, $0x0000000b
+DATA weavejoinPairs512<>+96(SB)/4, $0x0000000c
+DATA weavejoinPairs512<>+100(SB)/4, $0x0000000c
+DATA weavejoinPairs512<>+104(SB)/4, $0x0000000d
+DATA weavejoinPairs512<>+108(SB)/4, $0x0000000d
+DATA weavejoinPairs512<>+112(SB)/4, $0x0000000e
+DATA weavejoinPairs512<>+116(SB)/4, $0x0000000e
+DATA weavejoinPairs512<>+120(SB)/4, $0x0000000f
+DATA weavejoinPairs512<>+124(SB)/4, $0x0000000f
+GLOBL weavejoinPairs512<>(SB), RODATA|NOPTR, $128
 
 DATA weavepartPairsStream512<>+0(SB)/4, $0x00000000
 DATA weavepartPairsStream512<>+4(SB)/4, $0x00000002
@@ -156,73 +104,39 @@ DATA weavepartPairsStream512<>+120(SB)/4, $0x0000000d
 DATA weavepartPairsStream512<>+124(SB)/4, $0x0000000f
 GLOBL weavepartPairsStream512<>(SB), RODATA|NOPTR, $128
 
-DATA weavepartPairs256<>+0(SB)/4, $0x00000000
-DATA weavepartPairs256<>+4(SB)/4, $0x00000002
-DATA weavepartPairs256<>+8(SB)/4, $0x00000004
-DATA weavepartPairs256<>+12(SB)/4, $0x00000006
-DATA weavepartPairs256<>+16(SB)/4, $0x00000000
-DATA weavepartPairs256<>+20(SB)/4, $0x00000002
-DATA weavepartPairs256<>+24(SB)/4, $0x00000004
-DATA weavepartPairs256<>+28(SB)/4, $0x00000006
-DATA weavepartPairs256<>+32(SB)/4, $0x00000001
-DATA weavepartPairs256<>+36(SB)/4, $0x00000003
-DATA weavepartPairs256<>+40(SB)/4, $0x00000005
-DATA weavepartPairs256<>+44(SB)/4, $0x00000007
-DATA weavepartPairs256<>+48(SB)/4, $0x00000001
-DATA weavepartPairs256<>+52(SB)/4, $0x00000003
-DATA weavepartPairs256<>+56(SB)/4, $0x00000005
-DATA weavepartPairs256<>+60(SB)/4, $0x00000007
-GLOBL weavepartPairs256<>(SB), RODATA|NOPTR, $64
-
-DATA weavejoinTriples512<>+0(SB)/4, $0x00000000
-DATA weavejoinTriples512<>+4(SB)/4, $0x00000000
-DATA weavejoinTriples512<>+8(SB)/4, $0x00000000
-DATA weavejoinTriples512<>+12(SB)/4, $0x00000001
-DATA weavejoinTriples512<>+16(SB)/4, $0x00000001
-DATA weavejoinTriples512<>+20(SB)/4, $0x00000001
-DATA weavejoinTriples512<>+24(SB)/4, $0x00000002
-DATA weavejoinTriples512<>+28(SB)/4, $0x00000002
-DATA weavejoinTriples512<>+32(SB)/4, $0x00000002
-DATA weavejoinTriples512<>+36(SB)/4, $0x00000003
-DATA weavejoinTriples512<>+40(SB)/4, $0x00000003
-DATA weavejoinTriples512<>+44(SB)/4, $0x00000003
-DATA weavejoinTriples512<>+48(SB)/4, $0x00000004
-DATA weavejoinTriples512<>+52(SB)/4, $0x00000004
-DATA weavejoinTriples512<>+56(SB)/4, $0x00000004
-DATA weavejoinTriples512<>+60(SB)/4, $0x00000005
-DATA weavejoinTriples512<>+64(SB)/4, $0x00000005
-DATA weavejoinTriples512<>+68(SB)/4, $0x00000005
-DATA weavejoinTriples512<>+72(SB)/4, $0x00000006
-DATA weavejoinTriples512<>+76(SB)/4, $0x00000006
-DATA weavejoinTriples512<>+80(SB)/4, $0x00000006
-DATA weavejoinTriples512<>+84(SB)/4, $0x00000007
-DATA weavejoinTriples512<>+88(SB)/4, $0x00000007
-DATA weavejoinTriples512<>+92(SB)/4, $0x00000007
-DATA weavejoinTriples512<>+96(SB)/4, $0x00000008
-DATA weavejoinTriples512<>+100(SB)/4, $0x00000008
-DATA weavejoinTriples512<>+104(SB)/4, $0x00000008
-DATA weavejoinTriples512<>+108(SB)/4, $0x00000009
-DATA weavejoinTriples512<>+112(SB)/4, $0x00000009
-DATA weavejoinTriples512<>+116(SB)/4, $0x00000009
-DATA weavejoinTriples512<>+120(SB)/4, $0x0000000a
-DATA weavejoinTriples512<>+124(SB)/4, $0x0000000a
-DATA weavejoinTriples512<>+128(SB)/4, $0x0000000a
-DATA weavejoinTriples512<>+132(SB)/4, $0x0000000b
-DATA weavejoinTriples512<>+136(SB)/4, $0x0000000b
-DATA weavejoinTriples512<>+140(SB)/4, $0x0000000b
-DATA weavejoinTriples512<>+144(SB)/4, $0x0000000c
-DATA weavejoinTriples512<>+148(SB)/4, $0x0000000c
-DATA weavejoinTriples512<>+152(SB)/4, $0x0000000c
-DATA weavejoinTriples512<>+156(SB)/4, $0x0000000d
-DATA weavejoinTriples512<>+160(SB)/4, $0x0000000d
-DATA weavejoinTriples512<>+164(SB)/4, $0x0000000d
-DATA weavejoinTriples512<>+168(SB)/4, $0x0000000e
-DATA weavejoinTriples512<>+172(SB)/4, $0x0000000e
-DATA weavejoinTriples512<>+176(SB)/4, $0x0000000e
-DATA weavejoinTriples512<>+180(SB)/4, $0x0000000f
-DATA weavejoinTriples512<>+184(SB)/4, $0x0000000f
-DATA weavejoinTriples512<>+188(SB)/4, $0x0000000f
-GLOBL weavejoinTriples512<>(SB), RODATA|NOPTR, $192
+DATA weavepartPairs512<>+0(SB)/4, $0x00000000
+DATA weavepartPairs512<>+4(SB)/4, $0x00000002
+DATA weavepartPairs512<>+8(SB)/4, $0x00000004
+DATA weavepartPairs512<>+12(SB)/4, $0x00000006
+DATA weavepartPairs512<>+16(SB)/4, $0x00000008
+DATA weavepartPairs512<>+20(SB)/4, $0x0000000a
+DATA weavepartPairs512<>+24(SB)/4, $0x0000000c
+DATA weavepartPairs512<>+28(SB)/4, $0x0000000e
+DATA weavepartPairs512<>+32(SB)/4, $0x00000000
+DATA weavepartPairs512<>+36(SB)/4, $0x00000002
+DATA weavepartPairs512<>+40(SB)/4, $0x00000004
+DATA weavepartPairs512<>+44(SB)/4, $0x00000006
+DATA weavepartPairs512<>+48(SB)/4, $0x00000008
+DATA weavepartPairs512<>+52(SB)/4, $0x0000000a
+DATA weavepartPairs512<>+56(SB)/4, $0x0000000c
+DATA weavepartPairs512<>+60(SB)/4, $0x0000000e
+DATA weavepartPairs512<>+64(SB)/4, $0x00000001
+DATA weavepartPairs512<>+68(SB)/4, $0x00000003
+DATA weavepartPairs512<>+72(SB)/4, $0x00000005
+DATA weavepartPairs512<>+76(SB)/4, $0x00000007
+DATA weavepartPairs512<>+80(SB)/4, $0x00000009
+DATA weavepartPairs512<>+84(SB)/4, $0x0000000b
+DATA weavepartPairs512<>+88(SB)/4, $0x0000000d
+DATA weavepartPairs512<>+92(SB)/4, $0x0000000f
+DATA weavepartPairs512<>+96(SB)/4, $0x00000001
+DATA weavepartPairs512<>+100(SB)/4, $0x00000003
+DATA weavepartPairs512<>+104(SB)/4, $0x00000005
+DATA weavepartPairs512<>+108(SB)/4, $0x00000007
+DATA weavepartPairs512<>+112(SB)/4, $0x00000009
+DATA weavepartPairs512<>+116(SB)/4, $0x0000000b
+DATA weavepartPairs512<>+120(SB)/4, $0x0000000d
+DATA weavepartPairs512<>+124(SB)/4, $0x0000000f
+GLOBL weavepartPairs512<>(SB), RODATA|NOPTR, $128
 
 DATA weavejoinTriplesStream512<>+0(SB)/4, $0x00000000
 DATA weavejoinTriplesStream512<>+4(SB)/4, $0x00000000
@@ -274,81 +188,55 @@ DATA weavejoinTriplesStream512<>+184(SB)/4, $0x0000000f
 DATA weavejoinTriplesStream512<>+188(SB)/4, $0x0000000f
 GLOBL weavejoinTriplesStream512<>(SB), RODATA|NOPTR, $192
 
-DATA weavejoinTriples256<>+0(SB)/4, $0x00000000
-DATA weavejoinTriples256<>+4(SB)/4, $0x00000000
-DATA weavejoinTriples256<>+8(SB)/4, $0x00000000
-DATA weavejoinTriples256<>+12(SB)/4, $0x00000001
-DATA weavejoinTriples256<>+16(SB)/4, $0x00000001
-DATA weavejoinTriples256<>+20(SB)/4, $0x00000001
-DATA weavejoinTriples256<>+24(SB)/4, $0x00000002
-DATA weavejoinTriples256<>+28(SB)/4, $0x00000002
-DATA weavejoinTriples256<>+32(SB)/4, $0x00000002
-DATA weavejoinTriples256<>+36(SB)/4, $0x00000003
-DATA weavejoinTriples256<>+40(SB)/4, $0x00000003
-DATA weavejoinTriples256<>+44(SB)/4, $0x00000003
-DATA weavejoinTriples256<>+48(SB)/4, $0x00000004
-DATA weavejoinTriples256<>+52(SB)/4, $0x00000004
-DATA weavejoinTriples256<>+56(SB)/4, $0x00000004
-DATA weavejoinTriples256<>+60(SB)/4, $0x00000005
-DATA weavejoinTriples256<>+64(SB)/4, $0x00000005
-DATA weavejoinTriples256<>+68(SB)/4, $0x00000005
-DATA weavejoinTriples256<>+72(SB)/4, $0x00000006
-DATA weavejoinTriples256<>+76(SB)/4, $0x00000006
-DATA weavejoinTriples256<>+80(SB)/4, $0x00000006
-DATA weavejoinTriples256<>+84(SB)/4, $0x00000007
-DATA weavejoinTriples256<>+88(SB)/4, $0x00000007
-DATA weavejoinTriples256<>+92(SB)/4, $0x00000007
-GLOBL weavejoinTriples256<>(SB), RODATA|NOPTR, $96
-
-DATA weavepartTriples512<>+0(SB)/4, $0x00000000
-DATA weavepartTriples512<>+4(SB)/4, $0x00000003
-DATA weavepartTriples512<>+8(SB)/4, $0x00000006
-DATA weavepartTriples512<>+12(SB)/4, $0x00000009
-DATA weavepartTriples512<>+16(SB)/4, $0x0000000c
-DATA weavepartTriples512<>+20(SB)/4, $0x0000000f
-DATA weavepartTriples512<>+24(SB)/4, $0x00000002
-DATA weavepartTriples512<>+28(SB)/4, $0x00000005
-DATA weavepartTriples512<>+32(SB)/4, $0x00000008
-DATA weavepartTriples512<>+36(SB)/4, $0x0000000b
-DATA weavepartTriples512<>+40(SB)/4, $0x0000000e
-DATA weavepartTriples512<>+44(SB)/4, $0x00000001
-DATA weavepartTriples512<>+48(SB)/4, $0x00000004
-DATA weavepartTriples512<>+52(SB)/4, $0x00000007
-DATA weavepartTriples512<>+56(SB)/4, $0x0000000a
-DATA weavepartTriples512<>+60(SB)/4, $0x0000000d
-DATA weavepartTriples512<>+64(SB)/4, $0x00000001
-DATA weavepartTriples512<>+68(SB)/4, $0x00000004
-DATA weavepartTriples512<>+72(SB)/4, $0x00000007
-DATA weavepartTriples512<>+76(SB)/4, $0x0000000a
-DATA weavepartTriples512<>+80(SB)/4, $0x0000000d
-DATA weavepartTriples512<>+84(SB)/4, $0x00000000
-DATA weavepartTriples512<>+88(SB)/4, $0x00000003
-DATA weavepartTriples512<>+92(SB)/4, $0x00000006
-DATA weavepartTriples512<>+96(SB)/4, $0x00000009
-DATA weavepartTriples512<>+100(SB)/4, $0x0000000c
-DATA weavepartTriples512<>+104(SB)/4, $0x0000000f
-DATA weavepartTriples512<>+108(SB)/4, $0x00000002
-DATA weavepartTriples512<>+112(SB)/4, $0x00000005
-DATA weavepartTriples512<>+116(SB)/4, $0x00000008
-DATA weavepartTriples512<>+120(SB)/4, $0x0000000b
-DATA weavepartTriples512<>+124(SB)/4, $0x0000000e
-DATA weavepartTriples512<>+128(SB)/4, $0x00000002
-DATA weavepartTriples512<>+132(SB)/4, $0x00000005
-DATA weavepartTriples512<>+136(SB)/4, $0x00000008
-DATA weavepartTriples512<>+140(SB)/4, $0x0000000b
-DATA weavepartTriples512<>+144(SB)/4, $0x0000000e
-DATA weavepartTriples512<>+148(SB)/4, $0x00000001
-DATA weavepartTriples512<>+152(SB)/4, $0x00000004
-DATA weavepartTriples512<>+156(SB)/4, $0x00000007
-DATA weavepartTriples512<>+160(SB)/4, $0x0000000a
-DATA weavepartTriples512<>+164(SB)/4, $0x0000000d
-DATA weavepartTriples512<>+168(SB)/4, $0x00000000
-DATA weavepartTriples512<>+172(SB)/4, $0x00000003
-DATA weavepartTriples512<>+176(SB)/4, $0x00000006
-DATA weavepartTriples512<>+180(SB)/4, $0x00000009
-DATA weavepartTriples512<>+184(SB)/4, $0x0000000c
-DATA weavepartTriples512<>+188(SB)/4, $0x0000000f
-GLOBL weavepartTriples512<>(SB), RODATA|NOPTR, $192
+DATA weavejoinTriples512<>+0(SB)/4, $0x00000000
+DATA weavejoinTriples512<>+4(SB)/4, $0x00000000
+DATA weavejoinTriples512<>+8(SB)/4, $0x00000000
+DATA weavejoinTriples512<>+12(SB)/4, $0x00000001
+DATA weavejoinTriples512<>+16(SB)/4, $0x00000001
+DATA weavejoinTriples512<>+20(SB)/4, $0x00000001
+DATA weavejoinTriples512<>+24(SB)/4, $0x00000002
+DATA weavejoinTriples512<>+28(SB)/4, $0x00000002
+DATA weavejoinTriples512<>+32(SB)/4, $0x00000002
+DATA weavejoinTriples512<>+36(SB)/4, $0x00000003
+DATA weavejoinTriples512<>+40(SB)/4, $0x00000003
+DATA weavejoinTriples512<>+44(SB)/4, $0x00000003
+DATA weavejoinTriples512<>+48(SB)/4, $0x00000004
+DATA weavejoinTriples512<>+52(SB)/4, $0x00000004
+DATA weavejoinTriples512<>+56(SB)/4, $0x00000004
+DATA weavejoinTriples512<>+60(SB)/4, $0x00000005
+DATA weavejoinTriples512<>+64(SB)/4, $0x00000005
+DATA weavejoinTriples512<>+68(SB)/4, $0x00000005
+DATA weavejoinTriples512<>+72(SB)/4, $0x00000006
+DATA weavejoinTriples512<>+76(SB)/4, $0x00000006
+DATA weavejoinTriples512<>+80(SB)/4, $0x00000006
+DATA weavejoinTriples512<>+84(SB)/4, $0x00000007
+DATA weavejoinTriples512<>+88(SB)/4, $0x00000007
+DATA weavejoinTriples512<>+92(SB)/4, $0x00000007
+DATA weavejoinTriples512<>+96(SB)/4, $0x00000008
+DATA weavejoinTriples512<>+100(SB)/4, $0x00000008
+DATA weavejoinTriples512<>+104(SB)/4, $0x00000008
+DATA weavejoinTriples512<>+108(SB)/4, $0x00000009
+DATA weavejoinTriples512<>+112(SB)/4, $0x00000009
+DATA weavejoinTriples512<>+116(SB)/4, $0x00000009
+DATA weavejoinTriples512<>+120(SB)/4, $0x0000000a
+DATA weavejoinTriples512<>+124(SB)/4, $0x0000000a
+DATA weavejoinTriples512<>+128(SB)/4, $0x0000000a
+DATA weavejoinTriples512<>+132(SB)/4, $0x0000000b
+DATA weavejoinTriples512<>+136(SB)/4, $0x0000000b
+DATA weavejoinTriples512<>+140(SB)/4, $0x0000000b
+DATA weavejoinTriples512<>+144(SB)/4, $0x0000000c
+DATA weavejoinTriples512<>+148(SB)/4, $0x0000000c
+DATA weavejoinTriples512<>+152(SB)/4, $0x0000000c
+DATA weavejoinTriples512<>+156(SB)/4, $0x0000000d
+DATA weavejoinTriples512<>+160(SB)/4, $0x0000000d
+DATA weavejoinTriples512<>+164(SB)/4, $0x0000000d
+DATA weavejoinTriples512<>+168(SB)/4, $0x0000000e
+DATA weavejoinTriples512<>+172(SB)/4, $0x0000000e
+DATA weavejoinTriples512<>+176(SB)/4, $0x0000000e
+DATA weavejoinTriples512<>+180(SB)/4, $0x0000000f
+DATA weavejoinTriples512<>+184(SB)/4, $0x0000000f
+DATA weavejoinTriples512<>+188(SB)/4, $0x0000000f
+GLOBL weavejoinTriples512<>(SB), RODATA|NOPTR, $192
 
 DATA weavepartTriplesStream512<>+0(SB)/4, $0x00000000
 DATA weavepartTriplesStream512<>+4(SB)/4, $0x00000003
@@ -400,97 +288,55 @@ DATA weavepartTriplesStream512<>+184(SB)/4, $0x0000000c
 DATA weavepartTriplesStream512<>+188(SB)/4, $0x0000000f
 GLOBL weavepartTriplesStream512<>(SB), RODATA|NOPTR, $192
 
-DATA weavepartTriples256<>+0(SB)/4, $0x00000000
-DATA weavepartTriples256<>+4(SB)/4, $0x00000003
-DATA weavepartTriples256<>+8(SB)/4, $0x00000006
-DATA weavepartTriples256<>+12(SB)/4, $0x00000001
-DATA weavepartTriples256<>+16(SB)/4, $0x00000004
-DATA weavepartTriples256<>+20(SB)/4, $0x00000007
-DATA weavepartTriples256<>+24(SB)/4, $0x00000002
-DATA weavepartTriples256<>+28(SB)/4, $0x00000005
-DATA weavepartTriples256<>+32(SB)/4, $0x00000001
-DATA weavepartTriples256<>+36(SB)/4, $0x00000004
-DATA weavepartTriples256<>+40(SB)/4, $0x00000007
-DATA weavepartTriples256<>+44(SB)/4, $0x00000002
-DATA weavepartTriples256<>+48(SB)/4, $0x00000005
-DATA weavepartTriples256<>+52(SB)/4, $0x00000000
-DATA weavepartTriples256<>+56(SB)/4, $0x00000003
-DATA weavepartTriples256<>+60(SB)/4, $0x00000006
-DATA weavepartTriples256<>+64(SB)/4, $0x00000002
-DATA weavepartTriples256<>+68(SB)/4, $0x00000005
-DATA weavepartTriples256<>+72(SB)/4, $0x00000000
-DATA weavepartTriples256<>+76(SB)/4, $0x00000003
-DATA weavepartTriples256<>+80(SB)/4, $0x00000006
-DATA weavepartTriples256<>+84(SB)/4, $0x00000001
-DATA weavepartTriples256<>+88(SB)/4, $0x00000004
-DATA weavepartTriples256<>+92(SB)/4, $0x00000007
-GLOBL weavepartTriples256<>(SB), RODATA|NOPTR, $96
-
-DATA weavejoinQuads512<>+0(SB)/4, $0x00000000
-DATA weavejoinQuads512<>+4(SB)/4, $0x00000000
-DATA weavejoinQuads512<>+8(SB)/4, $0x00000000
-DATA weavejoinQuads512<>+12(SB)/4, $0x00000000
-DATA weavejoinQuads512<>+16(SB)/4, $0x00000001
-DATA weavejoinQuads512<>+20(SB)/4, $0x00000001
-DATA weavejoinQuads512<>+24(SB)/4, $0x00000001
-DATA weavejoinQuads512<>+28(SB)/4, $0x00000001
-DATA weavejoinQuads512<>+32(SB)/4, $0x00000002
-DATA weavejoinQuads512<>+36(SB)/4, $0x00000002
-DATA weavejoinQuads512<>+40(SB)/4, $0x00000002
-DATA weavejoinQuads512<>+44(SB)/4, $0x00000002
-DATA weavejoinQuads512<>+48(SB)/4, $0x00000003
-DATA weavejoinQuads512<>+52(SB)/4, $0x00000003
-DATA weavejoinQuads512<>+56(SB)/4, $0x00000003
-DATA weavejoinQuads512<>+60(SB)/4, $0x00000003
-DATA weavejoinQuads512<>+64(SB)/4, $0x00000004
-DATA weavejoinQuads512<>+68(SB)/4, $0x00000004
-DATA weavejoinQuads512<>+72(SB)/4, $0x00000004
-DATA weavejoinQuads512<>+76(SB)/4, $0x00000004
-DATA weavejoinQuads512<>+80(SB)/4, $0x00000005
-DATA weavejoinQuads512<>+84(SB)/4, $0x00000005
-DATA weavejoinQuads512<>+88(SB)/4, $0x00000005
-DATA weavejoinQuads512<>+92(SB)/4, $0x00000005
-DATA weavejoinQuads512<>+96(SB)/4, $0x00000006
-DATA weavejoinQuads512<>+100(SB)/4, $0x00000006
-DATA weavejoinQuads512<>+104(SB)/4, $0x00000006
-DATA weavejoinQuads512<>+108(SB)/4, $0x00000006
-DATA weavejoinQuads512<>+112(SB)/4, $0x00000007
-DATA weavejoinQuads512<>+116(SB)/4, $0x00000007
-DATA weavejoinQuads512<>+120(SB)/4, $0x00000007
-DATA weavejoinQuads512<>+124(SB)/4, $0x00000007
-DATA weavejoinQuads512<>+128(SB)/4, $0x00000008
-DATA weavejoinQuads512<>+132(SB)/4, $0x00000008
-DATA weavejoinQuads512<>+136(SB)/4, $0x00000008
-DATA weavejoinQuads512<>+140(SB)/4, $0x00000008
-DATA weavejoinQuads512<>+144(SB)/4, $0x00000009
-DATA weavejoinQuads512<>+148(SB)/4, $0x00000009
-DATA weavejoinQuads512<>+152(SB)/4, $0x00000009
-DATA weavejoinQuads512<>+156(SB)/4, $0x00000009
-DATA weavejoinQuads512<>+160(SB)/4, $0x0000000a
-DATA weavejoinQuads512<>+164(SB)/4, $0x0000000a
-DATA weavejoinQuads512<>+168(SB)/4, $0x0000000a
-DATA weavejoinQuads512<>+172(SB)/4, $0x0000000a
-DATA weavejoinQuads512<>+176(SB)/4, $0x0000000b
-DATA weavejoinQuads512<>+180(SB)/4, $0x0000000b
-DATA weavejoinQuads512<>+184(SB)/4, $0x0000000b
-DATA weavejoinQuads512<>+188(SB)/4, $0x0000000b
-DATA weavejoinQuads512<>+192(SB)/4, $0x0000000c
-DATA weavejoinQuads512<>+196(SB)/4, $0x0000000c
-DATA weavejoinQuads512<>+200(SB)/4, $0x0000000c
-DATA weavejoinQuads512<>+204(SB)/4, $0x0000000c
-DATA weavejoinQuads512<>+208(SB)/4, $0x0000000d
-DATA weavejoinQuads512<>+212(SB)/4, $0x0000000d
-DATA weavejoinQuads512<>+216(SB)/4, $0x0000000d
-DATA weavejoinQuads512<>+220(SB)/4, $0x0000000d
-DATA weavejoinQuads512<>+224(SB)/4, $0x0000000e
-DATA weavejoinQuads512<>+228(SB)/4, $0x0000000e
-DATA weavejoinQuads512<>+232(SB)/4, $0x0000000e
-DATA weavejoinQuads512<>+236(SB)/4, $0x0000000e
-DATA weavejoinQuads512<>+240(SB)/4, $0x0000000f
-DATA weavejoinQuads512<>+244(SB)/4, $0x0000000f
-DATA weavejoinQuads512<>+248(SB)/4, $0x0000000f
-DATA weavejoinQuads512<>+252(SB)/4, $0x0000000f
-GLOBL weavejoinQuads512<>(SB), RODATA|NOPTR, $256
+DATA weavepartTriples512<>+0(SB)/4, $0x00000000
+DATA weavepartTriples512<>+4(SB)/4, $0x00000003
+DATA weavepartTriples512<>+8(SB)/4, $0x00000006
+DATA weavepartTriples512<>+12(SB)/4, $0x00000009
+DATA weavepartTriples512<>+16(SB)/4, $0x0000000c
+DATA weavepartTriples512<>+20(SB)/4, $0x0000000f
+DATA weavepartTriples512<>+24(SB)/4, $0x00000002
+DATA weavepartTriples512<>+28(SB)/4, $0x00000005
+DATA weavepartTriples512<>+32(SB)/4, $0x00000008
+DATA weavepartTriples512<>+36(SB)/4, $0x0000000b
+DATA weavepartTriples512<>+40(SB)/4, $0x0000000e
+DATA weavepartTriples512<>+44(SB)/4, $0x00000001
+DATA weavepartTriples512<>+48(SB)/4, $0x00000004
+DATA weavepartTriples512<>+52(SB)/4, $0x00000007
+DATA weavepartTriples512<>+56(SB)/4, $0x0000000a
+DATA weavepartTriples512<>+60(SB)/4, $0x0000000d
+DATA weavepartTriples512<>+64(SB)/4, $0x00000001
+DATA weavepartTriples512<>+68(SB)/4, $0x00000004
+DATA weavepartTriples512<>+72(SB)/4, $0x00000007
+DATA weavepartTriples512<>+76(SB)/4, $0x0000000a
+DATA weavepartTriples512<>+80(SB)/4, $0x0000000d
+DATA weavepartTriples512<>+84(SB)/4, $0x00000000
+DATA weavepartTriples512<>+88(SB)/4, $0x00000003
+DATA weavepartTriples512<>+92(SB)/4, $0x00000006
+DATA weavepartTriples512<>+96(SB)/4, $0x00000009
+DATA weavepartTriples512<>+100(SB)/4, $0x0000000c
+DATA weavepartTriples512<>+104(SB)/4, $0x0000000f
+DATA weavepartTriples512<>+108(SB)/4, $0x00000002
+DATA weavepartTriples512<>+112(SB)/4, $0x00000005
+DATA weavepartTriples512<>+116(SB)/4, $0x00000008
+DATA weavepartTriples512<>+120(SB)/4, $0x0000000b
+DATA weavepartTriples512<>+124(SB)/4, $0x0000000e
+DATA weavepartTriples512<>+128(SB)/4, $0x00000002
+DATA weavepartTriples512<>+132(SB)/4, $0x00000005
+DATA weavepartTriples512<>+136(SB)/4, $0x00000008
+DATA weavepartTriples512<>+140(SB)/4, $0x0000000b
+DATA weavepartTriples512<>+144(SB)/4, $0x0000000e
+DATA weavepartTriples512<>+148(SB)/4, $0x00000001
+DATA weavepartTriples512<>+152(SB)/4, $0x00000004
+DATA weavepartTriples512<>+156(SB)/4, $0x00000007
+DATA weavepartTriples512<>+160(SB)/4, $0x0000000a
+DATA weavepartTriples512<>+164(SB)/4, $0x0000000d
+DATA weavepartTriples512<>+168(SB)/4, $0x00000000
+DATA weavepartTriples512<>+172(SB)/4, $0x00000003
+DATA weavepartTriples512<>+176(SB)/4, $0x00000006
+DATA weavepartTriples512<>+180(SB)/4, $0x00000009
+DATA weavepartTriples512<>+184(SB)/4, $0x0000000c
+DATA weavepartTriples512<>+188(SB)/4, $0x0000000f
+GLOBL weavepartTriples512<>(SB), RODATA|NOPTR, $192
 
 DATA weavejoinQuadsStream512<>+0(SB)/4, $0x00000000
 DATA weavejoinQuadsStream512<>+4(SB)/4, $0x00000000
@@ -558,105 +404,71 @@ DATA weavejoinQuadsStream512<>+248(SB)/4, $0x0000000f
 DATA weavejoinQuadsStream512<>+252(SB)/4, $0x0000000f
 GLOBL weavejoinQuadsStream512<>(SB), RODATA|NOPTR, $256
 
-DATA weavejoinQuads256<>+0(SB)/4, $0x00000000
-DATA weavejoinQuads256<>+4(SB)/4, $0x00000000
-DATA weavejoinQuads256<>+8(SB)/4, $0x00000000
-DATA weavejoinQuads256<>+12(SB)/4, $0x00000000
-DATA weavejoinQuads256<>+16(SB)/4, $0x00000001
-DATA weavejoinQuads256<>+20(SB)/4, $0x00000001
-DATA weavejoinQuads256<>+24(SB)/4, $0x00000001
-DATA weavejoinQuads256<>+28(SB)/4, $0x00000001
-DATA weavejoinQuads256<>+32(SB)/4, $0x00000002
-DATA weavejoinQuads256<>+36(SB)/4, $0x00000002
-DATA weavejoinQuads256<>+40(SB)/4, $0x00000002
-DATA weavejoinQuads256<>+44(SB)/4, $0x00000002
-DATA weavejoinQuads256<>+48(SB)/4, $0x00000003
-DATA weavejoinQuads256<>+52(SB)/4, $0x00000003
-DATA weavejoinQuads256<>+56(SB)/4, $0x00000003
-DATA weavejoinQuads256<>+60(SB)/4, $0x00000003
-DATA weavejoinQuads256<>+64(SB)/4, $0x00000004
-DATA weavejoinQuads256<>+68(SB)/4, $0x00000004
-DATA weavejoinQuads256<>+72(SB)/4, $0x00000004
-DATA weavejoinQuads256<>+76(SB)/4, $0x00000004
-DATA weavejoinQuads256<>+80(SB)/4, $0x00000005
-DATA weavejoinQuads256<>+84(SB)/4, $0x00000005
-DATA weavejoinQuads256<>+88(SB)/4, $0x00000005
-DATA weavejoinQuads256<>+92(SB)/4, $0x00000005
-DATA weavejoinQuads256<>+96(SB)/4, $0x00000006
-DATA weavejoinQuads256<>+100(SB)/4, $0x00000006
-DATA weavejoinQuads256<>+104(SB)/4, $0x00000006
-DATA weavejoinQuads256<>+108(SB)/4, $0x00000006
-DATA weavejoinQuads256<>+112(SB)/4, $0x00000007
-DATA weavejoinQuads256<>+116(SB)/4, $0x00000007
-DATA weavejoinQuads256<>+120(SB)/4, $0x00000007
-DATA weavejoinQuads256<>+124(SB)/4, $0x00000007
-GLOBL weavejoinQuads256<>(SB), RODATA|NOPTR, $128
-
-DATA weavepartQuads512<>+0(SB)/4, $0x00000000
-DATA weavepartQuads512<>+4(SB)/4, $0x00000004
-DATA weavepartQuads512<>+8(SB)/4, $0x00000008
-DATA weavepartQuads512<>+12(SB)/4, $0x0000000c
-DATA weavepartQuads512<>+16(SB)/4, $0x00000000
-DATA weavepartQuads512<>+20(SB)/4, $0x00000004
-DATA weavepartQuads512<>+24(SB)/4, $0x00000008
-DATA weavepartQuads512<>+28(SB)/4, $0x0000000c
-DATA weavepartQuads512<>+32(SB)/4, $0x00000000
-DATA weavepartQuads512<>+36(SB)/4, $0x00000004
-DATA weavepartQuads512<>+40(SB)/4, $0x00000008
-DATA weavepartQuads512<>+44(SB)/4, $0x0000000c
-DATA weavepartQuads512<>+48(SB)/4, $0x00000000
-DATA weavepartQuads512<>+52(SB)/4, $0x00000004
-DATA weavepartQuads512<>+56(SB)/4, $0x00000008
-DATA weavepartQuads512<>+60(SB)/4, $0x0000000c
-DATA weavepartQuads512<>+64(SB)/4, $0x00000001
-DATA weavepartQuads512<>+68(SB)/4, $0x00000005
-DATA weavepartQuads512<>+72(SB)/4, $0x00000009
-DATA weavepartQuads512<>+76(SB)/4, $0x0000000d
-DATA weavepartQuads512<>+80(SB)/4, $0x00000001
-DATA weavepartQuads512<>+84(SB)/4, $0x00000005
-DATA weavepartQuads512<>+88(SB)/4, $0x00000009
-DATA weavepartQuads512<>+92(SB)/4, $0x0000000d
-DATA weavepartQuads512<>+96(SB)/4, $0x00000001
-DATA weavepartQuads512<>+100(SB)/4, $0x00000005
-DATA weavepartQuads512<>+104(SB)/4, $0x00000009
-DATA weavepartQuads512<>+108(SB)/4, $0x0000000d
-DATA weavepartQuads512<>+112(SB)/4, $0x00000001
-DATA weavepartQuads512<>+116(SB)/4, $0x00000005
-DATA weavepartQuads512<>+120(SB)/4, $0x00000009
-DATA weavepartQuads512<>+124(SB)/4, $0x0000000d
-DATA weavepartQuads512<>+128(SB)/4, $0x00000002
-DATA weavepartQuads512<>+132(SB)/4, $0x00000006
-DATA weavepartQuads512<>+136(SB)/4, $0x0000000a
-DATA weavepartQuads512<>+140(SB)/4, $0x0000000e
-DATA weavepartQuads512<>+144(SB)/4, $0x00000002
-DATA weavepartQuads512<>+148(SB)/4, $0x00000006
-DATA weavepartQuads512<>+152(SB)/4, $0x0000000a
-DATA weavepartQuads512<>+156(SB)/4, $0x0000000e
-DATA weavepartQuads512<>+160(SB)/4, $0x00000002
-DATA weavepartQuads512<>+164(SB)/4, $0x00000006
-DATA weavepartQuads512<>+168(SB)/4, $0x0000000a
-DATA weavepartQuads512<>+172(SB)/4, $0x0000000e
-DATA weavepartQuads512<>+176(SB)/4, $0x00000002
-DATA weavepartQuads512<>+180(SB)/4, $0x00000006
-DATA weavepartQuads512<>+184(SB)/4, $0x0000000a
-DATA weavepartQuads512<>+188(SB)/4, $0x0000000e
-DATA weavepartQuads512<>+192(SB)/4, $0x00000003
-DATA weavepartQuads512<>+196(SB)/4, $0x00000007
-DATA weavepartQuads512<>+200(SB)/4, $0x0000000b
-DATA weavepartQuads512<>+204(SB)/4, $0x0000000f
-DATA weavepartQuads512<>+208(SB)/4, $0x00000003
-DATA weavepartQuads512<>+212(SB)/4, $0x00000007
-DATA weavepartQuads512<>+216(SB)/4, $0x0000000b
-DATA weavepartQuads512<>+220(SB)/4, $0x0000000f
-DATA weavepartQuads512<>+224(SB)/4, $0x00000003
-DATA weavepartQuads512<>+228(SB)/4, $0x00000007
-DATA weavepartQuads512<>+232(SB)/4, $0x0000000b
-DATA weavepartQuads512<>+236(SB)/4, $0x0000000f
-DATA weavepartQuads512<>+240(SB)/4, $0x00000003
-DATA weavepartQuads512<>+244(SB)/4, $0x00000007
-DATA weavepartQuads512<>+248(SB)/4, $0x0000000b
-DATA weavepartQuads512<>+252(SB)/4, $0x0000000f
-GLOBL weavepartQuads512<>(SB), RODATA|NOPTR, $256
+DATA weavejoinQuads512<>+0(SB)/4, $0x00000000
+DATA weavejoinQuads512<>+4(SB)/4, $0x00000000
+DATA weavejoinQuads512<>+8(SB)/4, $0x00000000
+DATA weavejoinQuads512<>+12(SB)/4, $0x00000000
+DATA weavejoinQuads512<>+16(SB)/4, $0x00000001
+DATA weavejoinQuads512<>+20(SB)/4, $0x00000001
+DATA weavejoinQuads512<>+24(SB)/4, $0x00000001
+DATA weavejoinQuads512<>+28(SB)/4, $0x00000001
+DATA weavejoinQuads512<>+32(SB)/4, $0x00000002
+DATA weavejoinQuads512<>+36(SB)/4, $0x00000002
+DATA weavejoinQuads512<>+40(SB)/4, $0x00000002
+DATA weavejoinQuads512<>+44(SB)/4, $0x00000002
+DATA weavejoinQuads512<>+48(SB)/4, $0x00000003
+DATA weavejoinQuads512<>+52(SB)/4, $0x00000003
+DATA weavejoinQuads512<>+56(SB)/4, $0x00000003
+DATA weavejoinQuads512<>+60(SB)/4, $0x00000003
+DATA weavejoinQuads512<>+64(SB)/4, $0x00000004
+DATA weavejoinQuads512<>+68(SB)/4, $0x00000004
+DATA weavejoinQuads512<>+72(SB)/4, $0x00000004
+DATA weavejoinQuads512<>+76(SB)/4, $0x00000004
+DATA weavejoinQuads512<>+80(SB)/4, $0x00000005
+DATA weavejoinQuads512<>+84(SB)/4, $0x00000005
+DATA weavejoinQuads512<>+88(SB)/4, $0x00000005
+DATA weavejoinQuads512<>+92(SB)/4, $0x00000005
+DATA weavejoinQuads512<>+96(SB)/4, $0x00000006
+DATA weavejoinQuads512<>+100(SB)/4, $0x00000006
+DATA weavejoinQuads512<>+104(SB)/4, $0x00000006
+DATA weavejoinQuads512<>+108(SB)/4, $0x00000006
+DATA weavejoinQuads512<>+112(SB)/4, $0x00000007
+DATA weavejoinQuads512<>+116(SB)/4, $0x00000007
+DATA weavejoinQuads512<>+120(SB)/4, $0x00000007
+DATA weavejoinQuads512<>+124(SB)/4, $0x00000007
+DATA weavejoinQuads512<>+128(SB)/4, $0x00000008
+DATA weavejoinQuads512<>+132(SB)/4, $0x00000008
+DATA weavejoinQuads512<>+136(SB)/4, $0x00000008
+DATA weavejoinQuads512<>+140(SB)/4, $0x00000008
+DATA weavejoinQuads512<>+144(SB)/4, $0x00000009
+DATA weavejoinQuads512<>+148(SB)/4, $0x00000009
+DATA weavejoinQuads512<>+152(SB)/4, $0x00000009
+DATA weavejoinQuads512<>+156(SB)/4, $0x00000009
+DATA weavejoinQuads512<>+160(SB)/4, $0x0000000a
+DATA weavejoinQuads512<>+164(SB)/4, $0x0000000a
+DATA weavejoinQuads512<>+168(SB)/4, $0x0000000a
+DATA weavejoinQuads512<>+172(SB)/4, $0x0000000a
+DATA weavejoinQuads512<>+176(SB)/4, $0x0000000b
+DATA weavejoinQuads512<>+180(SB)/4, $0x0000000b
+DATA weavejoinQuads512<>+184(SB)/4, $0x0000000b
+DATA weavejoinQuads512<>+188(SB)/4, $0x0000000b
+DATA weavejoinQuads512<>+192(SB)/4, $0x0000000c
+DATA weavejoinQuads512<>+196(SB)/4, $0x0000000c
+DATA weavejoinQuads512<>+200(SB)/4, $0x0000000c
+DATA weavejoinQuads512<>+204(SB)/4, $0x0000000c
+DATA weavejoinQuads512<>+208(SB)/4, $0x0000000d
+DATA weavejoinQuads512<>+212(SB)/4, $0x0000000d
+DATA weavejoinQuads512<>+216(SB)/4, $0x0000000d
+DATA weavejoinQuads512<>+220(SB)/4, $0x0000000d
+DATA weavejoinQuads512<>+224(SB)/4, $0x0000000e
+DATA weavejoinQuads512<>+228(SB)/4, $0x0000000e
+DATA weavejoinQuads512<>+232(SB)/4, $0x0000000e
+DATA weavejoinQuads512<>+236(SB)/4, $0x0000000e
+DATA weavejoinQuads512<>+240(SB)/4, $0x0000000f
+DATA weavejoinQuads512<>+244(SB)/4, $0x0000000f
+DATA weavejoinQuads512<>+248(SB)/4, $0x0000000f
+DATA weavejoinQuads512<>+252(SB)/4, $0x0000000f
+GLOBL weavejoinQuads512<>(SB), RODATA|NOPTR, $256
 
 DATA weavepartQuadsStream512<>+0(SB)/4, $0x00000000
 DATA weavepartQuadsStream512<>+4(SB)/4, $0x00000004
@@ -724,6 +536,350 @@ DATA weavepartQuadsStream512<>+248(SB)/4, $0x0000000b
 DATA weavepartQuadsStream512<>+252(SB)/4, $0x0000000f
 GLOBL weavepartQuadsStream512<>(SB), RODATA|NOPTR, $256
 
+DATA weavepartQuads512<>+0(SB)/4, $0x00000000
+DATA weavepartQuads512<>+4(SB)/4, $0x00000004
+DATA weavepartQuads512<>+8(SB)/4, $0x00000008
+DATA weavepartQuads512<>+12(SB)/4, $0x0000000c
+DATA weavepartQuads512<>+16(SB)/4, $0x00000000
+DATA weavepartQuads512<>+20(SB)/4, $0x00000004
+DATA weavepartQuads512<>+24(SB)/4, $0x00000008
+DATA weavepartQuads512<>+28(SB)/4, $0x0000000c
+DATA weavepartQuads512<>+32(SB)/4, $0x00000000
+DATA weavepartQuads512<>+36(SB)/4, $0x00000004
+DATA weavepartQuads512<>+40(SB)/4, $0x00000008
+DATA weavepartQuads512<>+44(SB)/4, $0x0000000c
+DATA weavepartQuads512<>+48(SB)/4, $0x00000000
+DATA weavepartQuads512<>+52(SB)/4, $0x00000004
+DATA weavepartQuads512<>+56(SB)/4, $0x00000008
+DATA weavepartQuads512<>+60(SB)/4, $0x0000000c
+DATA weavepartQuads512<>+64(SB)/4, $0x00000001
+DATA weavepartQuads512<>+68(SB)/4, $0x00000005
+DATA weavepartQuads512<>+72(SB)/4, $0x00000009
+DATA weavepartQuads512<>+76(SB)/4, $0x0000000d
+DATA weavepartQuads512<>+80(SB)/4, $0x00000001
+DATA weavepartQuads512<>+84(SB)/4, $0x00000005
+DATA weavepartQuads512<>+88(SB)/4, $0x00000009
+DATA weavepartQuads512<>+92(SB)/4, $0x0000000d
+DATA weavepartQuads512<>+96(SB)/4, $0x00000001
+DATA weavepartQuads512<>+100(SB)/4, $0x00000005
+DATA weavepartQuads512<>+104(SB)/4, $0x00000009
+DATA weavepartQuads512<>+108(SB)/4, $0x0000000d
+DATA weavepartQuads512<>+112(SB)/4, $0x00000001
+DATA weavepartQuads512<>+116(SB)/4, $0x00000005
+DATA weavepartQuads512<>+120(SB)/4, $0x00000009
+DATA weavepartQuads512<>+124(SB)/4, $0x0000000d
+DATA weavepartQuads512<>+128(SB)/4, $0x00000002
+DATA weavepartQuads512<>+132(SB)/4, $0x00000006
+DATA weavepartQuads512<>+136(SB)/4, $0x0000000a
+DATA weavepartQuads512<>+140(SB)/4, $0x0000000e
+DATA weavepartQuads512<>+144(SB)/4, $0x00000002
+DATA weavepartQuads512<>+148(SB)/4, $0x00000006
+DATA weavepartQuads512<>+152(SB)/4, $0x0000000a
+DATA weavepartQuads512<>+156(SB)/4, $0x0000000e
+DATA weavepartQuads512<>+160(SB)/4, $0x00000002
+DATA weavepartQuads512<>+164(SB)/4, $0x00000006
+DATA weavepartQuads512<>+168(SB)/4, $0x0000000a
+DATA weavepartQuads512<>+172(SB)/4, $0x0000000e
+DATA weavepartQuads512<>+176(SB)/4, $0x00000002
+DATA weavepartQuads512<>+180(SB)/4, $0x00000006
+DATA weavepartQuads512<>+184(SB)/4, $0x0000000a
+DATA weavepartQuads512<>+188(SB)/4, $0x0000000e
+DATA weavepartQuads512<>+192(SB)/4, $0x00000003
+DATA weavepartQuads512<>+196(SB)/4, $0x00000007
+DATA weavepartQuads512<>+200(SB)/4, $0x0000000b
+DATA weavepartQuads512<>+204(SB)/4, $0x0000000f
+DATA weavepartQuads512<>+208(SB)/4, $0x00000003
+DATA weavepartQuads512<>+212(SB)/4, $0x00000007
+DATA weavepartQuads512<>+216(SB)/4, $0x0000000b
+DATA weavepartQuads512<>+220(SB)/4, $0x0000000f
+DATA weavepartQuads512<>+224(SB)/4, $0x00000003
+DATA weavepartQuads512<>+228(SB)/4, $0x00000007
+DATA weavepartQuads512<>+232(SB)/4, $0x0000000b
+DATA weavepartQuads512<>+236(SB)/4, $0x0000000f
+DATA weavepartQuads512<>+240(SB)/4, $0x00000003
+DATA weavepartQuads512<>+244(SB)/4, $0x00000007
+DATA weavepartQuads512<>+248(SB)/4, $0x0000000b
+DATA weavepartQuads512<>+252(SB)/4, $0x0000000f
+GLOBL weavepartQuads512<>(SB), RODATA|NOPTR, $256
+
+DATA weavejoinPairsStream256<>+0(SB)/4, $0x00000000
+DATA weavejoinPairsStream256<>+4(SB)/4, $0x00000000
+DATA weavejoinPairsStream256<>+8(SB)/4, $0x00000001
+DATA weavejoinPairsStream256<>+12(SB)/4, $0x00000001
+DATA weavejoinPairsStream256<>+16(SB)/4, $0x00000002
+DATA weavejoinPairsStream256<>+20(SB)/4, $0x00000002
+DATA weavejoinPairsStream256<>+24(SB)/4, $0x00000003
+DATA weavejoinPairsStream256<>+28(SB)/4, $0x00000003
+DATA weavejoinPairsStream256<>+32(SB)/4, $0x00000004
+DATA weavejoinPairsStream256<>+36(SB)/4, $0x00000004
+DATA weavejoinPairsStream256<>+40(SB)/4, $0x00000005
+DATA weavejoinPairsStream256<>+44(SB)/4, $0x00000005
+DATA weavejoinPairsStream256<>+48(SB)/4, $0x00000006
+DATA weavejoinPairsStream256<>+52(SB)/4, $0x00000006
+DATA weavejoinPairsStream256<>+56(SB)/4, $0x00000007
+DATA weavejoinPairsStream256<>+60(SB)/4, $0x00000007
+GLOBL weavejoinPairsStream256<>(SB), RODATA|NOPTR, $64
+
+DATA weavejoinPairs256<>+0(SB)/4, $0x00000000
+DATA weavejoinPairs256<>+4(SB)/4, $0x00000000
+DATA weavejoinPairs256<>+8(SB)/4, $0x00000001
+DATA weavejoinPairs256<>+12(SB)/4, $0x00000001
+DATA weavejoinPairs256<>+16(SB)/4, $0x00000002
+DATA weavejoinPairs256<>+20(SB)/4, $0x00000002
+DATA weavejoinPairs256<>+24(SB)/4, $0x00000003
+DATA weavejoinPairs256<>+28(SB)/4, $0x00000003
+DATA weavejoinPairs256<>+32(SB)/4, $0x00000004
+DATA weavejoinPairs256<>+36(SB)/4, $0x00000004
+DATA weavejoinPairs256<>+40(SB)/4, $0x00000005
+DATA weavejoinPairs256<>+44(SB)/4, $0x00000005
+DATA weavejoinPairs256<>+48(SB)/4, $0x00000006
+DATA weavejoinPairs256<>+52(SB)/4, $0x00000006
+DATA weavejoinPairs256<>+56(SB)/4, $0x00000007
+DATA weavejoinPairs256<>+60(SB)/4, $0x00000007
+GLOBL weavejoinPairs256<>(SB), RODATA|NOPTR, $64
+
+DATA weavepartPairsStream256<>+0(SB)/4, $0x00000000
+DATA weavepartPairsStream256<>+4(SB)/4, $0x00000002
+DATA weavepartPairsStream256<>+8(SB)/4, $0x00000004
+DATA weavepartPairsStream256<>+12(SB)/4, $0x00000006
+DATA weavepartPairsStream256<>+16(SB)/4, $0x00000000
+DATA weavepartPairsStream256<>+20(SB)/4, $0x00000002
+DATA weavepartPairsStream256<>+24(SB)/4, $0x00000004
+DATA weavepartPairsStream256<>+28(SB)/4, $0x00000006
+DATA weavepartPairsStream256<>+32(SB)/4, $0x00000001
+DATA weavepartPairsStream256<>+36(SB)/4, $0x00000003
+DATA weavepartPairsStream256<>+40(SB)/4, $0x00000005
+DATA weavepartPairsStream256<>+44(SB)/4, $0x00000007
+DATA weavepartPairsStream256<>+48(SB)/4, $0x00000001
+DATA weavepartPairsStream256<>+52(SB)/4, $0x00000003
+DATA weavepartPairsStream256<>+56(SB)/4, $0x00000005
+DATA weavepartPairsStream256<>+60(SB)/4, $0x00000007
+GLOBL weavepartPairsStream256<>(SB), RODATA|NOPTR, $64
+
+DATA weavepartPairs256<>+0(SB)/4, $0x00000000
+DATA weavepartPairs256<>+4(SB)/4, $0x00000002
+DATA weavepartPairs256<>+8(SB)/4, $0x00000004
+DATA weavepartPairs256<>+12(SB)/4, $0x00000006
+DATA weavepartPairs256<>+16(SB)/4, $0x00000000
+DATA weavepartPairs256<>+20(SB)/4, $0x00000002
+DATA weavepartPairs256<>+24(SB)/4, $0x00000004
+DATA weavepartPairs256<>+28(SB)/4, $0x00000006
+DATA weavepartPairs256<>+32(SB)/4, $0x00000001
+DATA weavepartPairs256<>+36(SB)/4, $0x00000003
+DATA weavepartPairs256<>+40(SB)/4, $0x00000005
+DATA weavepartPairs256<>+44(SB)/4, $0x00000007
+DATA weavepartPairs256<>+48(SB)/4, $0x00000001
+DATA weavepartPairs256<>+52(SB)/4, $0x00000003
+DATA weavepartPairs256<>+56(SB)/4, $0x00000005
+DATA weavepartPairs256<>+60(SB)/4, $0x00000007
+GLOBL weavepartPairs256<>(SB), RODATA|NOPTR, $64
+
+DATA weavejoinTriplesStream256<>+0(SB)/4, $0x00000000
+DATA weavejoinTriplesStream256<>+4(SB)/4, $0x00000000
+DATA weavejoinTriplesStream256<>+8(SB)/4, $0x00000000
+DATA weavejoinTriplesStream256<>+12(SB)/4, $0x00000001
+DATA weavejoinTriplesStream256<>+16(SB)/4, $0x00000001
+DATA weavejoinTriplesStream256<>+20(SB)/4, $0x00000001
+DATA weavejoinTriplesStream256<>+24(SB)/4, $0x00000002
+DATA weavejoinTriplesStream256<>+28(SB)/4, $0x00000002
+DATA weavejoinTriplesStream256<>+32(SB)/4, $0x00000002
+DATA weavejoinTriplesStream256<>+36(SB)/4, $0x00000003
+DATA weavejoinTriplesStream256<>+40(SB)/4, $0x00000003
+DATA weavejoinTriplesStream256<>+44(SB)/4, $0x00000003
+DATA weavejoinTriplesStream256<>+48(SB)/4, $0x00000004
+DATA weavejoinTriplesStream256<>+52(SB)/4, $0x00000004
+DATA weavejoinTriplesStream256<>+56(SB)/4, $0x00000004
+DATA weavejoinTriplesStream256<>+60(SB)/4, $0x00000005
+DATA weavejoinTriplesStream256<>+64(SB)/4, $0x00000005
+DATA weavejoinTriplesStream256<>+68(SB)/4, $0x00000005
+DATA weavejoinTriplesStream256<>+72(SB)/4, $0x00000006
+DATA weavejoinTriplesStream256<>+76(SB)/4, $0x00000006
+DATA weavejoinTriplesStream256<>+80(SB)/4, $0x00000006
+DATA weavejoinTriplesStream256<>+84(SB)/4, $0x00000007
+DATA weavejoinTriplesStream256<>+88(SB)/4, $0x00000007
+DATA weavejoinTriplesStream256<>+92(SB)/4, $0x00000007
+GLOBL weavejoinTriplesStream256<>(SB), RODATA|NOPTR, $96
+
+DATA weavejoinTriples256<>+0(SB)/4, $0x00000000
+DATA weavejoinTriples256<>+4(SB)/4, $0x00000000
+DATA weavejoinTriples256<>+8(SB)/4, $0x00000000
+DATA weavejoinTriples256<>+12(SB)/4, $0x00000001
+DATA weavejoinTriples256<>+16(SB)/4, $0x00000001
+DATA weavejoinTriples256<>+20(SB)/4, $0x00000001
+DATA weavejoinTriples256<>+24(SB)/4, $0x00000002
+DATA weavejoinTriples256<>+28(SB)/4, $0x00000002
+DATA weavejoinTriples256<>+32(SB)/4, $0x00000002
+DATA weavejoinTriples256<>+36(SB)/4, $0x00000003
+DATA weavejoinTriples256<>+40(SB)/4, $0x00000003
+DATA weavejoinTriples256<>+44(SB)/4, $0x00000003
+DATA weavejoinTriples256<>+48(SB)/4, $0x00000004
+DATA weavejoinTriples256<>+52(SB)/4, $0x00000004
+DATA weavejoinTriples256<>+56(SB)/4, $0x00000004
+DATA weavejoinTriples256<>+60(SB)/4, $0x00000005
+DATA weavejoinTriples256<>+64(SB)/4, $0x00000005
+DATA weavejoinTriples256<>+68(SB)/4, $0x00000005
+DATA weavejoinTriples256<>+72(SB)/4, $0x00000006
+DATA weavejoinTriples256<>+76(SB)/4, $0x00000006
+DATA weavejoinTriples256<>+80(SB)/4, $0x00000006
+DATA weavejoinTriples256<>+84(SB)/4, $0x00000007
+DATA weavejoinTriples256<>+88(SB)/4, $0x00000007
+DATA weavejoinTriples256<>+92(SB)/4, $0x00000007
+GLOBL weavejoinTriples256<>(SB), RODATA|NOPTR, $96
+
+DATA weavepartTriplesStream256<>+0(SB)/4, $0x00000000
+DATA weavepartTriplesStream256<>+4(SB)/4, $0x00000003
+DATA weavepartTriplesStream256<>+8(SB)/4, $0x00000006
+DATA weavepartTriplesStream256<>+12(SB)/4, $0x00000001
+DATA weavepartTriplesStream256<>+16(SB)/4, $0x00000004
+DATA weavepartTriplesStream256<>+20(SB)/4, $0x00000007
+DATA weavepartTriplesStream256<>+24(SB)/4, $0x00000002
+DATA weavepartTriplesStream256<>+28(SB)/4, $0x00000005
+DATA weavepartTriplesStream256<>+32(SB)/4, $0x00000001
+DATA weavepartTriplesStream256<>+36(SB)/4, $0x00000004
+DATA weavepartTriplesStream256<>+40(SB)/4, $0x00000007
+DATA weavepartTriplesStream256<>+44(SB)/4, $0x00000002
+DATA weavepartTriplesStream256<>+48(SB)/4, $0x00000005
+DATA weavepartTriplesStream256<>+52(SB)/4, $0x00000000
+DATA weavepartTriplesStream256<>+56(SB)/4, $0x00000003
+DATA weavepartTriplesStream256<>+60(SB)/4, $0x00000006
+DATA weavepartTriplesStream256<>+64(SB)/4, $0x00000002
+DATA weavepartTriplesStream256<>+68(SB)/4, $0x00000005
+DATA weavepartTriplesStream256<>+72(SB)/4, $0x00000000
+DATA weavepartTriplesStream256<>+76(SB)/4, $0x00000003
+DATA weavepartTriplesStream256<>+80(SB)/4, $0x00000006
+DATA weavepartTriplesStream256<>+84(SB)/4, $0x00000001
+DATA weavepartTriplesStream256<>+88(SB)/4, $0x00000004
+DATA weavepartTriplesStream256<>+92(SB)/4, $0x00000007
+GLOBL weavepartTriplesStream256<>(SB), RODATA|NOPTR, $96
+
+DATA weavepartTriples256<>+0(SB)/4, $0x00000000
+DATA weavepartTriples256<>+4(SB)/4, $0x00000003
+DATA weavepartTriples256<>+8(SB)/4, $0x00000006
+DATA weavepartTriples256<>+12(SB)/4, $0x00000001
+DATA weavepartTriples256<>+16(SB)/4, $0x00000004
+DATA weavepartTriples256<>+20(SB)/4, $0x00000007
+DATA weavepartTriples256<>+24(SB)/4, $0x00000002
+DATA weavepartTriples256<>+28(SB)/4, $0x00000005
+DATA weavepartTriples256<>+32(SB)/4, $0x00000001
+DATA weavepartTriples256<>+36(SB)/4, $0x00000004
+DATA weavepartTriples256<>+40(SB)/4, $0x00000007
+DATA weavepartTriples256<>+44(SB)/4, $0x00000002
+DATA weavepartTriples256<>+48(SB)/4, $0x00000005
+DATA weavepartTriples256<>+52(SB)/4, $0x00000000
+DATA weavepartTriples256<>+56(SB)/4, $0x00000003
+DATA weavepartTriples256<>+60(SB)/4, $0x00000006
+DATA weavepartTriples256<>+64(SB)/4, $0x00000002
+DATA weavepartTriples256<>+68(SB)/4, $0x00000005
+DATA weavepartTriples256<>+72(SB)/4, $0x00000000
+DATA weavepartTriples256<>+76(SB)/4, $0x00000003
+DATA weavepartTriples256<>+80(SB)/4, $0x00000006
+DATA weavepartTriples256<>+84(SB)/4, $0x00000001
+DATA weavepartTriples256<>+88(SB)/4, $0x00000004
+DATA weavepartTriples256<>+92(SB)/4, $0x00000007
+GLOBL weavepartTriples256<>(SB), RODATA|NOPTR, $96
+
+DATA weavejoinQuadsStream256<>+0(SB)/4, $0x00000000
+DATA weavejoinQuadsStream256<>+4(SB)/4, $0x00000000
+DATA weavejoinQuadsStream256<>+8(SB)/4, $0x00000000
+DATA weavejoinQuadsStream256<>+12(SB)/4, $0x00000000
+DATA weavejoinQuadsStream256<>+16(SB)/4, $0x00000001
+DATA weavejoinQuadsStream256<>+20(SB)/4, $0x00000001
+DATA weavejoinQuadsStream256<>+24(SB)/4, $0x00000001
+DATA weavejoinQuadsStream256<>+28(SB)/4, $0x00000001
+DATA weavejoinQuadsStream256<>+32(SB)/4, $0x00000002
+DATA weavejoinQuadsStream256<>+36(SB)/4, $0x00000002
+DATA weavejoinQuadsStream256<>+40(SB)/4, $0x00000002
+DATA weavejoinQuadsStream256<>+44(SB)/4, $0x00000002
+DATA weavejoinQuadsStream256<>+48(SB)/4, $0x00000003
+DATA weavejoinQuadsStream256<>+52(SB)/4, $0x00000003
+DATA weavejoinQuadsStream256<>+56(SB)/4, $0x00000003
+DATA weavejoinQuadsStream256<>+60(SB)/4, $0x00000003
+DATA weavejoinQuadsStream256<>+64(SB)/4, $0x00000004
+DATA weavejoinQuadsStream256<>+68(SB)/4, $0x00000004
+DATA weavejoinQuadsStream256<>+72(SB)/4, $0x00000004
+DATA weavejoinQuadsStream256<>+76(SB)/4, $0x00000004
+DATA weavejoinQuadsStream256<>+80(SB)/4, $0x00000005
+DATA weavejoinQuadsStream256<>+84(SB)/4, $0x00000005
+DATA weavejoinQuadsStream256<>+88(SB)/4, $0x00000005
+DATA weavejoinQuadsStream256<>+92(SB)/4, $0x00000005
+DATA weavejoinQuadsStream256<>+96(SB)/4, $0x00000006
+DATA weavejoinQuadsStream256<>+100(SB)/4, $0x00000006
+DATA weavejoinQuadsStream256<>+104(SB)/4, $0x00000006
+DATA weavejoinQuadsStream256<>+108(SB)/4, $0x00000006
+DATA weavejoinQuadsStream256<>+112(SB)/4, $0x00000007
+DATA weavejoinQuadsStream256<>+116(SB)/4, $0x00000007
+DATA weavejoinQuadsStream256<>+120(SB)/4, $0x00000007
+DATA weavejoinQuadsStream256<>+124(SB)/4, $0x00000007
+GLOBL weavejoinQuadsStream256<>(SB), RODATA|NOPTR, $128
+
+DATA weavejoinQuads256<>+0(SB)/4, $0x00000000
+DATA weavejoinQuads256<>+4(SB)/4, $0x00000000
+DATA weavejoinQuads256<>+8(SB)/4, $0x00000000
+DATA weavejoinQuads256<>+12(SB)/4, $0x00000000
+DATA weavejoinQuads256<>+16(SB)/4, $0x00000001
+DATA weavejoinQuads256<>+20(SB)/4, $0x00000001
+DATA weavejoinQuads256<>+24(SB)/4, $0x00000001
+DATA weavejoinQuads256<>+28(SB)/4, $0x00000001
+DATA weavejoinQuads256<>+32(SB)/4, $0x00000002
+DATA weavejoinQuads256<>+36(SB)/4, $0x00000002
+DATA weavejoinQuads256<>+40(SB)/4, $0x00000002
+DATA weavejoinQuads256<>+44(SB)/4, $0x00000002
+DATA weavejoinQuads256<>+48(SB)/4, $0x00000003
+DATA weavejoinQuads256<>+52(SB)/4, $0x00000003
+DATA weavejoinQuads256<>+56(SB)/4, $0x00000003
+DATA weavejoinQuads256<>+60(SB)/4, $0x00000003
+DATA weavejoinQuads256<>+64(SB)/4, $0x00000004
+DATA weavejoinQuads256<>+68(SB)/4, $0x00000004
+DATA weavejoinQuads256<>+72(SB)/4, $0x00000004
+DATA weavejoinQuads256<>+76(SB)/4, $0x00000004
+DATA weavejoinQuads256<>+80(SB)/4, $0x00000005
+DATA weavejoinQuads256<>+84(SB)/4, $0x00000005
+DATA weavejoinQuads256<>+88(SB)/4, $0x00000005
+DATA weavejoinQuads256<>+92(SB)/4, $0x00000005
+DATA weavejoinQuads256<>+96(SB)/4, $0x00000006
+DATA weavejoinQuads256<>+100(SB)/4, $0x00000006
+DATA weavejoinQuads256<>+104(SB)/4, $0x00000006
+DATA weavejoinQuads256<>+108(SB)/4, $0x00000006
+DATA weavejoinQuads256<>+112(SB)/4, $0x00000007
+DATA weavejoinQuads256<>+116(SB)/4, $0x00000007
+DATA weavejoinQuads256<>+120(SB)/4, $0x00000007
+DATA weavejoinQuads256<>+124(SB)/4, $0x00000007
+GLOBL weavejoinQuads256<>(SB), RODATA|NOPTR, $128
+
+DATA weavepartQuadsStream256<>+0(SB)/4, $0x00000000
+DATA weavepartQuadsStream256<>+4(SB)/4, $0x00000004
+DATA weavepartQuadsStream256<>+8(SB)/4, $0x00000000
+DATA weavepartQuadsStream256<>+12(SB)/4, $0x00000004
+DATA weavepartQuadsStream256<>+16(SB)/4, $0x00000000
+DATA weavepartQuadsStream256<>+20(SB)/4, $0x00000004
+DATA weavepartQuadsStream256<>+24(SB)/4, $0x00000000
+DATA weavepartQuadsStream256<>+28(SB)/4, $0x00000004
+DATA weavepartQuadsStream256<>+32(SB)/4, $0x00000001
+DATA weavepartQuadsStream256<>+36(SB)/4, $0x00000005
+DATA weavepartQuadsStream256<>+40(SB)/4, $0x00000001
+DATA weavepartQuadsStream256<>+44(SB)/4, $0x00000005
+DATA weavepartQuadsStream256<>+48(SB)/4, $0x00000001
+DATA weavepartQuadsStream256<>+52(SB)/4, $0x00000005
+DATA weavepartQuadsStream256<>+56(SB)/4, $0x00000001
+DATA weavepartQuadsStream256<>+60(SB)/4, $0x00000005
+DATA weavepartQuadsStream256<>+64(SB)/4, $0x00000002
+DATA weavepartQuadsStream256<>+68(SB)/4, $0x00000006
+DATA weavepartQuadsStream256<>+72(SB)/4, $0x00000002
+DATA weavepartQuadsStream256<>+76(SB)/4, $0x00000006
+DATA weavepartQuadsStream256<>+80(SB)/4, $0x00000002
+DATA weavepartQuadsStream256<>+84(SB)/4, $0x00000006
+DATA weavepartQuadsStream256<>+88(SB)/4, $0x00000002
+DATA weavepartQuadsStream256<>+92(SB)/4, $0x00000006
+DATA weavepartQuadsStream256<>+96(SB)/4, $0x00000003
+DATA weavepartQuadsStream256<>+100(SB)/4, $0x00000007
+DATA weavepartQuadsStream256<>+104(SB)/4, $0x00000003
+DATA weavepartQuadsStream256<>+108(SB)/4, $0x00000007
+DATA weavepartQuadsStream256<>+112(SB)/4, $0x00000003
+DATA weavepartQuadsStream256<>+116(SB)/4, $0x00000007
+DATA weavepartQuadsStream256<>+120(SB)/4, $0x00000003
+DATA weavepartQuadsStream256<>+124(SB)/4, $0x00000007
+GLOBL weavepartQuadsStream256<>(SB), RODATA|NOPTR, $128
+
 DATA weavepartQuads256<>+0(SB)/4, $0x00000000
 DATA weavepartQuads256<>+4(SB)/4, $0x00000004
 DATA weavepartQuads256<>+8(SB)/4, $0x00000000
@@ -758,33 +914,6 @@ DATA weavepartQuads256<>+120(SB)/4, $0x00000003
 DATA weavepartQuads256<>+124(SB)/4, $0x00000007
 GLOBL weavepartQuads256<>(SB), RODATA|NOPTR, $128
 
-// func joinPairs512(dst *float32, src *float32, srcStride int, n int)
-TEXT ·joinPairs512(SB), NOSPLIT, $0-32
-	VMOVUPS weavejoinPairs512<>+0(SB), Z8
-	VMOVUPS weavejoinPairs512<>+64(SB), Z9
-	MOVL $43690, AX
-	KMOVW AX, K1
-	MOVQ dst+0(FP), DI
-	MOVQ src+8(FP), SI
-	MOVQ srcStride+16(FP), R8
-	MOVQ n+24(FP), CX
-
-loop1:
-	VMOVUPS (SI), Z0
-	VMOVUPS (SI)(R8*1), Z1
-	VPERMPS Z0, Z8, Z4
-	VPERMPS Z1, Z8, K1, Z4
-	VMOVUPS Z4, 0(DI)
-	VPERMPS Z0, Z9, Z5
-	VPERMPS Z1, Z9, K1, Z5
-	VMOVUPS Z5, 64(DI)
-	ADDQ $128, DI
-	ADDQ $64, SI
-	DECQ CX
-	JNZ loop1
-	VZEROUPPER
-	RET
-
 // func joinPairsStream512(dst *float32, src *float32, srcStride int, n int)
 TEXT ·joinPairsStream512(SB), NOSPLIT, $0-32
 	VMOVUPS weavejoinPairsStream512<>+0(SB), Z8
@@ -812,55 +941,28 @@ loop1:
 	VZEROUPPER
 	RET
 
-// func joinPairs256(dst *float32, src *float32, srcStride int, n int)
-TEXT ·joinPairs256(SB), NOSPLIT, $0-32
-	VMOVUPS weavejoinPairs256<>+0(SB), Y8
-	VMOVUPS weavejoinPairs256<>+32(SB), Y9
+// func joinPairs512(dst *float32, src *float32, srcStride int, n int)
+TEXT ·joinPairs512(SB), NOSPLIT, $0-32
+	VMOVUPS weavejoinPairs512<>+0(SB), Z8
+	VMOVUPS weavejoinPairs512<>+64(SB), Z9
+	MOVL $43690, AX
+	KMOVW AX, K1
 	MOVQ dst+0(FP), DI
 	MOVQ src+8(FP), SI
 	MOVQ srcStride+16(FP), R8
 	MOVQ n+24(FP), CX
 
 loop1:
-	VMOVUPS (SI), Y0
-	VMOVUPS (SI)(R8*1), Y1
-	VPERMPS Y0, Y8, Y4
-	VPERMPS Y1, Y8, Y12
-	VBLENDPS $170, Y12, Y4, Y4
-	VMOVUPS Y4, 0(DI)
-	VPERMPS Y0, Y9, Y5
-	VPERMPS Y1, Y9, Y12
-	VBLENDPS $170, Y12, Y5, Y5
-	VMOVUPS Y5, 32(DI)
-	ADDQ $64, DI
-	ADDQ $32, SI
-	DECQ CX
-	JNZ loop1
-	VZEROUPPER
-	RET
-
-// func partPairs512(dst *float32, src *float32, dstStride int, n int)
-TEXT ·partPairs512(SB), NOSPLIT, $0-32
-	VMOVUPS weavepartPairs512<>+0(SB), Z8
-	VMOVUPS weavepartPairs512<>+64(SB), Z9
-	MOVL $65280, AX
-	KMOVW AX, K1
-	MOVQ dst+0(FP), DI
-	MOVQ src+8(FP), SI
-	MOVQ dstStride+16(FP), R8
-	MOVQ n+24(FP), CX
-
-loop1:
-	VMOVUPS 0(SI), Z0
-	VMOVUPS 64(SI), Z1
+	VMOVUPS (SI), Z0
+	VMOVUPS (SI)(R8*1), Z1
 	VPERMPS Z0, Z8, Z4
 	VPERMPS Z1, Z8, K1, Z4
-	VMOVUPS Z4, (DI)
+	VMOVUPS Z4, 0(DI)
 	VPERMPS Z0, Z9, Z5
 	VPERMPS Z1, Z9, K1, Z5
-	VMOVUPS Z5, (DI)(R8*1)
-	ADDQ $128, SI
-	ADDQ $64, DI
+	VMOVUPS Z5, 64(DI)
+	ADDQ $128, DI
+	ADDQ $64, SI
 	DECQ CX
 	JNZ loop1
 	VZEROUPPER
@@ -893,67 +995,28 @@ loop1:
 	VZEROUPPER
 	RET
 
-// func partPairs256(dst *float32, src *float32, dstStride int, n int)
-TEXT ·partPairs256(SB), NOSPLIT, $0-32
-	VMOVUPS weavepartPairs256<>+0(SB), Y8
-	VMOVUPS weavepartPairs256<>+32(SB), Y9
+// func partPairs512(dst *float32, src *float32, dstStride int, n int)
+TEXT ·partPairs512(SB), NOSPLIT, $0-32
+	VMOVUPS weavepartPairs512<>+0(SB), Z8
+	VMOVUPS weavepartPairs512<>+64(SB), Z9
+	MOVL $65280, AX
+	KMOVW AX, K1
 	MOVQ dst+0(FP), DI
 	MOVQ src+8(FP), SI
 	MOVQ dstStride+16(FP), R8
 	MOVQ n+24(FP), CX
 
 loop1:
-	VMOVUPS 0(SI), Y0
-	VMOVUPS 32(SI), Y1
-	VPERMPS Y0, Y8, Y4
-	VPERMPS Y1, Y8, Y12
-	VBLENDPS $240, Y12, Y4, Y4
-	VMOVUPS Y4, (DI)
-	VPERMPS Y0, Y9, Y5
-	VPERMPS Y1, Y9, Y12
-	VBLENDPS $240, Y12, Y5, Y5
-	VMOVUPS Y5, (DI)(R8*1)
-	ADDQ $64, SI
-	ADDQ $32, DI
-	DECQ CX
-	JNZ loop1
-	VZEROUPPER
-	RET
-
-// func joinTriples512(dst *float32, src *float32, srcStride int, n int)
-TEXT ·joinTriples512(SB), NOSPLIT, $0-32
-	VMOVUPS weavejoinTriples512<>+0(SB), Z8
-	VMOVUPS weavejoinTriples512<>+64(SB), Z9
-	VMOVUPS weavejoinTriples512<>+128(SB), Z10
-	MOVL $9362, AX
-	KMOVW AX, K1
-	MOVL $18724, AX
-	KMOVW AX, K2
-	MOVL $37449, AX
-	KMOVW AX, K3
-	MOVQ dst+0(FP), DI
-	MOVQ src+8(FP), SI
-	MOVQ srcStride+16(FP), R8
-	MOVQ n+24(FP), CX
-
-loop1:
-	VMOVUPS (SI), Z0
-	VMOVUPS (SI)(R8*1), Z1
-	VMOVUPS (SI)(R8*2), Z2
+	VMOVUPS 0(SI), Z0
+	VMOVUPS 64(SI), Z1
 	VPERMPS Z0, Z8, Z4
 	VPERMPS Z1, Z8, K1, Z4
-	VPERMPS Z2, Z8, K2, Z4
-	VMOVUPS Z4, 0(DI)
+	VMOVUPS Z4, (DI)
 	VPERMPS Z0, Z9, Z5
-	VPERMPS Z1, Z9, K3, Z5
-	VPERMPS Z2, Z9, K1, Z5
-	VMOVUPS Z5, 64(DI)
-	VPERMPS Z0, Z10, Z6
-	VPERMPS Z1, Z10, K2, Z6
-	VPERMPS Z2, Z10, K3, Z6
-	VMOVUPS Z6, 128(DI)
-	ADDQ $192, DI
-	ADDQ $64, SI
+	VPERMPS Z1, Z9, K1, Z5
+	VMOVUPS Z5, (DI)(R8*1)
+	ADDQ $128, SI
+	ADDQ $64, DI
 	DECQ CX
 	JNZ loop1
 	VZEROUPPER
@@ -998,83 +1061,40 @@ loop1:
 	VZEROUPPER
 	RET
 
-// func joinTriples256(dst *float32, src *float32, srcStride int, n int)
-TEXT ·joinTriples256(SB), NOSPLIT, $0-32
-	VMOVUPS weavejoinTriples256<>+0(SB), Y8
-	VMOVUPS weavejoinTriples256<>+32(SB), Y9
-	VMOVUPS weavejoinTriples256<>+64(SB), Y10
+// func joinTriples512(dst *float32, src *float32, srcStride int, n int)
+TEXT ·joinTriples512(SB), NOSPLIT, $0-32
+	VMOVUPS weavejoinTriples512<>+0(SB), Z8
+	VMOVUPS weavejoinTriples512<>+64(SB), Z9
+	VMOVUPS weavejoinTriples512<>+128(SB), Z10
+	MOVL $9362, AX
+	KMOVW AX, K1
+	MOVL $18724, AX
+	KMOVW AX, K2
+	MOVL $37449, AX
+	KMOVW AX, K3
 	MOVQ dst+0(FP), DI
 	MOVQ src+8(FP), SI
 	MOVQ srcStride+16(FP), R8
 	MOVQ n+24(FP), CX
 
 loop1:
-	VMOVUPS (SI), Y0
-	VMOVUPS (SI)(R8*1), Y1
-	VMOVUPS (SI)(R8*2), Y2
-	VPERMPS Y0, Y8, Y4
-	VPERMPS Y1, Y8, Y12
-	VBLENDPS $146, Y12, Y4, Y4
-	VPERMPS Y2, Y8, Y12
-	VBLENDPS $36, Y12, Y4, Y4
-	VMOVUPS Y4, 0(DI)
-	VPERMPS Y0, Y9, Y5
-	VPERMPS Y1, Y9, Y12
-	VBLENDPS $36, Y12, Y5, Y5
-	VPERMPS Y2, Y9, Y12
-	VBLENDPS $73, Y12, Y5, Y5
-	VMOVUPS Y5, 32(DI)
-	VPERMPS Y0, Y10, Y6
-	VPERMPS Y1, Y10, Y12
-	VBLENDPS $73, Y12, Y6, Y6
-	VPERMPS Y2, Y10, Y12
-	VBLENDPS $146, Y12, Y6, Y6
-	VMOVUPS Y6, 64(DI)
-	ADDQ $96, DI
-	ADDQ $32, SI
-	DECQ CX
-	JNZ loop1
-	VZEROUPPER
-	RET
-
-// func partTriples512(dst *float32, src *float32, dstStride int, n int)
-TEXT ·partTriples512(SB), NOSPLIT, $0-32
-	VMOVUPS weavepartTriples512<>+0(SB), Z8
-	VMOVUPS weavepartTriples512<>+64(SB), Z9
-	VMOVUPS weavepartTriples512<>+128(SB), Z10
-	MOVL $1984, AX
-	KMOVW AX, K1
-	MOVL $63488, AX
-	KMOVW AX, K2
-	MOVL $2016, AX
-	KMOVW AX, K3
-	MOVL $992, AX
-	KMOVW AX, K4
-	MOVL $64512, AX
-	KMOVW AX, K5
-	MOVQ dst+0(FP), DI
-	MOVQ src+8(FP), SI
-	MOVQ dstStride+16(FP), R8
-	MOVQ n+24(FP), CX
-
-loop1:
-	VMOVUPS 0(SI), Z0
-	VMOVUPS 64(SI), Z1
-	VMOVUPS 128(SI), Z2
+	VMOVUPS (SI), Z0
+	VMOVUPS (SI)(R8*1), Z1
+	VMOVUPS (SI)(R8*2), Z2
 	VPERMPS Z0, Z8, Z4
 	VPERMPS Z1, Z8, K1, Z4
 	VPERMPS Z2, Z8, K2, Z4
-	VMOVUPS Z4, (DI)
+	VMOVUPS Z4, 0(DI)
 	VPERMPS Z0, Z9, Z5
 	VPERMPS Z1, Z9, K3, Z5
-	VPERMPS Z2, Z9, K2, Z5
-	VMOVUPS Z5, (DI)(R8*1)
+	VPERMPS Z2, Z9, K1, Z5
+	VMOVUPS Z5, 64(DI)
 	VPERMPS Z0, Z10, Z6
-	VPERMPS Z1, Z10, K4, Z6
-	VPERMPS Z2, Z10, K5, Z6
-	VMOVUPS Z6, (DI)(R8*2)
-	ADDQ $192, SI
-	ADDQ $64, DI
+	VPERMPS Z1, Z10, K2, Z6
+	VPERMPS Z2, Z10, K3, Z6
+	VMOVUPS Z6, 128(DI)
+	ADDQ $192, DI
+	ADDQ $64, SI
 	DECQ CX
 	JNZ loop1
 	VZEROUPPER
@@ -1123,40 +1143,94 @@ loop1:
 	VZEROUPPER
 	RET
 
-// func partTriples256(dst *float32, src *float32, dstStride int, n int)
-TEXT ·partTriples256(SB), NOSPLIT, $0-32
-	VMOVUPS weavepartTriples256<>+0(SB), Y8
-	VMOVUPS weavepartTriples256<>+32(SB), Y9
-	VMOVUPS weavepartTriples256<>+64(SB), Y10
+// func partTriples512(dst *float32, src *float32, dstStride int, n int)
+TEXT ·partTriples512(SB), NOSPLIT, $0-32
+	VMOVUPS weavepartTriples512<>+0(SB), Z8
+	VMOVUPS weavepartTriples512<>+64(SB), Z9
+	VMOVUPS weavepartTriples512<>+128(SB), Z10
+	MOVL $1984, AX
+	KMOVW AX, K1
+	MOVL $63488, AX
+	KMOVW AX, K2
+	MOVL $2016, AX
+	KMOVW AX, K3
+	MOVL $992, AX
+	KMOVW AX, K4
+	MOVL $64512, AX
+	KMOVW AX, K5
 	MOVQ dst+0(FP), DI
 	MOVQ src+8(FP), SI
 	MOVQ dstStride+16(FP), R8
 	MOVQ n+24(FP), CX
 
 loop1:
-	VMOVUPS 0(SI), Y0
-	VMOVUPS 32(SI), Y1
-	VMOVUPS 64(SI), Y2
-	VPERMPS Y0, Y8, Y4
-	VPERMPS Y1, Y8, Y12
-	VBLENDPS $56, Y12, Y4, Y4
-	VPERMPS Y2, Y8, Y12
-	VBLENDPS $192, Y12, Y4, Y4
-	VMOVUPS Y4, (DI)
-	VPERMPS Y0, Y9, Y5
-	VPERMPS Y1, Y9, Y12
-	VBLENDPS $24, Y12, Y5, Y5
-	VPERMPS Y2, Y9, Y12
-	VBLENDPS $224, Y12, Y5, Y5
-	VMOVUPS Y5, (DI)(R8*1)
-	VPERMPS Y0, Y10, Y6
-	VPERMPS Y1, Y10, Y12
-	VBLENDPS $28, Y12, Y6, Y6
-	VPERMPS Y2, Y10, Y12
-	VBLENDPS $224, Y12, Y6, Y6
-	VMOVUPS Y6, (DI)(R8*2)
-	ADDQ $96, SI
-	ADDQ $32, DI
+	VMOVUPS 0(SI), Z0
+	VMOVUPS 64(SI), Z1
+	VMOVUPS 128(SI), Z2
+	VPERMPS Z0, Z8, Z4
+	VPERMPS Z1, Z8, K1, Z4
+	VPERMPS Z2, Z8, K2, Z4
+	VMOVUPS Z4, (DI)
+	VPERMPS Z0, Z9, Z5
+	VPERMPS Z1, Z9, K3, Z5
+	VPERMPS Z2, Z9, K2, Z5
+	VMOVUPS Z5, (DI)(R8*1)
+	VPERMPS Z0, Z10, Z6
+	VPERMPS Z1, Z10, K4, Z6
+	VPERMPS Z2, Z10, K5, Z6
+	VMOVUPS Z6, (DI)(R8*2)
+	ADDQ $192, SI
+	ADDQ $64, DI
+	DECQ CX
+	JNZ loop1
+	VZEROUPPER
+	RET
+
+// func joinQuadsStream512(dst *float32, src *float32, srcStride int, n int)
+TEXT ·joinQuadsStream512(SB), NOSPLIT, $0-32
+	VMOVUPS weavejoinQuadsStream512<>+0(SB), Z8
+	VMOVUPS weavejoinQuadsStream512<>+64(SB), Z9
+	VMOVUPS weavejoinQuadsStream512<>+128(SB), Z10
+	VMOVUPS weavejoinQuadsStream512<>+192(SB), Z11
+	MOVL $8738, AX
+	KMOVW AX, K1
+	MOVL $17476, AX
+	KMOVW AX, K2
+	MOVL $34952, AX
+	KMOVW AX, K3
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ srcStride+16(FP), R8
+	MOVQ n+24(FP), CX
+
+loop1:
+	LEAQ (SI)(R8*2), R9
+	VMOVUPS (SI), Z0
+	VMOVUPS (SI)(R8*1), Z1
+	VMOVUPS (SI)(R8*2), Z2
+	VMOVUPS (R9)(R8*1), Z3
+	VPERMPS Z0, Z8, Z4
+	VPERMPS Z1, Z8, K1, Z4
+	VPERMPS Z2, Z8, K2, Z4
+	VPERMPS Z3, Z8, K3, Z4
+	VMOVNTPS Z4, 0(DI)
+	VPERMPS Z0, Z9, Z5
+	VPERMPS Z1, Z9, K1, Z5
+	VPERMPS Z2, Z9, K2, Z5
+	VPERMPS Z3, Z9, K3, Z5
+	VMOVNTPS Z5, 64(DI)
+	VPERMPS Z0, Z10, Z6
+	VPERMPS Z1, Z10, K1, Z6
+	VPERMPS Z2, Z10, K2, Z6
+	VPERMPS Z3, Z10, K3, Z6
+	VMOVNTPS Z6, 128(DI)
+	VPERMPS Z0, Z11, Z7
+	VPERMPS Z1, Z11, K1, Z7
+	VPERMPS Z2, Z11, K2, Z7
+	VPERMPS Z3, Z11, K3, Z7
+	VMOVNTPS Z7, 192(DI)
+	ADDQ $256, DI
+	ADDQ $64, SI
 	DECQ CX
 	JNZ loop1
 	VZEROUPPER
@@ -1212,18 +1286,376 @@ loop1:
 	VZEROUPPER
 	RET
 
-// func joinQuadsStream512(dst *float32, src *float32, srcStride int, n int)
-TEXT ·joinQuadsStream512(SB), NOSPLIT, $0-32
-	VMOVUPS weavejoinQuadsStream512<>+0(SB), Z8
-	VMOVUPS weavejoinQuadsStream512<>+64(SB), Z9
-	VMOVUPS weavejoinQuadsStream512<>+128(SB), Z10
-	VMOVUPS weavejoinQuadsStream512<>+192(SB), Z11
-	MOVL $8738, AX
+// func partQuadsStream512(dst *float32, src *float32, dstStride int, n int)
+TEXT ·partQuadsStream512(SB), NOSPLIT, $0-32
+	VMOVUPS weavepartQuadsStream512<>+0(SB), Z8
+	VMOVUPS weavepartQuadsStream512<>+64(SB), Z9
+	VMOVUPS weavepartQuadsStream512<>+128(SB), Z10
+	VMOVUPS weavepartQuadsStream512<>+192(SB), Z11
+	MOVL $240, AX
 	KMOVW AX, K1
-	MOVL $17476, AX
+	MOVL $3840, AX
 	KMOVW AX, K2
-	MOVL $34952, AX
+	MOVL $61440, AX
 	KMOVW AX, K3
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ dstStride+16(FP), R8
+	MOVQ n+24(FP), CX
+
+loop1:
+	LEAQ (DI)(R8*2), R9
+	VMOVUPS 0(SI), Z0
+	VMOVUPS 64(SI), Z1
+	VMOVUPS 128(SI), Z2
+	VMOVUPS 192(SI), Z3
+	VPERMPS Z0, Z8, Z4
+	VPERMPS Z1, Z8, K1, Z4
+	VPERMPS Z2, Z8, K2, Z4
+	VPERMPS Z3, Z8, K3, Z4
+	VMOVNTPS Z4, (DI)
+	VPERMPS Z0, Z9, Z5
+	VPERMPS Z1, Z9, K1, Z5
+	VPERMPS Z2, Z9, K2, Z5
+	VPERMPS Z3, Z9, K3, Z5
+	VMOVNTPS Z5, (DI)(R8*1)
+	VPERMPS Z0, Z10, Z6
+	VPERMPS Z1, Z10, K1, Z6
+	VPERMPS Z2, Z10, K2, Z6
+	VPERMPS Z3, Z10, K3, Z6
+	VMOVNTPS Z6, (DI)(R8*2)
+	VPERMPS Z0, Z11, Z7
+	VPERMPS Z1, Z11, K1, Z7
+	VPERMPS Z2, Z11, K2, Z7
+	VPERMPS Z3, Z11, K3, Z7
+	VMOVNTPS Z7, (R9)(R8*1)
+	ADDQ $256, SI
+	ADDQ $64, DI
+	DECQ CX
+	JNZ loop1
+	VZEROUPPER
+	RET
+
+// func partQuads512(dst *float32, src *float32, dstStride int, n int)
+TEXT ·partQuads512(SB), NOSPLIT, $0-32
+	VMOVUPS weavepartQuads512<>+0(SB), Z8
+	VMOVUPS weavepartQuads512<>+64(SB), Z9
+	VMOVUPS weavepartQuads512<>+128(SB), Z10
+	VMOVUPS weavepartQuads512<>+192(SB), Z11
+	MOVL $240, AX
+	KMOVW AX, K1
+	MOVL $3840, AX
+	KMOVW AX, K2
+	MOVL $61440, AX
+	KMOVW AX, K3
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ dstStride+16(FP), R8
+	MOVQ n+24(FP), CX
+
+loop1:
+	LEAQ (DI)(R8*2), R9
+	VMOVUPS 0(SI), Z0
+	VMOVUPS 64(SI), Z1
+	VMOVUPS 128(SI), Z2
+	VMOVUPS 192(SI), Z3
+	VPERMPS Z0, Z8, Z4
+	VPERMPS Z1, Z8, K1, Z4
+	VPERMPS Z2, Z8, K2, Z4
+	VPERMPS Z3, Z8, K3, Z4
+	VMOVUPS Z4, (DI)
+	VPERMPS Z0, Z9, Z5
+	VPERMPS Z1, Z9, K1, Z5
+	VPERMPS Z2, Z9, K2, Z5
+	VPERMPS Z3, Z9, K3, Z5
+	VMOVUPS Z5, (DI)(R8*1)
+	VPERMPS Z0, Z10, Z6
+	VPERMPS Z1, Z10, K1, Z6
+	VPERMPS Z2, Z10, K2, Z6
+	VPERMPS Z3, Z10, K3, Z6
+	VMOVUPS Z6, (DI)(R8*2)
+	VPERMPS Z0, Z11, Z7
+	VPERMPS Z1, Z11, K1, Z7
+	VPERMPS Z2, Z11, K2, Z7
+	VPERMPS Z3, Z11, K3, Z7
+	VMOVUPS Z7, (R9)(R8*1)
+	ADDQ $256, SI
+	ADDQ $64, DI
+	DECQ CX
+	JNZ loop1
+	VZEROUPPER
+	RET
+
+// func joinPairsStream256(dst *float32, src *float32, srcStride int, n int)
+TEXT ·joinPairsStream256(SB), NOSPLIT, $0-32
+	VMOVUPS weavejoinPairsStream256<>+0(SB), Y8
+	VMOVUPS weavejoinPairsStream256<>+32(SB), Y9
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ srcStride+16(FP), R8
+	MOVQ n+24(FP), CX
+
+loop1:
+	VMOVUPS (SI), Y0
+	VMOVUPS (SI)(R8*1), Y1
+	VPERMPS Y0, Y8, Y4
+	VPERMPS Y1, Y8, Y12
+	VBLENDPS $170, Y12, Y4, Y4
+	VMOVNTPS Y4, 0(DI)
+	VPERMPS Y0, Y9, Y5
+	VPERMPS Y1, Y9, Y12
+	VBLENDPS $170, Y12, Y5, Y5
+	VMOVNTPS Y5, 32(DI)
+	ADDQ $64, DI
+	ADDQ $32, SI
+	DECQ CX
+	JNZ loop1
+	VZEROUPPER
+	RET
+
+// func joinPairs256(dst *float32, src *float32, srcStride int, n int)
+TEXT ·joinPairs256(SB), NOSPLIT, $0-32
+	VMOVUPS weavejoinPairs256<>+0(SB), Y8
+	VMOVUPS weavejoinPairs256<>+32(SB), Y9
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ srcStride+16(FP), R8
+	MOVQ n+24(FP), CX
+
+loop1:
+	VMOVUPS (SI), Y0
+	VMOVUPS (SI)(R8*1), Y1
+	VPERMPS Y0, Y8, Y4
+	VPERMPS Y1, Y8, Y12
+	VBLENDPS $170, Y12, Y4, Y4
+	VMOVUPS Y4, 0(DI)
+	VPERMPS Y0, Y9, Y5
+	VPERMPS Y1, Y9, Y12
+	VBLENDPS $170, Y12, Y5, Y5
+	VMOVUPS Y5, 32(DI)
+	ADDQ $64, DI
+	ADDQ $32, SI
+	DECQ CX
+	JNZ loop1
+	VZEROUPPER
+	RET
+
+// func partPairsStream256(dst *float32, src *float32, dstStride int, n int)
+TEXT ·partPairsStream256(SB), NOSPLIT, $0-32
+	VMOVUPS weavepartPairsStream256<>+0(SB), Y8
+	VMOVUPS weavepartPairsStream256<>+32(SB), Y9
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ dstStride+16(FP), R8
+	MOVQ n+24(FP), CX
+
+loop1:
+	VMOVUPS 0(SI), Y0
+	VMOVUPS 32(SI), Y1
+	VPERMPS Y0, Y8, Y4
+	VPERMPS Y1, Y8, Y12
+	VBLENDPS $240, Y12, Y4, Y4
+	VMOVNTPS Y4, (DI)
+	VPERMPS Y0, Y9, Y5
+	VPERMPS Y1, Y9, Y12
+	VBLENDPS $240, Y12, Y5, Y5
+	VMOVNTPS Y5, (DI)(R8*1)
+	ADDQ $64, SI
+	ADDQ $32, DI
+	DECQ CX
+	JNZ loop1
+	VZEROUPPER
+	RET
+
+// func partPairs256(dst *float32, src *float32, dstStride int, n int)
+TEXT ·partPairs256(SB), NOSPLIT, $0-32
+	VMOVUPS weavepartPairs256<>+0(SB), Y8
+	VMOVUPS weavepartPairs256<>+32(SB), Y9
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ dstStride+16(FP), R8
+	MOVQ n+24(FP), CX
+
+loop1:
+	VMOVUPS 0(SI), Y0
+	VMOVUPS 32(SI), Y1
+	VPERMPS Y0, Y8, Y4
+	VPERMPS Y1, Y8, Y12
+	VBLENDPS $240, Y12, Y4, Y4
+	VMOVUPS Y4, (DI)
+	VPERMPS Y0, Y9, Y5
+	VPERMPS Y1, Y9, Y12
+	VBLENDPS $240, Y12, Y5, Y5
+	VMOVUPS Y5, (DI)(R8*1)
+	ADDQ $64, SI
+	ADDQ $32, DI
+	DECQ CX
+	JNZ loop1
+	VZEROUPPER
+	RET
+
+// func joinTriplesStream256(dst *float32, src *float32, srcStride int, n int)
+TEXT ·joinTriplesStream256(SB), NOSPLIT, $0-32
+	VMOVUPS weavejoinTriplesStream256<>+0(SB), Y8
+	VMOVUPS weavejoinTriplesStream256<>+32(SB), Y9
+	VMOVUPS weavejoinTriplesStream256<>+64(SB), Y10
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ srcStride+16(FP), R8
+	MOVQ n+24(FP), CX
+
+loop1:
+	VMOVUPS (SI), Y0
+	VMOVUPS (SI)(R8*1), Y1
+	VMOVUPS (SI)(R8*2), Y2
+	VPERMPS Y0, Y8, Y4
+	VPERMPS Y1, Y8, Y12
+	VBLENDPS $146, Y12, Y4, Y4
+	VPERMPS Y2, Y8, Y12
+	VBLENDPS $36, Y12, Y4, Y4
+	VMOVNTPS Y4, 0(DI)
+	VPERMPS Y0, Y9, Y5
+	VPERMPS Y1, Y9, Y12
+	VBLENDPS $36, Y12, Y5, Y5
+	VPERMPS Y2, Y9, Y12
+	VBLENDPS $73, Y12, Y5, Y5
+	VMOVNTPS Y5, 32(DI)
+	VPERMPS Y0, Y10, Y6
+	VPERMPS Y1, Y10, Y12
+	VBLENDPS $73, Y12, Y6, Y6
+	VPERMPS Y2, Y10, Y12
+	VBLENDPS $146, Y12, Y6, Y6
+	VMOVNTPS Y6, 64(DI)
+	ADDQ $96, DI
+	ADDQ $32, SI
+	DECQ CX
+	JNZ loop1
+	VZEROUPPER
+	RET
+
+// func joinTriples256(dst *float32, src *float32, srcStride int, n int)
+TEXT ·joinTriples256(SB), NOSPLIT, $0-32
+	VMOVUPS weavejoinTriples256<>+0(SB), Y8
+	VMOVUPS weavejoinTriples256<>+32(SB), Y9
+	VMOVUPS weavejoinTriples256<>+64(SB), Y10
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ srcStride+16(FP), R8
+	MOVQ n+24(FP), CX
+
+loop1:
+	VMOVUPS (SI), Y0
+	VMOVUPS (SI)(R8*1), Y1
+	VMOVUPS (SI)(R8*2), Y2
+	VPERMPS Y0, Y8, Y4
+	VPERMPS Y1, Y8, Y12
+	VBLENDPS $146, Y12, Y4, Y4
+	VPERMPS Y2, Y8, Y12
+	VBLENDPS $36, Y12, Y4, Y4
+	VMOVUPS Y4, 0(DI)
+	VPERMPS Y0, Y9, Y5
+	VPERMPS Y1, Y9, Y12
+	VBLENDPS $36, Y12, Y5, Y5
+	VPERMPS Y2, Y9, Y12
+	VBLENDPS $73, Y12, Y5, Y5
+	VMOVUPS Y5, 32(DI)
+	VPERMPS Y0, Y10, Y6
+	VPERMPS Y1, Y10, Y12
+	VBLENDPS $73, Y12, Y6, Y6
+	VPERMPS Y2, Y10, Y12
+	VBLENDPS $146, Y12, Y6, Y6
+	VMOVUPS Y6, 64(DI)
+	ADDQ $96, DI
+	ADDQ $32, SI
+	DECQ CX
+	JNZ loop1
+	VZEROUPPER
+	RET
+
+// func partTriplesStream256(dst *float32, src *float32, dstStride int, n int)
+TEXT ·partTriplesStream256(SB), NOSPLIT, $0-32
+	VMOVUPS weavepartTriplesStream256<>+0(SB), Y8
+	VMOVUPS weavepartTriplesStream256<>+32(SB), Y9
+	VMOVUPS weavepartTriplesStream256<>+64(SB), Y10
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ dstStride+16(FP), R8
+	MOVQ n+24(FP), CX
+
+loop1:
+	VMOVUPS 0(SI), Y0
+	VMOVUPS 32(SI), Y1
+	VMOVUPS 64(SI), Y2
+	VPERMPS Y0, Y8, Y4
+	VPERMPS Y1, Y8, Y12
+	VBLENDPS $56, Y12, Y4, Y4
+	VPERMPS Y2, Y8, Y12
+	VBLENDPS $192, Y12, Y4, Y4
+	VMOVNTPS Y4, (DI)
+	VPERMPS Y0, Y9, Y5
+	VPERMPS Y1, Y9, Y12
+	VBLENDPS $24, Y12, Y5, Y5
+	VPERMPS Y2, Y9, Y12
+	VBLENDPS $224, Y12, Y5, Y5
+	VMOVNTPS Y5, (DI)(R8*1)
+	VPERMPS Y0, Y10, Y6
+	VPERMPS Y1, Y10, Y12
+	VBLENDPS $28, Y12, Y6, Y6
+	VPERMPS Y2, Y10, Y12
+	VBLENDPS $224, Y12, Y6, Y6
+	VMOVNTPS Y6, (DI)(R8*2)
+	ADDQ $96, SI
+	ADDQ $32, DI
+	DECQ CX
+	JNZ loop1
+	VZEROUPPER
+	RET
+
+// func partTriples256(dst *float32, src *float32, dstStride int, n int)
+TEXT ·partTriples256(SB), NOSPLIT, $0-32
+	VMOVUPS weavepartTriples256<>+0(SB), Y8
+	VMOVUPS weavepartTriples256<>+32(SB), Y9
+	VMOVUPS weavepartTriples256<>+64(SB), Y10
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ dstStride+16(FP), R8
+	MOVQ n+24(FP), CX
+
+loop1:
+	VMOVUPS 0(SI), Y0
+	VMOVUPS 32(SI), Y1
+	VMOVUPS 64(SI), Y2
+	VPERMPS Y0, Y8, Y4
+	VPERMPS Y1, Y8, Y12
+	VBLENDPS $56, Y12, Y4, Y4
+	VPERMPS Y2, Y8, Y12
+	VBLENDPS $192, Y12, Y4, Y4
+	VMOVUPS Y4, (DI)
+	VPERMPS Y0, Y9, Y5
+	VPERMPS Y1, Y9, Y12
+	VBLENDPS $24, Y12, Y5, Y5
+	VPERMPS Y2, Y9, Y12
+	VBLENDPS $224, Y12, Y5, Y5
+	VMOVUPS Y5, (DI)(R8*1)
+	VPERMPS Y0, Y10, Y6
+	VPERMPS Y1, Y10, Y12
+	VBLENDPS $28, Y12, Y6, Y6
+	VPERMPS Y2, Y10, Y12
+	VBLENDPS $224, Y12, Y6, Y6
+	VMOVUPS Y6, (DI)(R8*2)
+	ADDQ $96, SI
+	ADDQ $32, DI
+	DECQ CX
+	JNZ loop1
+	VZEROUPPER
+	RET
+
+// func joinQuadsStream256(dst *float32, src *float32, srcStride int, n int)
+TEXT ·joinQuadsStream256(SB), NOSPLIT, $0-32
+	VMOVUPS weavejoinQuadsStream256<>+0(SB), Y8
+	VMOVUPS weavejoinQuadsStream256<>+32(SB), Y9
+	VMOVUPS weavejoinQuadsStream256<>+64(SB), Y10
+	VMOVUPS weavejoinQuadsStream256<>+96(SB), Y11
 	MOVQ dst+0(FP), DI
 	MOVQ src+8(FP), SI
 	MOVQ srcStride+16(FP), R8
@@ -1231,32 +1663,44 @@ TEXT ·joinQuadsStream512(SB), NOSPLIT, $0-32
 
 loop1:
 	LEAQ (SI)(R8*2), R9
-	VMOVUPS (SI), Z0
-	VMOVUPS (SI)(R8*1), Z1
-	VMOVUPS (SI)(R8*2), Z2
-	VMOVUPS (R9)(R8*1), Z3
-	VPERMPS Z0, Z8, Z4
-	VPERMPS Z1, Z8, K1, Z4
-	VPERMPS Z2, Z8, K2, Z4
-	VPERMPS Z3, Z8, K3, Z4
-	VMOVNTPS Z4, 0(DI)
-	VPERMPS Z0, Z9, Z5
-	VPERMPS Z1, Z9, K1, Z5
-	VPERMPS Z2, Z9, K2, Z5
-	VPERMPS Z3, Z9, K3, Z5
-	VMOVNTPS Z5, 64(DI)
-	VPERMPS Z0, Z10, Z6
-	VPERMPS Z1, Z10, K1, Z6
-	VPERMPS Z2, Z10, K2, Z6
-	VPERMPS Z3, Z10, K3, Z6
-	VMOVNTPS Z6, 128(DI)
-	VPERMPS Z0, Z11, Z7
-	VPERMPS Z1, Z11, K1, Z7
-	VPERMPS Z2, Z11, K2, Z7
-	VPERMPS Z3, Z11, K3, Z7
-	VMOVNTPS Z7, 192(DI)
-	ADDQ $256, DI
-	ADDQ $64, SI
+	VMOVUPS (SI), Y0
+	VMOVUPS (SI)(R8*1), Y1
+	VMOVUPS (SI)(R8*2), Y2
+	VMOVUPS (R9)(R8*1), Y3
+	VPERMPS Y0, Y8, Y4
+	VPERMPS Y1, Y8, Y12
+	VBLENDPS $34, Y12, Y4, Y4
+	VPERMPS Y2, Y8, Y12
+	VBLENDPS $68, Y12, Y4, Y4
+	VPERMPS Y3, Y8, Y12
+	VBLENDPS $136, Y12, Y4, Y4
+	VMOVNTPS Y4, 0(DI)
+	VPERMPS Y0, Y9, Y5
+	VPERMPS Y1, Y9, Y12
+	VBLENDPS $34, Y12, Y5, Y5
+	VPERMPS Y2, Y9, Y12
+	VBLENDPS $68, Y12, Y5, Y5
+	VPERMPS Y3, Y9, Y12
+	VBLENDPS $136, Y12, Y5, Y5
+	VMOVNTPS Y5, 32(DI)
+	VPERMPS Y0, Y10, Y6
+	VPERMPS Y1, Y10, Y12
+	VBLENDPS $34, Y12, Y6, Y6
+	VPERMPS Y2, Y10, Y12
+	VBLENDPS $68, Y12, Y6, Y6
+	VPERMPS Y3, Y10, Y12
+	VBLENDPS $136, Y12, Y6, Y6
+	VMOVNTPS Y6, 64(DI)
+	VPERMPS Y0, Y11, Y7
+	VPERMPS Y1, Y11, Y12
+	VBLENDPS $34, Y12, Y7, Y7
+	VPERMPS Y2, Y11, Y12
+	VBLENDPS $68, Y12, Y7, Y7
+	VPERMPS Y3, Y11, Y12
+	VBLENDPS $136, Y12, Y7, Y7
+	VMOVNTPS Y7, 96(DI)
+	ADDQ $128, DI
+	ADDQ $32, SI
 	DECQ CX
 	JNZ loop1
 	VZEROUPPER
@@ -1318,18 +1762,12 @@ loop1:
 	VZEROUPPER
 	RET
 
-// func partQuads512(dst *float32, src *float32, dstStride int, n int)
-TEXT ·partQuads512(SB), NOSPLIT, $0-32
-	VMOVUPS weavepartQuads512<>+0(SB), Z8
-	VMOVUPS weavepartQuads512<>+64(SB), Z9
-	VMOVUPS weavepartQuads512<>+128(SB), Z10
-	VMOVUPS weavepartQuads512<>+192(SB), Z11
-	MOVL $240, AX
-	KMOVW AX, K1
-	MOVL $3840, AX
-	KMOVW AX, K2
-	MOVL $61440, AX
-	KMOVW AX, K3
+// func partQuadsStream256(dst *float32, src *float32, dstStride int, n int)
+TEXT ·partQuadsStream256(SB), NOSPLIT, $0-32
+	VMOVUPS weavepartQuadsStream256<>+0(SB), Y8
+	VMOVUPS weavepartQuadsStream256<>+32(SB), Y9
+	VMOVUPS weavepartQuadsStream256<>+64(SB), Y10
+	VMOVUPS weavepartQuadsStream256<>+96(SB), Y11
 	MOVQ dst+0(FP), DI
 	MOVQ src+8(FP), SI
 	MOVQ dstStride+16(FP), R8
@@ -1337,82 +1775,44 @@ TEXT ·partQuads512(SB), NOSPLIT, $0-32
 
 loop1:
 	LEAQ (DI)(R8*2), R9
-	VMOVUPS 0(SI), Z0
-	VMOVUPS 64(SI), Z1
-	VMOVUPS 128(SI), Z2
-	VMOVUPS 192(SI), Z3
-	VPERMPS Z0, Z8, Z4
-	VPERMPS Z1, Z8, K1, Z4
-	VPERMPS Z2, Z8, K2, Z4
-	VPERMPS Z3, Z8, K3, Z4
-	VMOVUPS Z4, (DI)
-	VPERMPS Z0, Z9, Z5
-	VPERMPS Z1, Z9, K1, Z5
-	VPERMPS Z2, Z9, K2, Z5
-	VPERMPS Z3, Z9, K3, Z5
-	VMOVUPS Z5, (DI)(R8*1)
-	VPERMPS Z0, Z10, Z6
-	VPERMPS Z1, Z10, K1, Z6
-	VPERMPS Z2, Z10, K2, Z6
-	VPERMPS Z3, Z10, K3, Z6
-	VMOVUPS Z6, (DI)(R8*2)
-	VPERMPS Z0, Z11, Z7
-	VPERMPS Z1, Z11, K1, Z7
-	VPERMPS Z2, Z11, K2, Z7
-	VPERMPS Z3, Z11, K3, Z7
-	VMOVUPS Z7, (R9)(R8*1)
-	ADDQ $256, SI
-	ADDQ $64, DI
-	DECQ CX
-	JNZ loop1
-	VZEROUPPER
-	RET
-
-// func partQuadsStream512(dst *float32, src *float32, dstStride int, n int)
-TEXT ·partQuadsStream512(SB), NOSPLIT, $0-32
-	VMOVUPS weavepartQuadsStream512<>+0(SB), Z8
-	VMOVUPS weavepartQuadsStream512<>+64(SB), Z9
-	VMOVUPS weavepartQuadsStream512<>+128(SB), Z10
-	VMOVUPS weavepartQuadsStream512<>+192(SB), Z11
-	MOVL $240, AX
-	KMOVW AX, K1
-	MOVL $3840, AX
-	KMOVW AX, K2
-	MOVL $61440, AX
-	KMOVW AX, K3
-	MOVQ dst+0(FP), DI
-	MOVQ src+8(FP), SI
-	MOVQ dstStride+16(FP), R8
-	MOVQ n+24(FP), CX
-
-loop1:
-	LEAQ (DI)(R8*2), R9
-	VMOVUPS 0(SI), Z0
-	VMOVUPS 64(SI), Z1
-	VMOVUPS 128(SI), Z2
-	VMOVUPS 192(SI), Z3
-	VPERMPS Z0, Z8, Z4
-	VPERMPS Z1, Z8, K1, Z4
-	VPERMPS Z2, Z8, K2, Z4
-	VPERMPS Z3, Z8, K3, Z4
-	VMOVNTPS Z4, (DI)
-	VPERMPS Z0, Z9, Z5
-	VPERMPS Z1, Z9, K1, Z5
-	VPERMPS Z2, Z9, K2, Z5
-	VPERMPS Z3, Z9, K3, Z5
-	VMOVNTPS Z5, (DI)(R8*1)
-	VPERMPS Z0, Z10, Z6
-	VPERMPS Z1, Z10, K1, Z6
-	VPERMPS Z2, Z10, K2, Z6
-	VPERMPS Z3, Z10, K3, Z6
-	VMOVNTPS Z6, (DI)(R8*2)
-	VPERMPS Z0, Z11, Z7
-	VPERMPS Z1, Z11, K1, Z7
-	VPERMPS Z2, Z11, K2, Z7
-	VPERMPS Z3, Z11, K3, Z7
-	VMOVNTPS Z7, (R9)(R8*1)
-	ADDQ $256, SI
-	ADDQ $64, DI
+	VMOVUPS 0(SI), Y0
+	VMOVUPS 32(SI), Y1
+	VMOVUPS 64(SI), Y2
+	VMOVUPS 96(SI), Y3
+	VPERMPS Y0, Y8, Y4
+	VPERMPS Y1, Y8, Y12
+	VBLENDPS $12, Y12, Y4, Y4
+	VPERMPS Y2, Y8, Y12
+	VBLENDPS $48, Y12, Y4, Y4
+	VPERMPS Y3, Y8, Y12
+	VBLENDPS $192, Y12, Y4, Y4
+	VMOVNTPS Y4, (DI)
+	VPERMPS Y0, Y9, Y5
+	VPERMPS Y1, Y9, Y12
+	VBLENDPS $12, Y12, Y5, Y5
+	VPERMPS Y2, Y9, Y12
+	VBLENDPS $48, Y12, Y5, Y5
+	VPERMPS Y3, Y9, Y12
+	VBLENDPS $192, Y12, Y5, Y5
+	VMOVNTPS Y5, (DI)(R8*1)
+	VPERMPS Y0, Y10, Y6
+	VPERMPS Y1, Y10, Y12
+	VBLENDPS $12, Y12, Y6, Y6
+	VPERMPS Y2, Y10, Y12
+	VBLENDPS $48, Y12, Y6, Y6
+	VPERMPS Y3, Y10, Y12
+	VBLENDPS $192, Y12, Y6, Y6
+	VMOVNTPS Y6, (DI)(R8*2)
+	VPERMPS Y0, Y11, Y7
+	VPERMPS Y1, Y11, Y12
+	VBLENDPS $12, Y12, Y7, Y7
+	VPERMPS Y2, Y11, Y12
+	VBLENDPS $48, Y12, Y7, Y7
+	VPERMPS Y3, Y11, Y12
+	VBLENDPS $192, Y12, Y7, Y7
+	VMOVNTPS Y7, (R9)(R8*1)
+	ADDQ $128, SI
+	ADDQ $32, DI
 	DECQ CX
 	JNZ loop1
 	VZEROUPPER

@@ -2,12 +2,6 @@
 
 package reorder
 
-// joinPairs512 writes, of each pixel, 2 floats in a row, from 2 planes that lie srcStride bytes apart.
-// There are n times 16 pixels; n is at least 1.
-//
-//go:noescape
-func joinPairs512(dst *float32, src *float32, srcStride int, n int)
-
 // joinPairsStream512 writes, of each pixel, 2 floats in a row, from 2 planes that lie srcStride bytes apart.
 // There are n times 16 pixels; n is at least 1.
 // Stores bypass the caches: dst and its strides are multiples of 64, and storeFence has to follow.
@@ -15,17 +9,11 @@ func joinPairs512(dst *float32, src *float32, srcStride int, n int)
 //go:noescape
 func joinPairsStream512(dst *float32, src *float32, srcStride int, n int)
 
-// joinPairs256 writes, of each pixel, 2 floats in a row, from 2 planes that lie srcStride bytes apart.
-// There are n times 8 pixels; n is at least 1.
-//
-//go:noescape
-func joinPairs256(dst *float32, src *float32, srcStride int, n int)
-
-// partPairs512 writes 2 planes that lie dstStride bytes apart from pixels of 2 floats in a row.
+// joinPairs512 writes, of each pixel, 2 floats in a row, from 2 planes that lie srcStride bytes apart.
 // There are n times 16 pixels; n is at least 1.
 //
 //go:noescape
-func partPairs512(dst *float32, src *float32, dstStride int, n int)
+func joinPairs512(dst *float32, src *float32, srcStride int, n int)
 
 // partPairsStream512 writes 2 planes that lie dstStride bytes apart from pixels of 2 floats in a row.
 // There are n times 16 pixels; n is at least 1.
@@ -34,17 +22,11 @@ func partPairs512(dst *float32, src *float32, dstStride int, n int)
 //go:noescape
 func partPairsStream512(dst *float32, src *float32, dstStride int, n int)
 
-// partPairs256 writes 2 planes that lie dstStride bytes apart from pixels of 2 floats in a row.
-// There are n times 8 pixels; n is at least 1.
-//
-//go:noescape
-func partPairs256(dst *float32, src *float32, dstStride int, n int)
-
-// joinTriples512 writes, of each pixel, 3 floats in a row, from 3 planes that lie srcStride bytes apart.
+// partPairs512 writes 2 planes that lie dstStride bytes apart from pixels of 2 floats in a row.
 // There are n times 16 pixels; n is at least 1.
 //
 //go:noescape
-func joinTriples512(dst *float32, src *float32, srcStride int, n int)
+func partPairs512(dst *float32, src *float32, dstStride int, n int)
 
 // joinTriplesStream512 writes, of each pixel, 3 floats in a row, from 3 planes that lie srcStride bytes apart.
 // There are n times 16 pixels; n is at least 1.
@@ -53,17 +35,11 @@ func joinTriples512(dst *float32, src *float32, srcStride int, n int)
 //go:noescape
 func joinTriplesStream512(dst *float32, src *float32, srcStride int, n int)
 
-// joinTriples256 writes, of each pixel, 3 floats in a row, from 3 planes that lie srcStride bytes apart.
-// There are n times 8 pixels; n is at least 1.
-//
-//go:noescape
-func joinTriples256(dst *float32, src *float32, srcStride int, n int)
-
-// partTriples512 writes 3 planes that lie dstStride bytes apart from pixels of 3 floats in a row.
+// joinTriples512 writes, of each pixel, 3 floats in a row, from 3 planes that lie srcStride bytes apart.
 // There are n times 16 pixels; n is at least 1.
 //
 //go:noescape
-func partTriples512(dst *float32, src *float32, dstStride int, n int)
+func joinTriples512(dst *float32, src *float32, srcStride int, n int)
 
 // partTriplesStream512 writes 3 planes that lie dstStride bytes apart from pixels of 3 floats in a row.
 // There are n times 16 pixels; n is at least 1.
@@ -72,17 +48,11 @@ func partTriples512(dst *float32, src *float32, dstStride int, n int)
 //go:noescape
 func partTriplesStream512(dst *float32, src *float32, dstStride int, n int)
 
-// partTriples256 writes 3 planes that lie dstStride bytes apart from pixels of 3 floats in a row.
-// There are n times 8 pixels; n is at least 1.
-//
-//go:noescape
-func partTriples256(dst *float32, src *float32, dstStride int, n int)
-
-// joinQuads512 writes, of each pixel, 4 floats in a row, from 4 planes that lie srcStride bytes apart.
+// partTriples512 writes 3 planes that lie dstStride bytes apart from pixels of 3 floats in a row.
 // There are n times 16 pixels; n is at least 1.
 //
 //go:noescape
-func joinQuads512(dst *float32, src *float32, srcStride int, n int)
+func partTriples512(dst *float32, src *float32, dstStride int, n int)
 
 // joinQuadsStream512 writes, of each pixel, 4 floats in a row, from 4 planes that lie srcStride bytes apart.
 // There are n times 16 pixels; n is at least 1.
@@ -91,17 +61,11 @@ func joinQuads512(dst *float32, src *float32, srcStride int, n int)
 //go:noescape
 func joinQuadsStream512(dst *float32, src *float32, srcStride int, n int)
 
-// joinQuads256 writes, of each pixel, 4 floats in a row, from 4 planes that lie srcStride bytes apart.
-// There are n times 8 pixels; n is at least 1.
-//
-//go:noescape
-func joinQuads256(dst *float32, src *float32, srcStride int, n int)
-
-// partQuads512 writes 4 planes that lie dstStride bytes apart from pixels of 4 floats in a row.
+// joinQuads512 writes, of each pixel, 4 floats in a row, from 4 planes that lie srcStride bytes apart.
 // There are n times 16 pixels; n is at least 1.
 //
 //go:noescape
-func partQuads512(dst *float32, src *float32, dstStride int, n int)
+func joinQuads512(dst *float32, src *float32, srcStride int, n int)
 
 // partQuadsStream512 writes 4 planes that lie dstStride bytes apart from pixels of 4 floats in a row.
 // There are n times 16 pixels; n is at least 1.
@@ -109,6 +73,84 @@ func partQuads512(dst *float32, src *float32, dstStride int, n int)
 //
 //go:noescape
 func partQuadsStream512(dst *float32, src *float32, dstStride int, n int)
+
+// partQuads512 writes 4 planes that lie dstStride bytes apart from pixels of 4 floats in a row.
+// There are n times 16 pixels; n is at least 1.
+//
+//go:noescape
+func partQuads512(dst *float32, src *float32, dstStride int, n int)
+
+// joinPairsStream256 writes, of each pixel, 2 floats in a row, from 2 planes that lie srcStride bytes apart.
+// There are n times 8 pixels; n is at least 1.
+// Stores bypass the caches: dst and its strides are multiples of 64, and storeFence has to follow.
+//
+//go:noescape
+func joinPairsStream256(dst *float32, src *float32, srcStride int, n int)
+
+// joinPairs256 writes, of each pixel, 2 floats in a row, from 2 planes that lie srcStride bytes apart.
+// There are n times 8 pixels; n is at least 1.
+//
+//go:noescape
+func joinPairs256(dst *float32, src *float32, srcStride int, n int)
+
+// partPairsStream256 writes 2 planes that lie dstStride bytes apart from pixels of 2 floats in a row.
+// There are n times 8 pixels; n is at least 1.
+// Stores bypass the caches: dst and its strides are multiples of 64, and storeFence has to follow.
+//
+//go:noescape
+func partPairsStream256(dst *float32, src *float32, dstStride int, n int)
+
+// partPairs256 writes 2 planes that lie dstStride bytes apart from pixels of 2 floats in a row.
+// There are n times 8 pixels; n is at least 1.
+//
+//go:noescape
+func partPairs256(dst *float32, src *float32, dstStride int, n int)
+
+// joinTriplesStream256 writes, of each pixel, 3 floats in a row, from 3 planes that lie srcStride bytes apart.
+// There are n times 8 pixels; n is at least 1.
+// Stores bypass the caches: dst and its strides are multiples of 64, and storeFence has to follow.
+//
+//go:noescape
+func joinTriplesStream256(dst *float32, src *float32, srcStride int, n int)
+
+// joinTriples256 writes, of each pixel, 3 floats in a row, from 3 planes that lie srcStride bytes apart.
+// There are n times 8 pixels; n is at least 1.
+//
+//go:noescape
+func joinTriples256(dst *float32, src *float32, srcStride int, n int)
+
+// partTriplesStream256 writes 3 planes that lie dstStride bytes apart from pixels of 3 floats in a row.
+// There are n times 8 pixels; n is at least 1.
+// Stores bypass the caches: dst and its strides are multiples of 64, and storeFence has to follow.
+//
+//go:noescape
+func partTriplesStream256(dst *float32, src *float32, dstStride int, n int)
+
+// partTriples256 writes 3 planes that lie dstStride bytes apart from pixels of 3 floats in a row.
+// There are n times 8 pixels; n is at least 1.
+//
+//go:noescape
+func partTriples256(dst *float32, src *float32, dstStride int, n int)
+
+// joinQuadsStream256 writes, of each pixel, 4 floats in a row, from 4 planes that lie srcStride bytes apart.
+// There are n times 8 pixels; n is at least 1.
+// Stores bypass the caches: dst and its strides are multiples of 64, and storeFence has to follow.
+//
+//go:noescape
+func joinQuadsStream256(dst *float32, src *float32, srcStride int, n int)
+
+// joinQuads256 writes, of each pixel, 4 floats in a row, from 4 planes that lie srcStride bytes apart.
+// There are n times 8 pixels; n is at least 1.
+//
+//go:noescape
+func joinQuads256(dst *float32, src *float32, srcStride int, n int)
+
+// partQuadsStream256 writes 4 planes that lie dstStride bytes apart from pixels of 4 floats in a row.
+// There are n times 8 pixels; n is at least 1.
+// Stores bypass the caches: dst and its strides are multiples of 64, and storeFence has to follow.
+//
+//go:noescape
+func partQuadsStream256(dst *float32, src *float32, dstStride int, n int)
 
 // partQuads256 writes 4 planes that lie dstStride bytes apart from pixels of 4 floats in a row.
 // There are n times 8 pixels; n is at least 1.
