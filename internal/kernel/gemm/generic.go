@@ -69,6 +69,18 @@ func genericTile[T element](rows int, p *tileParams, a, b, bias, res, c *T) {
 	}
 }
 
+// packedColumn is column with a copy of the part of the panel.
+func (p *Plan) packedColumn(m *matrices, u *unit, params *tileParams, a, b, bias, res, c unsafe.Pointer) {
+	var panel [partK][Panel]float32
+	cols := bits.OnesCount32(params.mask)
+	for k := range params.k {
+		copy(panel[k][:cols], unsafe.Slice((*float32)(unsafe.Add(b, k*params.bstep)), cols))
+	}
+	q := *params
+	q.bstep = 4 * Panel
+	p.column(m, u, &q, a, unsafe.Pointer(&panel), bias, res, c, nil)
+}
+
 // clip applies the bounds of p, if it has any; NaN stays.
 func clip[T element](v T, p *tileParams) T {
 	if p.flags&flagClip != 0 {

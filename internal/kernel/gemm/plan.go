@@ -55,6 +55,8 @@ const (
 	phaseUnits    = 32        // of such a product, where that leaves as many rows
 	phaseK        = 1024      // aim for the length of a phase; three quarters of it with vectors below 16 lanes: second-level caches may be small
 	phaseMaxK     = 1536      // longest phase before k is divided; likewise
+	partK         = 256       // longest phase of a product that packs
+	partRows      = 16        // least of that
 	phaseMaxKOnce = 4096      // the same when B is read only once
 	fewBelow      = 2         // tiles below each other, at most, that have no rows of A fetched
 	callNs        = 40_000    // of tiles in a call, at most, but for one
@@ -149,6 +151,13 @@ func (p *Plan) sizeB() int {
 }
 
 // panel returns the columns of a panel.
+// packs reports whether units copy their part of a panel of B: portable Go reads it again for every few rows, and rows of B, which may lie far apart, would
+// come from beyond the caches each time.
+func (p *Plan) packs() bool {
+	s := &p.spec
+	return p.target.Set == isa.Portable && s.B == Rows && s.Pairs == pairs.Float32 && !s.Double && !s.Half && s.M >= partRows
+}
+
 func (p *Plan) panel() int { return 64 / p.size() }
 
 // planTiles divides columns and k for the tile kernels.
@@ -173,6 +182,8 @@ func (p *Plan) planTiles() {
 	}
 	aim, longest := phaseK, phaseMaxK
 	switch {
+	case p.packs():
+		aim, longest = partK, partK
 	case s.M <= p.groups[0].maxRows:
 		aim, longest = phaseMaxKOnce, phaseMaxKOnce
 	case p.has.lanes < panel:

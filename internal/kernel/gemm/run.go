@@ -176,7 +176,11 @@ func (p *Plan) tileUnit(m *matrices, u *unit) {
 			if q+u.width == u.panels && u.cols%panel != 0 {
 				params = &ph.tail
 			}
-			p.column(m, u, params, a, forward(b, q*params.bpanel), forward(bias, 64*q), forward(res, 64*q), forward(c, 64*q), &ahead)
+			if pb, pbias, pres, pc := forward(b, q*params.bpanel), forward(bias, 64*q), forward(res, 64*q), forward(c, 64*q); p.packs() {
+				p.packedColumn(m, u, params, a, pb, pbias, pres, pc)
+			} else {
+				p.column(m, u, params, a, pb, pbias, pres, pc, &ahead)
+			}
 		}
 	}
 }
