@@ -55,9 +55,9 @@ func (c *tileCall) lanes(k kind, t *tile, sums *portableTile) {
 		for from := int64(0); from < t.n0; from += 4 {
 			pair := (*laneSums)(unsafe.Pointer(&sums[from][l]))
 			if c.srcCol == nextPixel {
-				addLanes[[nextPixel]byte](pair, list, from, c.src, src+from*nextPixel, step, weights)
+				addLanes[[nextPixel]byte, [pairLanes]byte](pair, list, from, c.src, src+from*nextPixel, step, weights)
 			} else {
-				addLanes[[secondPixel]byte](pair, list, from, c.src, src+from*secondPixel, step, weights)
+				addLanes[[secondPixel]byte, [pairLanes]byte](pair, list, from, c.src, src+from*secondPixel, step, weights)
 			}
 		}
 	}
@@ -82,33 +82,44 @@ type laneSums struct {
 	s7 float32
 }
 
-// addLanes adds a list of taps to two channels of four pixels, with so many of their tile in front of them: a weight is read once for four pixels. Their sources
-// lie as many bytes apart as D has: a constant is part of the instructions that load them. Of loads of several lines of the cache at the same place of each
-// one waits for the other on AMD Zen, so the channels are not neighbours.
-func addLanes[D [nextPixel]byte | [secondPixel]byte](acc *laneSums, tp *tap, before int64, base unsafe.Pointer, src, step int64, weights unsafe.Pointer) {
-	const far = 32 // bytes to the second channel
+// Bytes between what two sums of a pixel are made of: two channels, in the source and of the weights, or the weights of both halves of a block of channels.
+const (
+	pairLanes   = 32
+	halfWeights = fullCount / 2
+)
+
+// addLanes adds a list of taps to two sums of each of four pixels, with so many of their tile in front of them: a weight is read once for four pixels. Their
+// sources lie as many bytes apart as D has, and the weights of the second sums as many behind those of the first as F has: constants are part of the instructions
+// that load them. Of loads of several lines of the cache at the same place of each one waits for the other on AMD Zen, so the second sums are of sources
+// pairLanes further.
+func addLanes[D [nextPixel]byte | [secondPixel]byte, F [pairLanes]byte | [halfWeights]byte](acc *laneSums, tp *tap, before int64, base unsafe.Pointer, src, step int64, weights unsafe.Pointer) {
 	var d D
+	var f F
 	s0, s1, s2, s3, s4, s5, s6, s7 := acc.s0, acc.s1, acc.s2, acc.s3, acc.s4, acc.s5, acc.s6, acc.s7
 	for ; tp.body != 0; tp = tp.next() {
 		mask := uint8(tp.body) >> before
 		x, off := src+tp.src, tp.w
-		for end := off + tp.count; off < end; off += 64 {
-			v, w := *(*float32)(unsafe.Add(weights, off)), *(*float32)(unsafe.Add(weights, off+far))
+		end := off + tp.count
+		if unsafe.Sizeof(f) == halfWeights { // each sum has half of them
+			end = off + tp.count/2
+		}
+		for ; off < end; off += 64 {
+			v, w := *(*float32)(unsafe.Add(weights, off)), *(*float32)(unsafe.Add(weights, off+int64(unsafe.Sizeof(f))))
 			if mask&1 != 0 {
 				s0 += *(*float32)(unsafe.Add(base, x)) * v
-				s1 += *(*float32)(unsafe.Add(base, x+far)) * w
+				s1 += *(*float32)(unsafe.Add(base, x+pairLanes)) * w
 			}
 			if mask&2 != 0 {
 				s2 += *(*float32)(unsafe.Add(base, x+int64(unsafe.Sizeof(d)))) * v
-				s3 += *(*float32)(unsafe.Add(base, x+int64(unsafe.Sizeof(d))+far)) * w
+				s3 += *(*float32)(unsafe.Add(base, x+int64(unsafe.Sizeof(d))+pairLanes)) * w
 			}
 			if mask&4 != 0 {
 				s4 += *(*float32)(unsafe.Add(base, x+2*int64(unsafe.Sizeof(d)))) * v
-				s5 += *(*float32)(unsafe.Add(base, x+2*int64(unsafe.Sizeof(d))+far)) * w
+				s5 += *(*float32)(unsafe.Add(base, x+2*int64(unsafe.Sizeof(d))+pairLanes)) * w
 			}
 			if mask&8 != 0 {
 				s6 += *(*float32)(unsafe.Add(base, x+3*int64(unsafe.Sizeof(d)))) * v
-				s7 += *(*float32)(unsafe.Add(base, x+3*int64(unsafe.Sizeof(d))+far)) * w
+				s7 += *(*float32)(unsafe.Add(base, x+3*int64(unsafe.Sizeof(d))+pairLanes)) * w
 			}
 			x += step
 		}
