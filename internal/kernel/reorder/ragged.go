@@ -1,7 +1,7 @@
 package reorder
 
 // A large result whose rows do not begin at cache lines goes past the caches all the same where it lies together, as pixels of NHWC do, and the
-// channels of small maps: parts of it are made in memory of their own, from which whole lines go out. What is left of a part's last line goes
+// channels of small maps (see planes.go for others): parts of it are made in memory of their own, from which whole lines go out. What is left of a part's last line goes
 // with the next part.
 
 // raggedFloats is about how much is made at a time, and raggedMost the most, in floats: so little that what is read for the next part is on its way
@@ -11,11 +11,13 @@ const (
 	raggedMost   = 4 << 10
 )
 
-// raggedStep returns how many pixels, where the result is NHWC, or channel blocks of 16 a part has; none where rows are too long, or it would not help.
+// raggedStep returns how many pixels, where the result is NHWC, or channel blocks of 16 a part has, of planes pixels too; none where rows are too long, or it would not help.
 func (p *Plan) raggedStep() int {
 	unit, times := 0, 1
 	switch {
 	case p.From == p.To || !streamsRows(p.set):
+	case p.alongPlanes():
+		return planePixels
 	case p.To == NHWC && p.across == 1:
 		unit, times = 16*p.C, 16
 	case p.To != NHWC && p.segments == 1:
@@ -29,6 +31,12 @@ func (p *Plan) raggedStep() int {
 
 // raggedChunk moves pixels [p0, p1) of channel blocks [b0, b1) by way of parts. dst begins at a multiple of 4 bytes.
 func (p *Plan) raggedChunk(dst, src []float32, b0, b1, p0, p1 int) {
+	if p.alongPlanes() {
+		for ; b0 < b1; b0++ {
+			p.planesChunk(dst, src, b0, p0, p1)
+		}
+		return
+	}
 	var memory [raggedMost + 16]float32
 	out := lines{p: p, part: memory[:]}
 	if p.To == NHWC {
