@@ -7,6 +7,14 @@
 // that sources may be callers' buffers and mapped files and need no alignment beyond the element's on most machines
 // (amd64: none at all). Lanes behind the last channel of a blocked destination become zero.
 //
+// # Kernels
+//
+// A generator program for each kind writes them, and what calls them: tiles of floats that are transposed in registers (gen_tiles.go, ragged ones
+// gen_transpose.go), two to four planes to pixels and back (gen_weave.go), blocks of 8 channels (gen_eights.go), rows that are copied or picked from
+// (gen_lanes.go), changes of type (gen_cast.go, in tiles gen_casttiles.go), and elements of one and two bytes that are transposed as they are
+// (gen_moves.go, few planes gen_shortweave.go). A large result goes past the caches, in whole lines: by tiles that write such (streamed), by way of
+// memory of its own where tiles are smaller (stage.go), or where its rows begin anywhere (ragged.go, planes.go).
+//
 // The package depends on package isa of internal/kernel alone.
 package reorder
 
