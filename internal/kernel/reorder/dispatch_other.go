@@ -40,7 +40,7 @@ func copyRows(set isa.Set, to traffic, dst *float32, dstStride, dstBlock int, sr
 	portableRows(dst, dstStride, dstBlock, src, srcStride, srcBlock, blocks, n)
 }
 
-// flushLines copies some lines of each row past the caches, where streamsRows says so: to the one that ends 1 to 64 bytes behind dst and those behind it, from as many bytes behind src.
+// flushLines copies some lines of each row past the caches, where streamsRows says so and tileSide is 16: to the one that ends 1 to 64 bytes behind dst and those behind it, from as many bytes behind src.
 func flushLines(set isa.Set, dst *float32, dstStride int, src *float32, srcStride, lines, rows int) {
 	panic("reorder: no kernel flushes lines")
 }

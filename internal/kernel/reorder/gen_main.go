@@ -79,7 +79,7 @@ var entries = []asm.Entry{
 	{Name: "copyRows", Doc: "copies n rows of 16 floats of each block.",
 		Params:   "to traffic, dst *float32, dstStride, dstBlock int, src *float32, srcStride, srcBlock, blocks, n int",
 		Portable: "portableRows(dst, dstStride, dstBlock, src, srcStride, srcBlock, blocks, n)"},
-	{Name: "flushLines", Doc: "copies some lines of each row past the caches, where streamsRows says so: to the one that ends 1 to 64 bytes behind dst and those behind it, from as many bytes behind src.",
+	{Name: "flushLines", Doc: "copies some lines of each row past the caches, where streamsRows says so and tileSide is 16: to the one that ends 1 to 64 bytes behind dst and those behind it, from as many bytes behind src.",
 		Params: "dst *float32, dstStride int, src *float32, srcStride, lines, rows int", Portable: `panic("reorder: no kernel flushes lines")`},
 	{Name: "streamsRows", Doc: "reports whether copyRows has streaming stores.", Result: "bool", Portable: "return false"},
 	{Name: "fence", Doc: "comes after streaming stores.", Portable: "// Ordinary stores need none."},

@@ -281,38 +281,32 @@ func fence(f *asm.File) {
 	}
 }
 
-// flush writes the kernels that write whole lines of rows that do not begin at any.
+// flush writes the kernel that writes whole lines of rows that do not begin at any.
 func flush(f *asm.File) {
-	v := variant{stream: true}
-	for _, isa := range []asm.ISA{asm.AVX512(), asm.AVX2()} {
-		name := fmt.Sprint("flushLines", 8*isa.Size())
-		fn := f.Func(name, name+` copies, for each of some rows, so many cache lines: to the first that ends behind dst and those behind it, from as
+	fn := f.Func("flushLines512", `flushLines512 copies, for each of some rows, so many cache lines: to the first that ends behind dst and those behind it, from as
 many bytes behind src as that one ends behind dst. From row to row dst moves by dstStride and src by srcStride bytes. lines and rows are at least 1.
 Stores bypass the caches, and storeFence has to follow.`, asm.Ptr("dst"), asm.Int("dstStride"), asm.Ptr("src"), asm.Int("srcStride"), asm.Int("lines"), asm.Int("rows"))
-		for _, load := range [][2]string{{"dst", "DI"}, {"dstStride", "R8"}, {"src", "SI"}, {"srcStride", "R9"}, {"lines", "R10"}, {"rows", "R11"}} {
-			fn.Load(load[0], load[1])
-		}
-		fn.Loop("R11", func() {
-			fn.I("MOVQ DI, DX") // the line that dst lies in, which ends 1 to 64 bytes behind it
-			fn.I("ANDQ $-64, DX")
-			fn.I("MOVQ DX, AX")
-			fn.I("SUBQ DI, AX")
-			fn.I("LEAQ 64(SI)(AX*1), AX")
-			fn.I("MOVQ R10, CX")
-			fn.Loop("CX", func() {
-				for at := 0; at < 64; at += isa.Size() {
-					fn.I("VMOVUPS %d(AX), %s", at, isa.R(at/isa.Size()))
-					fn.I("%s %s, %d(DX)", v.store(), isa.R(at/isa.Size()), at)
-				}
-				fn.I("ADDQ $64, AX")
-				fn.I("ADDQ $64, DX")
-			})
-			fn.I("ADDQ R8, DI")
-			fn.I("ADDQ R9, SI")
-		})
-		fn.Ret()
-		f.Serve("flushLines", isa, name+"(dst, dstStride, src, srcStride, lines, rows)")
+	for _, load := range [][2]string{{"dst", "DI"}, {"dstStride", "R8"}, {"src", "SI"}, {"srcStride", "R9"}, {"lines", "R10"}, {"rows", "R11"}} {
+		fn.Load(load[0], load[1])
 	}
+	fn.Loop("R11", func() {
+		fn.I("MOVQ DI, DX") // the line that dst lies in, which ends 1 to 64 bytes behind it
+		fn.I("ANDQ $-64, DX")
+		fn.I("MOVQ DX, AX")
+		fn.I("SUBQ DI, AX")
+		fn.I("LEAQ 64(SI)(AX*1), AX")
+		fn.I("MOVQ R10, CX")
+		fn.Loop("CX", func() {
+			fn.I("VMOVUPS (AX), Z0")
+			fn.I("VMOVNTPS Z0, (DX)")
+			fn.I("ADDQ $64, AX")
+			fn.I("ADDQ $64, DX")
+		})
+		fn.I("ADDQ R8, DI")
+		fn.I("ADDQ R9, SI")
+	})
+	fn.Ret()
+	f.Serve("flushLines", asm.AVX512(), "flushLines512(dst, dstStride, src, srcStride, lines, rows)")
 }
 
 const rowsDoc = ` copies, for each of some blocks, n rows of 16 floats that start srcStride bytes apart to rows that start dstStride

@@ -8,9 +8,9 @@ const (
 	planeRow    = lineFloats + planePixels // floats of a plane: those that wait, and those that are made
 )
 
-// alongPlanes reports whether a ragged plan writes planes, too long to be made as a whole.
+// alongPlanes reports whether a ragged plan writes planes, too long to be made as a whole. With AVX2 that takes longer than plain stores.
 func (p *Plan) alongPlanes() bool {
-	return p.To == NCHW && p.From != NCHW && (16*p.HW > raggedMost || p.segments > 1) && !(p.From == NHWC && weaves(p.C))
+	return tileSide(p.set) == lineFloats && p.To == NCHW && p.From != NCHW && (16*p.HW > raggedMost || p.segments > 1) && !(p.From == NHWC && weaves(p.C))
 }
 
 // planesChunk moves pixels [p0, p1) of channel block b. dst begins at a multiple of 4 bytes.

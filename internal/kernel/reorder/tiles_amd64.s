@@ -2429,41 +2429,8 @@ loop1:
 	MOVQ R10, CX
 
 loop2:
-	VMOVUPS 0(AX), Z0
-	VMOVNTPS Z0, 0(DX)
-	ADDQ $64, AX
-	ADDQ $64, DX
-	DECQ CX
-	JNZ loop2
-	ADDQ R8, DI
-	ADDQ R9, SI
-	DECQ R11
-	JNZ loop1
-	VZEROUPPER
-	RET
-
-// func flushLines256(dst *float32, dstStride int, src *float32, srcStride int, lines int, rows int)
-TEXT ·flushLines256(SB), NOSPLIT, $0-48
-	MOVQ dst+0(FP), DI
-	MOVQ dstStride+8(FP), R8
-	MOVQ src+16(FP), SI
-	MOVQ srcStride+24(FP), R9
-	MOVQ lines+32(FP), R10
-	MOVQ rows+40(FP), R11
-
-loop1:
-	MOVQ DI, DX
-	ANDQ $-64, DX
-	MOVQ DX, AX
-	SUBQ DI, AX
-	LEAQ 64(SI)(AX*1), AX
-	MOVQ R10, CX
-
-loop2:
-	VMOVUPS 0(AX), Y0
-	VMOVNTPS Y0, 0(DX)
-	VMOVUPS 32(AX), Y1
-	VMOVNTPS Y1, 32(DX)
+	VMOVUPS (AX), Z0
+	VMOVNTPS Z0, (DX)
 	ADDQ $64, AX
 	ADDQ $64, DX
 	DECQ CX

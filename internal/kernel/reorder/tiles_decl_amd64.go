@@ -119,13 +119,6 @@ func rowsStream256(dst *float32, dstStride int, dstBlock int, src *float32, srcS
 //go:noescape
 func flushLines512(dst *float32, dstStride int, src *float32, srcStride int, lines int, rows int)
 
-// flushLines256 copies, for each of some rows, so many cache lines: to the first that ends behind dst and those behind it, from as
-// many bytes behind src as that one ends behind dst. From row to row dst moves by dstStride and src by srcStride bytes. lines and rows are at least 1.
-// Stores bypass the caches, and storeFence has to follow.
-//
-//go:noescape
-func flushLines256(dst *float32, dstStride int, src *float32, srcStride int, lines int, rows int)
-
 // storeFence makes stores that bypass the caches visible to others before any later store.
 //
 //go:noescape
