@@ -139,7 +139,8 @@ func (c *Cast) run() int {
 }
 
 // tiles moves as many of n pixels of a block from channel ch on as there are in whole tiles, and returns how many that are: none where the
-// last channels are missing, or pixels and channels do not change places. Channels from first on may be written again.
+// last channels are missing, or pixels and channels do not change places. Where elements stay as they are, channels from first on may be written again
+// instead.
 func (c *Cast) tiles(dst *target, src unsafe.Pointer, first, ch, px, n int) int {
 	p, side := c.p, castSide(c.set)
 	moves, plain := c.k == move8 || c.k == move16, p.From == NHWC || p.To == NHWC

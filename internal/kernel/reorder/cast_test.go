@@ -160,6 +160,9 @@ var _ = Describe("Cast", func() {
 			for from := reorder.NCHW; from <= reorder.NCHW8c; from++ {
 				for to := reorder.NCHW; to <= reorder.NCHW8c; to++ {
 					s := reorder.Spec{N: 1 + r.IntN(2), C: 16*(1+r.IntN(3)) - r.IntN(2), HW: 16 * (1 + r.IntN(20)), From: from, To: to}
+					if r.IntN(3) == 0 {
+						s.C, s.HW = 1+r.IntN(5), 64*(1+r.IntN(30))
+					}
 					for _, pair := range [][2]reorder.Element{{reorder.Float32, small}, {small, reorder.Float32}, {small, small}} {
 						c, stream, err := reorder.NewStreamingCast(target, s, pair[0], pair[1])
 						Expect(err).NotTo(HaveOccurred())

@@ -41,13 +41,15 @@ func (c *Cast) plan(large int) {
 // staging returns the stage of a cast. Its channels fill a cache line where they lie in a row, and so do its pixels.
 func (c *Cast) staging() stage {
 	p, s := c.p, stage{channels: 16}
-	switch {
+	switch blocks := p.From > NHWC || p.To > NHWC; {
+	case weaves(p.C) && !blocks:
+		s.channels = p.C
 	case p.From == NHWC || p.To == NHWC:
 		s.channels = min(16*p.perAcross, 64/min(c.from, c.to))
 	case c.width == 8 && p.From != NCHW16c && p.To != NCHW16c:
 		s.channels = 8
 	}
-	s.pixels = max(64, stagePart/s.channels) / c.to
+	s.pixels = max(64, stagePart/s.channels&^63) / c.to
 	return s
 }
 
