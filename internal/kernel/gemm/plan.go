@@ -150,7 +150,6 @@ func (p *Plan) sizeB() int {
 	return p.size()
 }
 
-// panel returns the columns of a panel.
 // packs reports whether units copy their part of a panel of B: portable Go reads it again for every few rows, and rows of B, which may lie far apart, would
 // come from beyond the caches each time.
 func (p *Plan) packs() bool {
@@ -158,6 +157,7 @@ func (p *Plan) packs() bool {
 	return p.target.Set == isa.Portable && s.B == Rows && s.Pairs == pairs.Float32 && !s.Double && !s.Half && s.M >= partRows
 }
 
+// panel returns the columns of a panel.
 func (p *Plan) panel() int { return 64 / p.size() }
 
 // planTiles divides columns and k for the tile kernels.
