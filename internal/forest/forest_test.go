@@ -21,7 +21,7 @@ var numbers = []float64{-1, math.Copysign(0, -1), 0, 1, 2.5, math.Inf(1), math.I
 // random makes a forest of every kind of comparison; nodes come behind their children, so that there is no cycle.
 func random(r *rand.Rand, targets, features int) *forest.Forest {
 	f := &forest.Forest{Targets: targets, Features: features}
-	boosted := r.IntN(2) == 0
+	boosted, complete := r.IntN(2) == 0, r.IntN(3) == 0 // or all leaves vote for all targets
 	for range 1 + r.IntN([]int{3, 8, 70}[r.IntN(3)]) {
 		first, own := len(f.Nodes), -1 // the target of all votes of a tree
 		if boosted {
@@ -34,6 +34,12 @@ func random(r *rand.Rand, targets, features int) *forest.Forest {
 			}
 			if own >= 0 && r.IntN(99) > 0 {
 				n.Votes = []forest.Vote{{Target: own, Weight: float64(float32(r.NormFloat64()))}}
+			}
+			if complete {
+				n.Votes = nil
+				for _, t := range r.Perm(targets) {
+					n.Votes = append(n.Votes, forest.Vote{Target: t, Weight: float64(float32(r.NormFloat64()))})
+				}
 			}
 			f.Nodes = append(f.Nodes, n)
 		}

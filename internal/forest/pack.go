@@ -1,7 +1,6 @@
 package forest
 
 import (
-	"encoding/binary"
 	"math"
 	"math/bits"
 
@@ -15,45 +14,9 @@ type packed struct {
 	forest  trees.Forest
 	targets []int32 // of each tree, nil where leaves have lists of votes
 	lists   voteLists
-	near    int // trees whose nodes stay in the nearest cache
+	table   *voteTable // of the lists, for sums; nil where most lists lack most targets
+	near    int        // trees whose nodes stay in the nearest cache
 }
-
-// voteLists are lists of votes, each there once. A leaf holds the number of its list.
-type voteLists struct {
-	votes  []shortVote
-	begin  []uint32          // of a list, and behind the last one
-	number map[string]uint32 // while the forest is packed
-}
-
-type shortVote struct {
-	target int32
-	weight float32
-}
-
-// hold returns the number of the list with these votes; ok is false where there are too many.
-func (l *voteLists) hold(votes []Vote) (number uint32, ok bool) {
-	var key []byte
-	for _, v := range votes {
-		key = binary.LittleEndian.AppendUint32(key, uint32(v.Target))
-		key = binary.LittleEndian.AppendUint32(key, math.Float32bits(float32(v.Weight)))
-	}
-	if number, ok = l.number[string(key)]; ok {
-		return number, true
-	}
-	if len(l.votes)+len(votes) > math.MaxInt32 {
-		return 0, false
-	}
-	for _, v := range votes {
-		l.votes = append(l.votes, shortVote{int32(v.Target), float32(v.Weight)})
-	}
-	number = uint32(len(l.begin) - 1)
-	l.begin = append(l.begin, uint32(len(l.votes)))
-	l.number[string(key)] = number
-	return number, true
-}
-
-// of returns the votes of a list.
-func (l *voteLists) of(number uint32) []shortVote { return l.votes[l.begin[number]:l.begin[number+1]] }
 
 // packer lays out nodes in pairs, level by level, so that the first nodes of a tree share a cache line.
 type packer struct {
@@ -90,21 +53,10 @@ func pack(t *Trees[float32], k trees.Kernels) *packed {
 		p.out.Roots = append(p.out.Roots, last)
 	}
 	const cache = 24 << 10 // bytes
+	near := max(1, cache/8*len(t.roots)/len(p.out.Nodes))
+	p.out.Nodes = append(p.out.Nodes, make([]uint64, trees.Ahead)...)
 	lists.number = nil
-	return &packed{kernels: k, forest: p.out, targets: targets, lists: lists, near: max(1, cache/8*len(t.roots)/len(p.out.Nodes))}
-}
-
-// vote adds the votes of a leaf.
-func (l *voteLists) vote(scores []float64, held uint32, a Aggregate) {
-	if a <= Sum {
-		for _, v := range l.of(held) {
-			scores[v.target] += float64(v.weight)
-		}
-		return
-	}
-	for _, v := range l.of(held) {
-		scores[v.target] = a.with(scores[v.target], float64(v.weight))
-	}
+	return &packed{kernels: k, forest: p.out, targets: targets, lists: lists, table: lists.table(t.targets), near: near}
 }
 
 // weightOf returns the weight of a leaf's only vote.
@@ -236,6 +188,8 @@ func (t *Trees[T]) acrossPacked(scores []float64, row []float32, a Aggregate, lo
 		n := min(treesAtOnce, hi-lo)
 		p.kernels.Row(held[:], &p.forest, lo, lo+n, row)
 		switch {
+		case p.table != nil && a <= Sum:
+			p.table.add(scores, held[:], n, 1)
 		case p.targets == nil:
 			for _, leaf := range held[:n] {
 				p.lists.vote(scores, leaf, a)
@@ -246,6 +200,10 @@ func (t *Trees[T]) acrossPacked(scores []float64, row []float32, a Aggregate, lo
 				s += float64(math.Float32frombits(w))
 			}
 			scores[0] = s
+		case a <= Sum:
+			for i, target := range p.targets[lo : lo+n] {
+				scores[target] += float64(math.Float32frombits(held[i]))
+			}
 		default:
 			for i, target := range p.targets[lo : lo+n] {
 				scores[target] = a.with(scores[target], float64(math.Float32frombits(held[i])))
@@ -292,6 +250,12 @@ func (t *Trees[T]) count(scores []float64, rows []float32, offsets *[trees.Walks
 	for ; lo < hi; lo += together {
 		count := min(together, hi-lo)
 		p.kernels.Leaves(held[:], &p.forest, lo, lo+count, rows, offsets)
+		if p.table != nil && a <= Sum {
+			for r := range n {
+				p.table.add(scores[r*t.targets:][:t.targets], held[r:], count, trees.Walks)
+			}
+			continue
+		}
 		for k := range count {
 			for r, leaf := range held[k*trees.Walks:][:n] {
 				row := scores[r*t.targets:][:t.targets]

@@ -22,7 +22,7 @@ func main() {
 		v := asm.AVX512()
 		code := ""
 		for _, near := range []bool{true, false} {
-			w := &walk{file: f, name: map[bool]string{true: "rowNear", false: "rowFar"}[near], near: near}
+			w := &walk{file: f, name: map[bool]string{true: "rowNear", false: "rowFar"}[near], oneRow: true, near: near}
 			w.row()
 			code += fmt.Sprintf("if near == %v {\n%s(out, nodes, roots, (n+31)/32, x, bits)\n}\n", near, w.name)
 		}
@@ -43,13 +43,16 @@ type walk struct {
 	*asm.Func
 	file *asm.File
 	name string
-	near bool // the row is in registers
+	// oneRow is set where lanes walk a tree each, near where their row is in registers.
+	oneRow, near bool
 }
 
 const (
 	even, odd, features, missing, one = 31, 30, 29, 28, 27
 	x0, x1                            = 26, 25 // of a row that is near
 	shift                             = 24
+	root, ahead                       = 23, 22 // of a tree that all lanes walk, and how many of its nodes stand in near ones
+	nearSplits, nearWays              = 18, 20 // and the next ones
 )
 
 // registers of group g
@@ -85,6 +88,9 @@ func (w *walk) tables() {
 // walk goes on until all lanes are at leaves, whose splits are what they hold.
 func (w *walk) walk() {
 	top, done := w.NewLabel("walk"), w.NewLabel("there")
+	if !w.oneRow {
+		w.begin(top, done)
+	}
 	w.Label(top)
 	for g := range 2 {
 		w.I("KXNORW K0, K0, K%d", 5)
@@ -97,6 +103,46 @@ func (w *walk) walk() {
 		w.I("VMOVDQA64 Z%d, Z%d", ways(g), splits(g))
 		w.I("VPERMT2D Z%d, Z%d, Z%d", upper(g), even, splits(g))
 		w.I("VPERMT2D Z%d, Z%d, Z%d", upper(g), odd, ways(g))
+	}
+	w.step(done)
+	w.I("JMP %s", top)
+	w.Label(done)
+}
+
+// begin walks as long as all lanes are among the nodes at the root, which stand in registers, and goes on at top.
+func (w *walk) begin(top, done string) {
+	w.I("MOVLQSX (R8), AX")
+	w.I("VPBROADCASTD AX, Z%d", root)
+	for half := range 2 {
+		w.I("VMOVDQU32 %d(SI)(AX*8), Z%d", 128*half, nearSplits+half)
+		w.I("VMOVDQU32 %d(SI)(AX*8), Z%d", 128*half+64, upper(0))
+		w.I("VMOVDQA64 Z%d, Z%d", nearSplits+half, nearWays+half)
+		w.I("VPERMT2D Z%d, Z%d, Z%d", upper(0), even, nearSplits+half)
+		w.I("VPERMT2D Z%d, Z%d, Z%d", upper(0), odd, nearWays+half)
+	}
+	for g := range 2 {
+		w.I("VMOVDQA64 Z%d, Z%d", root, place(g))
+	}
+	near := w.NewLabel("near")
+	w.Label(near)
+	for g := range 2 {
+		w.I("VPSUBD Z%d, Z%d, Z%d", root, place(g), splits(g))
+		w.I("VPCMPUD $5, Z%d, Z%d, K%d", ahead, splits(g), 1+g) // not less
+	}
+	w.I("KORTESTW K1, K2")
+	w.I("JNE %s", top)
+	for g := range 2 {
+		w.I("VMOVDQA64 Z%d, Z%d", splits(g), ways(g))
+		w.I("VPERMI2D Z%d, Z%d, Z%d", nearSplits+1, nearSplits, splits(g))
+		w.I("VPERMI2D Z%d, Z%d, Z%d", nearWays+1, nearWays, ways(g))
+	}
+	w.step(done)
+	w.I("JMP %s", near)
+}
+
+// step goes on from nodes whose splits and ways are there, or to done where all are leaves.
+func (w *walk) step(done string) {
+	for g := range 2 {
 		w.I("VPSRAD X%d, Z%d, Z%d", shift, ways(g), delta(g))
 		w.I("VPTESTMD Z%[1]d, Z%[1]d, K%[2]d", delta(g), 1+g)
 	}
@@ -108,7 +154,7 @@ func (w *walk) walk() {
 		if w.near {
 			w.I("VPERMI2PS Z%d, Z%d, Z%d", x1, x0, upper(g))
 		} else {
-			if w.name != "rowFar" {
+			if !w.oneRow {
 				w.I("VPADDD Z%[1]d, Z%[2]d, Z%[2]d", offset(g), upper(g))
 			}
 			x = value(g)
@@ -123,8 +169,6 @@ func (w *walk) walk() {
 		w.I("KANDNW K3, K4, K3")
 		w.I("VPADDD Z%[1]d, Z%[2]d, K3, Z%[2]d", one, place(g))
 	}
-	w.I("JMP %s", top)
-	w.Label(done)
 }
 
 // row writes the kernel of one row.
@@ -173,10 +217,9 @@ func (w *walk) rows(sums bool) {
 	for g := range 2 {
 		w.I("VMOVDQU32 %d(AX), Z%d", 64*g, offset(g))
 	}
+	w.I("MOVL $%d, AX", 32)
+	w.I("VPBROADCASTD AX, Z%d", ahead)
 	w.Loop("CX", func() {
-		for g := range 2 {
-			w.I("VPBROADCASTD (R8), Z%d", place(g))
-		}
 		w.walk()
 		if sums {
 			w.I("MOVLQSX (R9), AX")

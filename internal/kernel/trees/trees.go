@@ -19,11 +19,14 @@ func For(t isa.Target) Kernels { return Kernels{t.Set} }
 // Fast reports whether there are kernels for the target: portable ones are no faster than walks through any other layout.
 func (k Kernels) Fast() bool { return k.set == isa.AVX512 || k.set == isa.AVX2 }
 
+// Ahead is how many nodes kernels read from a root on.
+const Ahead = 32
+
 // Forest are trees for kernels. Who makes one answers for it that all walks from its roots end at leaves.
 type Forest struct {
-	Nodes []uint64
-	Roots []int32 // and Walks more places of nodes behind the last
-	Bits  int     // of features, at least 1
+	Nodes []uint64 // with at least Ahead of them from each root on
+	Roots []int32  // and Walks more places of nodes behind the last
+	Bits  int      // of features, at least 1
 }
 
 // Leaf returns a leaf that holds bits.

@@ -86,7 +86,7 @@ var _ = It("walks end where the definition's do, for every instruction set", fun
 		for trial := range 150 {
 			features, count, targets := []int{1, 5, 32, 33, 90}[r.IntN(5)], 1+r.IntN(70), 1+r.IntN(3)
 			drawn, roots := grow(r, count, features, numbers)
-			f := &trees.Forest{Nodes: guarded[uint64](r, len(drawn)), Roots: guarded[int32](r, count+trees.Walks), Bits: []int{7, 9, 12}[r.IntN(3)]}
+			f := &trees.Forest{Nodes: guarded[uint64](r, len(drawn)+trees.Ahead), Roots: guarded[int32](r, count+trees.Walks), Bits: []int{7, 9, 12}[r.IntN(3)]}
 			if features <= 32 && trial%2 == 0 {
 				f.Bits = 5
 			}
