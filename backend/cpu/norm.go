@@ -2,6 +2,7 @@ package cpu
 
 import (
 	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/internal/kernel/shortrow"
 	"github.com/carve-dev/carve/internal/kernel/vec"
 	"github.com/carve-dev/carve/internal/operators"
 	"github.com/carve-dev/carve/internal/place"
@@ -62,6 +63,8 @@ func planGroupNorm(p *planner, n *graph.Node) error {
 		scales = 1
 	}
 	near := max(1, nearGroups/max(row, 1)) // groups that stay in the core's caches between kernels
+	few := shortrow.For(p.target)
+	short := few.Fast() && scales == 1 && row <= shortrow.Longest && row > 0
 	eps := n.Float("epsilon", 1e-5)
 	from, to := vec.Unbounded()
 	kernels := p.kernels
@@ -74,8 +77,13 @@ func planGroupNorm(p *planner, n *graph.Node) error {
 			of, n := reads.At(i, min(hi-i, near, groups-i%groups))
 			at, n := writes.At(i, n)
 			whole := o[at/4:][:n*row]
-			kernels.LayerNorm(whole, row, s[of/4:][:n*row], row, nil, nil, n, row, eps)
 			first := i % groups * scales
+			if short {
+				few.Normalise(whole, s[of/4:][:n*row], row, g[first:], b[first:], eps)
+				i += n
+				continue
+			}
+			kernels.LayerNorm(whole, row, s[of/4:][:n*row], row, nil, nil, n, row, eps)
 			kernels.MulAddRows(whole, row/scales, whole, row/scales, g[first:], b[first:], n*scales, row/scales, from, to)
 			i += n
 		}

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/internal/kernel/shortrow"
 	"github.com/carve-dev/carve/internal/kernel/vec"
 	"github.com/carve-dev/carve/internal/operators"
 	"github.com/carve-dev/carve/internal/place"
@@ -109,7 +110,7 @@ func planMeanVariance(p *planner, n *graph.Node) error {
 
 // planHardmax emits one for the first of the greatest elements of a row, and zero for others.
 func planHardmax(p *planner, n *graph.Node) error {
-	kernels, rank := p.kernels, len(p.Dims[n.Inputs[0].ID])
+	kernels, few, rank := p.kernels, shortrow.For(p.target), len(p.Dims[n.Inputs[0].ID])
 	axes := []int{axisOf(n, -1, rank)}
 	if n.Op.Since < 13 {
 		axes = nil
@@ -118,18 +119,25 @@ func planHardmax(p *planner, n *graph.Node) error {
 		}
 	}
 	p.alongAxes(n, axes, func(dst, src []float32, count int) {
-		for at := 0; at < len(src); at += count {
-			row := src[at:][:count]
-			best := 0
-			if count <= shortRow {
-				best = firstOfFew(row)
-			} else if most := reduceRow(kernels, vec.ReduceMax, row); most != most {
-				best = firstGreatest(row)
-			} else {
-				best = slices.Index(row, most)
+		if count <= shortrow.Longest {
+			few.Mark(dst, src, count)
+			return
+		}
+		for len(src) > 0 {
+			var most [32]float32
+			rows := min(len(src)/count, len(most))
+			kernels.ReduceRows(vec.ReduceMax, most[:rows], src, count, rows, count)
+			for r, m := range most[:rows] {
+				row, best := src[r*count:][:count], 0
+				if m != m {
+					best = firstGreatest(row)
+				} else {
+					best = slices.Index(row, m)
+				}
+				clear(dst[r*count:][:count])
+				dst[r*count+best] = 1
 			}
-			clear(dst[at:][:count])
-			dst[at+best] = 1
+			dst, src = dst[rows*count:], src[rows*count:]
 		}
 	})
 	return nil

@@ -4,7 +4,8 @@
 //
 //	go run ./internal/bench/classical -python PYTHON [-models REGEXP] [-folder FOLDER] [-threads 1,2] [-rounds 15] [-millis 20] [-processor] [-isa avx2]
 //
-// It makes models, or takes those of FOLDER, of one input each: NAME/model.onnx, with operands as x_1.npy and x_1000.npy.
+// It makes models, or takes those of FOLDER: NAME/model.onnx, with operands as x_1.npy and x_1000.npy, or of several inputs as
+// x_1_INPUT.npy and x_1000_INPUT.npy. A model that fails, or whose results differ, is named at the end.
 // PYTHON is an interpreter that has onnxruntime, skl2onnx, onnxmltools, lightgbm and xgboost; the library is onnxruntime's.
 package main
 
@@ -90,6 +91,7 @@ func measure(python, folder, only, threads string, s settings) error {
 		return err
 	}
 	fmt.Println("| model | rows | threads | carve µs | ONNX Runtime µs | ratio |\n|---|--:|--:|--:|--:|--:|")
+	var failed error
 	for _, t := range strings.Split(threads, ",") {
 		n, err := strconv.Atoi(t)
 		if err != nil {
@@ -102,12 +104,29 @@ func measure(python, folder, only, threads string, s settings) error {
 			}
 			for _, rows := range []int{1, 1000} {
 				if err := compare(lib, path, name, n, rows, s); err != nil {
-					return fmt.Errorf("%s: %w", name, err)
+					failed = errors.Join(failed, fmt.Errorf("%s, %d rows: %w", name, rows, err))
 				}
 			}
 		}
 	}
-	return nil
+	return failed
+}
+
+// operands reads what a folder has for the inputs of a program.
+func operands(folder string, rows int, inputs []carve.Port) ([]tensor.Named, error) {
+	out := make([]tensor.Named, len(inputs))
+	for i, in := range inputs {
+		file := fmt.Sprintf("x_%d.npy", rows)
+		if len(inputs) > 1 {
+			file = fmt.Sprintf("x_%d_%s.npy", rows, in.Name)
+		}
+		x, err := tensor.ReadNPYFile(filepath.Join(folder, file))
+		if err != nil {
+			return nil, err
+		}
+		out[i] = tensor.Named{Name: in.Name, Tensor: x}
+	}
+	return out, nil
 }
 
 // side is one of those that are compared.
@@ -115,10 +134,6 @@ type side func() error
 
 func compare(lib *library, path, name string, threads, rows int, s settings) error {
 	ctx := context.Background()
-	x, err := tensor.ReadNPYFile(filepath.Join(filepath.Dir(path), fmt.Sprintf("x_%d.npy", rows)))
-	if err != nil {
-		return err
-	}
 	m, err := carve.Open(ctx, path)
 	if err != nil {
 		return err
@@ -133,8 +148,15 @@ func compare(lib *library, path, name string, threads, rows int, s settings) err
 		return err
 	}
 	defer p.Close()
-	input := p.Inputs()[0].Name
-	first, err := p.Run(ctx, map[string]tensor.Value{input: x})
+	x, err := operands(filepath.Dir(path), rows, p.Inputs())
+	if err != nil {
+		return err
+	}
+	feeds, inputs := map[string]tensor.Value{}, make([]*tensor.Tensor, len(x))
+	for i, in := range x {
+		feeds[in.Name], inputs[i] = in.Tensor, in.Tensor
+	}
+	first, err := p.Run(ctx, feeds)
 	if err != nil {
 		return err
 	}
@@ -156,16 +178,18 @@ func compare(lib *library, path, name string, threads, rows int, s settings) err
 		return err
 	}
 	defer session.Close()
-	other, err := lib.load(path, threads, tensor.Named{Name: input, Tensor: x}, theirs)
+	other, err := lib.load(path, threads, x, theirs)
 	if err != nil {
 		return err
 	}
-	inputs := []*tensor.Tensor{x}
 	sides := [2]side{func() error { return session.RunInto(ctx, inputs, ours) }, other.run}
 	if err := errors.Join(sides[0](), sides[1]()); err != nil {
 		return err
 	}
 	for i, y := range theirs {
+		if y.Tensor.DType == tensor.String {
+			continue // labels that are looked up behind numbers
+		}
 		if err := agree(ours[i], y.Tensor); err != nil {
 			return fmt.Errorf("%s: %w", y.Name, err)
 		}

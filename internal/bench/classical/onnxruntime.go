@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"runtime"
+	"slices"
 	"unsafe"
 
 	"github.com/carve-dev/carve/graph/tensor"
@@ -18,8 +19,11 @@ const (
 	runSession          = 9
 	createOptions       = 10
 	setExecutionThreads = 24
+	allocateTensor      = 48
 	createTensor        = 49
+	fillStrings         = 52
 	createCPUMemory     = 69
+	defaultAllocator    = 78
 )
 
 // library is ONNX Runtime, through its C interface.
@@ -73,21 +77,20 @@ func openLibrary(path string) (*library, error) {
 	return l, err
 }
 
-// rival runs a model of one input into results that it was given.
+// rival runs a model into results that it was given.
 type rival struct {
 	l             *library
 	frame         *dl.Frame
 	names         []*byte
-	ins, outs     *[8]uintptr // the names
-	values        *[8]uintptr
-	x             *tensor.Tensor
-	results       []*tensor.Tensor
+	ins, outs     *[16]uintptr // the names
+	values        *[32]uintptr // of inputs, and of results behind them
+	tensors       []tensor.Named
 	shapes        [][]int64
 	session, opts uintptr
 }
 
 // elements are the numbers of ONNX's element types.
-var elements = map[tensor.DType]uintptr{tensor.Float32: 1, tensor.Int64: 7, tensor.Float64: 11}
+var elements = map[tensor.DType]uintptr{tensor.Float32: 1, tensor.Int32: 6, tensor.Int64: 7, tensor.String: 8, tensor.Bool: 9, tensor.Float64: 11}
 
 func (r *rival) tensor(t *tensor.Tensor, out *uintptr) error {
 	shape := make([]int64, len(t.Shape))
@@ -95,13 +98,38 @@ func (r *rival) tensor(t *tensor.Tensor, out *uintptr) error {
 		shape[i] = int64(d)
 	}
 	r.shapes = append(r.shapes, shape)
+	if t.DType == tensor.String {
+		return r.strings(t, shape, out)
+	}
 	b := t.Bytes()
 	return r.l.call(createTensor, r.l.info, pointer(unsafe.SliceData(b)), uintptr(len(b)), pointer(unsafe.SliceData(shape)), uintptr(len(shape)), elements[t.DType], pointer(out))
 }
 
-// load makes a session of a model file that has the input x, and these outputs.
-func (l *library) load(path string, threads int, x tensor.Named, results []tensor.Named) (*rival, error) {
-	r := &rival{l: l, frame: new(dl.Frame), ins: new([8]uintptr), outs: new([8]uintptr), values: new([8]uintptr), x: x.Tensor}
+// strings makes a tensor of ONNX Runtime's own with the strings of t.
+func (r *rival) strings(t *tensor.Tensor, shape []int64, out *uintptr) error {
+	allocator := new(uintptr)
+	if err := r.l.call(defaultAllocator, pointer(allocator)); err != nil {
+		return err
+	}
+	if err := r.l.call(allocateTensor, *allocator, pointer(unsafe.SliceData(shape)), uintptr(len(shape)), elements[t.DType], pointer(out)); err != nil {
+		return err
+	}
+	kept, list := make([]*byte, len(t.Strings)), make([]uintptr, len(t.Strings)+1)
+	for i, s := range t.Strings {
+		kept[i] = text(s)
+		list[i] = pointer(kept[i])
+	}
+	err := r.l.call(fillStrings, *out, pointer(&list[0]), uintptr(len(kept)))
+	runtime.KeepAlive(kept)
+	return err
+}
+
+// load makes a session of a model file that has the inputs x, and these outputs.
+func (l *library) load(path string, threads int, x, results []tensor.Named) (*rival, error) {
+	r := &rival{l: l, frame: new(dl.Frame), ins: new([16]uintptr), outs: new([16]uintptr), values: new([32]uintptr), tensors: slices.Concat(x, results)}
+	if len(x) > len(r.ins) || len(results) > len(r.outs) {
+		return nil, fmt.Errorf("%d inputs, %d outputs", len(x), len(results))
+	}
 	file, made := text(path), new([2]uintptr)
 	if err := l.call(createOptions, pointer(&made[0])); err != nil {
 		return nil, err
@@ -114,22 +142,20 @@ func (l *library) load(path string, threads int, x tensor.Named, results []tenso
 	}
 	runtime.KeepAlive(file)
 	r.opts, r.session = made[0], made[1]
-	r.names = append(r.names, text(x.Name))
-	r.ins[0] = pointer(r.names[0])
-	if err := r.tensor(x.Tensor, &r.values[0]); err != nil {
-		return nil, err
-	}
-	for i, y := range results {
-		r.names = append(r.names, text(y.Name))
-		r.outs[i] = pointer(r.names[i+1])
-		r.results = append(r.results, y.Tensor)
-		if err := r.tensor(y.Tensor, &r.values[i+1]); err != nil {
+	for i, t := range r.tensors {
+		r.names = append(r.names, text(t.Name))
+		if i < len(x) {
+			r.ins[i] = pointer(r.names[i])
+		} else {
+			r.outs[i-len(x)] = pointer(r.names[i])
+		}
+		if err := r.tensor(t.Tensor, &r.values[i]); err != nil {
 			return nil, err
 		}
 	}
 	f := r.frame
 	f.Fn = l.api[runSession]
-	f.Args = [dl.FrameArgs]uintptr{r.session, 0, pointer(&r.ins[0]), pointer(&r.values[0]), 1, pointer(&r.outs[0]), uintptr(len(results)), pointer(&r.values[1])}
+	f.Args = [dl.FrameArgs]uintptr{r.session, 0, pointer(&r.ins[0]), pointer(&r.values[0]), uintptr(len(x)), pointer(&r.outs[0]), uintptr(len(results)), pointer(&r.values[len(x)])}
 	return r, nil
 }
 

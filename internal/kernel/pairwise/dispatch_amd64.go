@@ -93,3 +93,27 @@ func dots(set isa.Set, dst *float64, x *float32, ldx int, w *float64, k, rows in
 		genericDots(dst, x, ldx, w, k, rows, bias)
 	}
 }
+
+// powers replaces each of n numbers x by (x + shift)^degree.
+func powers(set isa.Set, x *float64, n int, shift float64, degree int) {
+	switch set {
+	case isa.AVX512:
+		powers512(x, n, shift, degree)
+	case isa.AVX2:
+		powers256(x, n, shift, degree)
+	default:
+		genericPowers(x, n, shift, degree)
+	}
+}
+
+// dot writes the product of two vectors of n numbers.
+func dot(set isa.Set, dst, x, y *float64, n int) {
+	switch set {
+	case isa.AVX512:
+		dot512(dst, x, y, n)
+	case isa.AVX2:
+		dot256(dst, x, y, n)
+	default:
+		genericDot(dst, x, y, n)
+	}
+}

@@ -69,3 +69,23 @@ func dots(set isa.Set, dst *float64, x *float32, ldx int, w *float64, k, rows in
 		genericDots(dst, x, ldx, w, k, rows, bias)
 	}
 }
+
+// powers replaces each of n numbers x by (x + shift)^degree.
+func powers(set isa.Set, x *float64, n int, shift float64, degree int) {
+	switch set {
+	case isa.NEON:
+		powersNEON(x, n, shift, degree)
+	default:
+		genericPowers(x, n, shift, degree)
+	}
+}
+
+// dot writes the product of two vectors of n numbers.
+func dot(set isa.Set, dst, x, y *float64, n int) {
+	switch set {
+	case isa.NEON:
+		dotNEON(dst, x, y, n)
+	default:
+		genericDot(dst, x, y, n)
+	}
+}

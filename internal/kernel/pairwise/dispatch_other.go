@@ -32,3 +32,13 @@ func standardize(set isa.Set, dst, src *float32, offset, scale *float64, n int) 
 func dots(set isa.Set, dst *float64, x *float32, ldx int, w *float64, k, rows int, bias float64) {
 	genericDots(dst, x, ldx, w, k, rows, bias)
 }
+
+// powers replaces each of n numbers x by (x + shift)^degree.
+func powers(set isa.Set, x *float64, n int, shift float64, degree int) {
+	genericPowers(x, n, shift, degree)
+}
+
+// dot writes the product of two vectors of n numbers.
+func dot(set isa.Set, dst, x, y *float64, n int) {
+	genericDot(dst, x, y, n)
+}

@@ -19,11 +19,16 @@ func main() {
 			Portable: "genericStandardize(dst, src, offset, scale, n)"},
 		{Name: "dots", Doc: "writes the products of rows of k numbers, ldx apart, with one vector, and adds bias.",
 			Params: "dst *float64, x *float32, ldx int, w *float64, k, rows int, bias float64", Portable: "genericDots(dst, x, ldx, w, k, rows, bias)"},
+		{Name: "powers", Doc: "replaces each of n numbers x by (x + shift)^degree.", Params: "x *float64, n int, shift float64, degree int",
+			Portable: "genericPowers(x, n, shift, degree)"},
+		{Name: "dot", Doc: "writes the product of two vectors of n numbers.", Params: "dst, x, y *float64, n int", Portable: "genericDot(dst, x, y, n)"},
 	}}, asm.Unit{Base: "pairwise", Arch: "amd64", Generate: func(f *asm.File) {
 		for _, v := range []asm.ISA{asm.AVX512(), asm.AVX2()} {
 			tiles(f, v)
 			conversions(f, v)
 			dots(f, v)
+			powers(f, v)
+			dot(f, v)
 		}
 	}}, asm.Unit{Base: "pairwise", Arch: "arm64", Generate: neon})
 }
@@ -219,13 +224,8 @@ func dots(f *asm.File, v asm.ISA) {
 			fn.I("VCVTPS2PD.Z (AX), K1, Z1")
 			fn.I("VFMADD231PD (BX), Z1, K1, Z0")
 			fn.Label(end)
-			fn.I("VEXTRACTF64X4 $1, Z0, Y1")
-			fn.I("VADDPD Y1, Y0, Y0")
 		}
-		fn.I("VEXTRACTF128 $1, Y0, X1")
-		fn.I("VADDPD X1, X0, X0")
-		fn.I("VPERMILPD $1, X0, X1")
-		fn.I("VADDSD X1, X0, X0")
+		addLanes(fn, v)
 		if !v.Masks {
 			fn.While("CX", 1, func() {
 				fn.I("VXORPD X1, X1, X1") // what was there is not waited for
@@ -242,4 +242,78 @@ func dots(f *asm.File, v asm.ISA) {
 	})
 	fn.Ret()
 	f.Serve("dots", v, name+"(dst, x, 4*ldx, w, k, rows, bias)")
+}
+
+// addLanes adds up the lanes of vector 0.
+func addLanes(fn *asm.Func, v asm.ISA) {
+	if v.Masks {
+		fn.I("VEXTRACTF64X4 $1, Z0, Y1")
+		fn.I("VADDPD Y1, Y0, Y0")
+	}
+	fn.I("VEXTRACTF128 $1, Y0, X1")
+	fn.I("VADDPD X1, X0, X0")
+	fn.I("VPERMILPD $1, X0, X1")
+	fn.I("VADDSD X1, X0, X0")
+}
+
+// powers multiplies in registers, four vectors at a time and what is left one by one.
+func powers(f *asm.File, v asm.ISA) {
+	name := named("powers", v)
+	fn := f.Func(name, name+" replaces each of n numbers by a power; n is a multiple of eight, degree > 0.",
+		doubles("x"), asm.Int("n"), asm.Typed("shift", "float64"), asm.Int("degree"))
+	fn.Load("x", "DI")
+	fn.Load("n", "CX")
+	fn.I("VBROADCASTSD %s, %s", fn.Addr("shift"), v.R(8))
+	for _, vectors := range []int{4, 1} {
+		fn.While("CX", vectors*lanes(v), func() {
+			for i := range vectors {
+				fn.I("VADDPD %d(DI), %s, %s", i*v.Size(), v.R(8), v.R(i))
+				fn.I("VMOVAPD %s, %s", v.R(i), v.R(4+i))
+			}
+			fn.Load("degree", "BX")
+			fn.I("DECQ BX")
+			fn.While("BX", 1, func() {
+				for i := range vectors {
+					fn.I("VMULPD %s, %[2]s, %[2]s", v.R(i), v.R(4+i))
+				}
+			})
+			for i := range vectors {
+				fn.I("VMOVUPD %s, %d(DI)", v.R(4+i), i*v.Size())
+			}
+			fn.I("ADDQ $%d, DI", vectors*v.Size())
+		})
+	}
+	fn.Ret()
+	f.Serve("powers", v, name+"(x, n, shift, degree)")
+}
+
+// dot has four sums, and one of them for what is left.
+func dot(f *asm.File, v asm.ISA) {
+	name := named("dot", v)
+	fn := f.Func(name, name+" writes the product of two vectors of n numbers; n is a multiple of eight.",
+		doubles("dst"), doubles("x"), doubles("y"), asm.Int("n"))
+	for _, x := range [][2]string{{"dst", "DI"}, {"x", "SI"}, {"y", "R8"}, {"n", "CX"}} {
+		fn.Load(x[0], x[1])
+	}
+	for i := range 4 {
+		fn.Clear(v, v.R(i))
+	}
+	for _, vectors := range []int{4, 1} {
+		fn.While("CX", vectors*lanes(v), func() {
+			for i := range vectors {
+				fn.I("VMOVUPD %d(SI), %s", i*v.Size(), v.R(4+i))
+				fn.I("VFMADD231PD %d(R8), %s, %s", i*v.Size(), v.R(4+i), v.R(i))
+			}
+			for _, p := range []string{"SI", "R8"} {
+				fn.I("ADDQ $%d, %s", vectors*v.Size(), p)
+			}
+		})
+	}
+	for _, pair := range [][2]int{{1, 0}, {3, 2}, {2, 0}} {
+		fn.I("VADDPD %s, %[2]s, %[2]s", v.R(pair[0]), v.R(pair[1]))
+	}
+	addLanes(fn, v)
+	fn.I("VMOVSD X0, (DI)")
+	fn.Ret()
+	f.Serve("dot", v, name+"(dst, x, y, n)")
 }

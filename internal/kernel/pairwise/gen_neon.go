@@ -18,6 +18,8 @@ func neon(f *asm.File) {
 	f.Serve("tile", asm.NEON(), code)
 	neonConversions(f)
 	neonDots(f)
+	neonPowers(f)
+	neonDot(f)
 }
 
 // neonTile is tile. Registers: R0 the result, R1 the distance of its rows, R2 rows, R3 their distance, R4 a panel, R5 what lies between
@@ -154,4 +156,56 @@ func neonDots(f *asm.File) {
 	})
 	fn.Ret()
 	f.Serve("dots", asm.NEON(), "dotsNEON(dst, x, 4*ldx, w, k, rows, bias)")
+}
+
+// neonPowers multiplies eight numbers at a time in registers.
+func neonPowers(f *asm.File) {
+	fn := f.Loaded("powersNEON", "replaces each of n numbers by a power; n is a multiple of eight, degree > 0.",
+		doubles("x"), asm.Int("n"), asm.Typed("shift", "float64"), asm.Int("degree"))
+	fn.I("FMOVD %s, F8", fn.Addr("shift"))
+	fn.I("VDUP V8.D[0], V8.D2")
+	fn.While("R1", 8, func() {
+		for i := 0; i < 4; i += 2 {
+			fn.I("FLDPQ %d(R0), (F%d, F%d)", 16*i, i, i+1)
+			for j := i; j < i+2; j++ {
+				fn.V("fadd.2d", j, j, 8)
+				fn.I("VMOV V%d.B16, V%d.B16", j, 4+j)
+			}
+		}
+		fn.I("SUB $1, R3, R4")
+		fn.While("R4", 1, func() {
+			for i := range 4 {
+				fn.V("fmul.2d", 4+i, 4+i, i)
+			}
+		})
+		for i := 0; i < 4; i += 2 {
+			fn.I("FSTPQ.P (F%d, F%d), 32(R0)", 4+i, 5+i)
+		}
+	})
+	fn.Ret()
+	f.Serve("powers", asm.NEON(), "powersNEON(x, n, shift, degree)")
+}
+
+// neonDot has four sums of two numbers.
+func neonDot(f *asm.File) {
+	fn := f.Loaded("dotNEON", "writes the product of two vectors of n numbers; n is a multiple of eight.",
+		doubles("dst"), doubles("x"), doubles("y"), asm.Int("n"))
+	for i := range 4 {
+		fn.Clear(asm.NEON(), fmt.Sprint("V", i))
+	}
+	fn.While("R3", 8, func() {
+		for i := 0; i < 4; i += 2 {
+			fn.I("FLDPQ.P 32(R1), (F%d, F%d)", 4+i, 5+i)
+			fn.I("FLDPQ.P 32(R2), (F%d, F%d)", 8+i, 9+i)
+			fn.V("fmla.2d", i, 4+i, 8+i)
+			fn.V("fmla.2d", i+1, 5+i, 9+i)
+		}
+	})
+	fn.V("fadd.2d", 0, 0, 1)
+	fn.V("fadd.2d", 2, 2, 3)
+	fn.V("fadd.2d", 0, 0, 2)
+	fn.V("faddp.2d", 0, 0, 0)
+	fn.I("FMOVD F0, (R0)")
+	fn.Ret()
+	f.Serve("dot", asm.NEON(), "dotNEON(dst, x, y, n)")
 }

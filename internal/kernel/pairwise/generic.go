@@ -54,3 +54,26 @@ func genericDots(dst *float64, x *float32, ldx int, w *float64, k, rows int, bia
 		out[r] = s + bias
 	}
 }
+
+func genericPowers(x *float64, n int, shift float64, degree int) {
+	all := unsafe.Slice(x, n)
+	for i := range all {
+		factor := all[i] + shift
+		all[i] = factor
+		for range degree - 1 {
+			all[i] *= factor
+		}
+	}
+}
+
+func genericDot(dst, x, y *float64, n int) {
+	var sums [Lanes]float64
+	a, b := unsafe.Slice(x, n), unsafe.Slice(y, n)
+	for i := range a {
+		sums[i%Lanes] += a[i] * b[i]
+	}
+	*dst = 0
+	for _, s := range sums {
+		*dst += s
+	}
+}

@@ -103,11 +103,17 @@ func (k Kernels) Dots(dst []float64, x []float32, ldx int, w []float64, bias flo
 	}
 }
 
-// Dot returns the product of two vectors of one length, the first of which it changes.
+// Dot returns the product of two vectors of one length.
 func (k Kernels) Dot(x, y []float64) float64 {
-	elements := double.For(isa.Target{Set: k.set})
-	elements.Binary(double.Mul, double.VV, x, x, y)
-	return elements.Reduce(double.Sum, x)
+	y = y[:len(x)]
+	n, sum := len(x)&^(Lanes-1), [1]float64{}
+	if n > 0 {
+		dot(k.set, &sum[0], &x[0], &y[0], n)
+	}
+	for i := n; i < len(x); i++ {
+		sum[0] += x[i] * y[i]
+	}
+	return sum[0]
 }
 
 // Exp replaces each number by e^(x*scale), with an error of two units in the last place at most beside that of the product.
@@ -123,33 +129,18 @@ func (k Kernels) Exp(x []float64, scale float64) {
 	}
 }
 
-// near is how many numbers stay in the nearest cache beside a copy of them.
-const near = 1 << 9
-
 // Powers replaces each number x by (x + shift)^degree, as a product of degree factors; degree is at least 1.
 func (k Kernels) Powers(x []float64, shift float64, degree int) {
-	elements := double.For(isa.Target{Set: k.set})
-	var product [near]float64
-	for len(x) > 0 {
-		part := x[:min(len(x), near)]
-		add(elements, part, shift)
-		from := part
-		for left := degree; left > 1; left-- {
-			to := part
-			if left > 2 {
-				to = product[:len(part)]
-			}
-			elements.Binary(double.Mul, double.VV, to, from, part)
-			from = to
-		}
-		x = x[len(part):]
+	n := len(x) &^ (Lanes - 1)
+	if n > 0 {
+		powers(k.set, &x[0], n, shift, degree)
 	}
-}
-
-// add adds a number to each.
-func add(k double.Kernels, x []float64, n float64) {
-	if by := [1]float64{n}; n != 0 {
-		k.Binary(double.Add, double.VS, x, x, by[:])
+	for i := n; i < len(x); i++ {
+		factor := x[i] + shift
+		x[i] = factor
+		for range degree - 1 {
+			x[i] *= factor
+		}
 	}
 }
 
@@ -157,8 +148,10 @@ func add(k double.Kernels, x []float64, n float64) {
 func (k Kernels) Tangents(x []float64, shift float64) {
 	elements := double.For(isa.Target{Set: k.set})
 	for len(x) > 0 {
-		part := x[:min(len(x), near)]
-		add(elements, part, shift)
+		part := x[:min(len(x), 1<<10)]
+		if by := [1]float64{shift}; shift != 0 {
+			elements.Binary(double.Add, double.VS, part, part, by[:])
+		}
 		elements.Apply(double.Tanh, part, part)
 		x = x[len(part):]
 	}

@@ -337,6 +337,131 @@ end4:
 	VZEROUPPER
 	RET
 
+// func powers512(x *float64, n int, shift float64, degree int)
+TEXT ·powers512(SB), NOSPLIT, $0-32
+	MOVQ x+0(FP), DI
+	MOVQ n+8(FP), CX
+	VBROADCASTSD shift+16(FP), Z8
+	SUBQ $32, CX
+	JLT done2
+
+loop1:
+	VADDPD 0(DI), Z8, Z0
+	VMOVAPD Z0, Z4
+	VADDPD 64(DI), Z8, Z1
+	VMOVAPD Z1, Z5
+	VADDPD 128(DI), Z8, Z2
+	VMOVAPD Z2, Z6
+	VADDPD 192(DI), Z8, Z3
+	VMOVAPD Z3, Z7
+	MOVQ degree+24(FP), BX
+	DECQ BX
+	SUBQ $1, BX
+	JLT done4
+
+loop3:
+	VMULPD Z0, Z4, Z4
+	VMULPD Z1, Z5, Z5
+	VMULPD Z2, Z6, Z6
+	VMULPD Z3, Z7, Z7
+	SUBQ $1, BX
+	JGE loop3
+
+done4:
+	ADDQ $1, BX
+	VMOVUPD Z4, 0(DI)
+	VMOVUPD Z5, 64(DI)
+	VMOVUPD Z6, 128(DI)
+	VMOVUPD Z7, 192(DI)
+	ADDQ $256, DI
+	SUBQ $32, CX
+	JGE loop1
+
+done2:
+	ADDQ $32, CX
+	SUBQ $8, CX
+	JLT done6
+
+loop5:
+	VADDPD 0(DI), Z8, Z0
+	VMOVAPD Z0, Z4
+	MOVQ degree+24(FP), BX
+	DECQ BX
+	SUBQ $1, BX
+	JLT done8
+
+loop7:
+	VMULPD Z0, Z4, Z4
+	SUBQ $1, BX
+	JGE loop7
+
+done8:
+	ADDQ $1, BX
+	VMOVUPD Z4, 0(DI)
+	ADDQ $64, DI
+	SUBQ $8, CX
+	JGE loop5
+
+done6:
+	ADDQ $8, CX
+	VZEROUPPER
+	RET
+
+// func dot512(dst *float64, x *float64, y *float64, n int)
+TEXT ·dot512(SB), NOSPLIT, $0-32
+	MOVQ dst+0(FP), DI
+	MOVQ x+8(FP), SI
+	MOVQ y+16(FP), R8
+	MOVQ n+24(FP), CX
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	SUBQ $32, CX
+	JLT done2
+
+loop1:
+	VMOVUPD 0(SI), Z4
+	VFMADD231PD 0(R8), Z4, Z0
+	VMOVUPD 64(SI), Z5
+	VFMADD231PD 64(R8), Z5, Z1
+	VMOVUPD 128(SI), Z6
+	VFMADD231PD 128(R8), Z6, Z2
+	VMOVUPD 192(SI), Z7
+	VFMADD231PD 192(R8), Z7, Z3
+	ADDQ $256, SI
+	ADDQ $256, R8
+	SUBQ $32, CX
+	JGE loop1
+
+done2:
+	ADDQ $32, CX
+	SUBQ $8, CX
+	JLT done4
+
+loop3:
+	VMOVUPD 0(SI), Z4
+	VFMADD231PD 0(R8), Z4, Z0
+	ADDQ $64, SI
+	ADDQ $64, R8
+	SUBQ $8, CX
+	JGE loop3
+
+done4:
+	ADDQ $8, CX
+	VADDPD Z1, Z0, Z0
+	VADDPD Z3, Z2, Z2
+	VADDPD Z2, Z0, Z0
+	VEXTRACTF64X4 $1, Z0, Y1
+	VADDPD Y1, Y0, Y0
+	VEXTRACTF128 $1, Y0, X1
+	VADDPD X1, X0, X0
+	VPERMILPD $1, X0, X1
+	VADDSD X1, X0, X0
+	VMOVSD X0, (DI)
+	VZEROUPPER
+	RET
+
 // func products4_256(dst *float64, ldd int, a *float64, lda int, w *float64, stride int, k int, panels int)
 TEXT ·products4_256(SB), NOSPLIT, $0-64
 	MOVQ dst+0(FP), DI
@@ -680,5 +805,128 @@ done5:
 	ADDQ R8, SI
 	DECQ R10
 	JNZ loop1
+	VZEROUPPER
+	RET
+
+// func powers256(x *float64, n int, shift float64, degree int)
+TEXT ·powers256(SB), NOSPLIT, $0-32
+	MOVQ x+0(FP), DI
+	MOVQ n+8(FP), CX
+	VBROADCASTSD shift+16(FP), Y8
+	SUBQ $16, CX
+	JLT done2
+
+loop1:
+	VADDPD 0(DI), Y8, Y0
+	VMOVAPD Y0, Y4
+	VADDPD 32(DI), Y8, Y1
+	VMOVAPD Y1, Y5
+	VADDPD 64(DI), Y8, Y2
+	VMOVAPD Y2, Y6
+	VADDPD 96(DI), Y8, Y3
+	VMOVAPD Y3, Y7
+	MOVQ degree+24(FP), BX
+	DECQ BX
+	SUBQ $1, BX
+	JLT done4
+
+loop3:
+	VMULPD Y0, Y4, Y4
+	VMULPD Y1, Y5, Y5
+	VMULPD Y2, Y6, Y6
+	VMULPD Y3, Y7, Y7
+	SUBQ $1, BX
+	JGE loop3
+
+done4:
+	ADDQ $1, BX
+	VMOVUPD Y4, 0(DI)
+	VMOVUPD Y5, 32(DI)
+	VMOVUPD Y6, 64(DI)
+	VMOVUPD Y7, 96(DI)
+	ADDQ $128, DI
+	SUBQ $16, CX
+	JGE loop1
+
+done2:
+	ADDQ $16, CX
+	SUBQ $4, CX
+	JLT done6
+
+loop5:
+	VADDPD 0(DI), Y8, Y0
+	VMOVAPD Y0, Y4
+	MOVQ degree+24(FP), BX
+	DECQ BX
+	SUBQ $1, BX
+	JLT done8
+
+loop7:
+	VMULPD Y0, Y4, Y4
+	SUBQ $1, BX
+	JGE loop7
+
+done8:
+	ADDQ $1, BX
+	VMOVUPD Y4, 0(DI)
+	ADDQ $32, DI
+	SUBQ $4, CX
+	JGE loop5
+
+done6:
+	ADDQ $4, CX
+	VZEROUPPER
+	RET
+
+// func dot256(dst *float64, x *float64, y *float64, n int)
+TEXT ·dot256(SB), NOSPLIT, $0-32
+	MOVQ dst+0(FP), DI
+	MOVQ x+8(FP), SI
+	MOVQ y+16(FP), R8
+	MOVQ n+24(FP), CX
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	SUBQ $16, CX
+	JLT done2
+
+loop1:
+	VMOVUPD 0(SI), Y4
+	VFMADD231PD 0(R8), Y4, Y0
+	VMOVUPD 32(SI), Y5
+	VFMADD231PD 32(R8), Y5, Y1
+	VMOVUPD 64(SI), Y6
+	VFMADD231PD 64(R8), Y6, Y2
+	VMOVUPD 96(SI), Y7
+	VFMADD231PD 96(R8), Y7, Y3
+	ADDQ $128, SI
+	ADDQ $128, R8
+	SUBQ $16, CX
+	JGE loop1
+
+done2:
+	ADDQ $16, CX
+	SUBQ $4, CX
+	JLT done4
+
+loop3:
+	VMOVUPD 0(SI), Y4
+	VFMADD231PD 0(R8), Y4, Y0
+	ADDQ $32, SI
+	ADDQ $32, R8
+	SUBQ $4, CX
+	JGE loop3
+
+done4:
+	ADDQ $4, CX
+	VADDPD Y1, Y0, Y0
+	VADDPD Y3, Y2, Y2
+	VADDPD Y2, Y0, Y0
+	VEXTRACTF128 $1, Y0, X1
+	VADDPD X1, X0, X0
+	VPERMILPD $1, X0, X1
+	VADDSD X1, X0, X0
+	VMOVSD X0, (DI)
 	VZEROUPPER
 	RET

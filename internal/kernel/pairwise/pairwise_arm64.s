@@ -412,3 +412,81 @@ done5:
 	SUBS $1, R5, R5
 	BNE loop1
 	RET
+
+// func powersNEON(x *float64, n int, shift float64, degree int)
+TEXT ·powersNEON(SB), NOSPLIT, $0-32
+	MOVD x+0(FP), R0
+	MOVD n+8(FP), R1
+	MOVD degree+24(FP), R3
+	FMOVD shift+16(FP), F8
+	VDUP V8.D[0], V8.D2
+	SUBS $8, R1, R1
+	BLT done2
+
+loop1:
+	FLDPQ 0(R0), (F0, F1)
+	WORD $0x4e68d400
+	VMOV V0.B16, V4.B16
+	WORD $0x4e68d421
+	VMOV V1.B16, V5.B16
+	FLDPQ 32(R0), (F2, F3)
+	WORD $0x4e68d442
+	VMOV V2.B16, V6.B16
+	WORD $0x4e68d463
+	VMOV V3.B16, V7.B16
+	SUB $1, R3, R4
+	SUBS $1, R4, R4
+	BLT done4
+
+loop3:
+	WORD $0x6e60dc84
+	WORD $0x6e61dca5
+	WORD $0x6e62dcc6
+	WORD $0x6e63dce7
+	SUBS $1, R4, R4
+	BGE loop3
+
+done4:
+	ADD $1, R4, R4
+	FSTPQ.P (F4, F5), 32(R0)
+	FSTPQ.P (F6, F7), 32(R0)
+	SUBS $8, R1, R1
+	BGE loop1
+
+done2:
+	ADD $8, R1, R1
+	RET
+
+// func dotNEON(dst *float64, x *float64, y *float64, n int)
+TEXT ·dotNEON(SB), NOSPLIT, $0-32
+	MOVD dst+0(FP), R0
+	MOVD x+8(FP), R1
+	MOVD y+16(FP), R2
+	MOVD n+24(FP), R3
+	VEOR V0.B16, V0.B16, V0.B16
+	VEOR V1.B16, V1.B16, V1.B16
+	VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16
+	SUBS $8, R3, R3
+	BLT done2
+
+loop1:
+	FLDPQ.P 32(R1), (F4, F5)
+	FLDPQ.P 32(R2), (F8, F9)
+	WORD $0x4e68cc80
+	WORD $0x4e69cca1
+	FLDPQ.P 32(R1), (F6, F7)
+	FLDPQ.P 32(R2), (F10, F11)
+	WORD $0x4e6accc2
+	WORD $0x4e6bcce3
+	SUBS $8, R3, R3
+	BGE loop1
+
+done2:
+	ADD $8, R3, R3
+	WORD $0x4e61d400
+	WORD $0x4e63d442
+	WORD $0x4e62d400
+	WORD $0x6e60d400
+	FMOVD F0, (R0)
+	RET

@@ -42,6 +42,16 @@ func standardize512(dst *float32, src *float32, offset *float64, scale *float64,
 //go:noescape
 func dots512(dst *float64, x *float32, ldx int, w *float64, k int, rows int, bias float64)
 
+// powers512 replaces each of n numbers by a power; n is a multiple of eight, degree > 0.
+//
+//go:noescape
+func powers512(x *float64, n int, shift float64, degree int)
+
+// dot512 writes the product of two vectors of n numbers; n is a multiple of eight.
+//
+//go:noescape
+func dot512(dst *float64, x *float64, y *float64, n int)
+
 // products4_256 writes products of 4 rows with panels of eight vectors; strides are in bytes; panels > 0.
 //
 //go:noescape
@@ -81,3 +91,13 @@ func standardize256(dst *float32, src *float32, offset *float64, scale *float64,
 //
 //go:noescape
 func dots256(dst *float64, x *float32, ldx int, w *float64, k int, rows int, bias float64)
+
+// powers256 replaces each of n numbers by a power; n is a multiple of eight, degree > 0.
+//
+//go:noescape
+func powers256(x *float64, n int, shift float64, degree int)
+
+// dot256 writes the product of two vectors of n numbers; n is a multiple of eight.
+//
+//go:noescape
+func dot256(dst *float64, x *float64, y *float64, n int)

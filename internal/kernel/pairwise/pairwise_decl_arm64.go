@@ -41,3 +41,13 @@ func standardizeNEON(dst *float32, src *float32, offset *float64, scale *float64
 //
 //go:noescape
 func dotsNEON(dst *float64, x *float32, ldx int, w *float64, k int, rows int, bias float64)
+
+// powersNEON replaces each of n numbers by a power; n is a multiple of eight, degree > 0.
+//
+//go:noescape
+func powersNEON(x *float64, n int, shift float64, degree int)
+
+// dotNEON writes the product of two vectors of n numbers; n is a multiple of eight.
+//
+//go:noescape
+func dotNEON(dst *float64, x *float64, y *float64, n int)

@@ -1,0 +1,172 @@
+//go:build ignore
+
+// Command gen writes the kernels of package shortrow.
+package main
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/carve-dev/carve/internal/kernel/asm"
+)
+
+func main() {
+	asm.Main("shortrow", asm.Table{Entries: []asm.Entry{
+		{Name: "mark", Doc: "writes 1 at the first of the greatest elements of each row.", Params: "dst, src *float32, n, rows int",
+			Portable: "genericMark(dst, src, n, rows)"},
+		{Name: "divide", Doc: "divides rows by their norms.", Params: "norm Norm, dst, src *float32, n, rows int", Portable: "genericDivide(norm, dst, src, n, rows)"},
+		{Name: "normalise", Doc: "normalises rows.", Params: "dst, src, scale, bias *float32, n, rows int, epsilon float32",
+			Portable: "genericNormalise(dst, src, scale, bias, n, rows, epsilon)"},
+	}}, asm.Unit{Base: "rows", Arch: "amd64", Generate: func(f *asm.File) {
+		mark(f)
+		code := "switch norm {\n"
+		for _, norm := range []string{"L1", "L2", "Max"} {
+			code += fmt.Sprintf("case %s:\n%s(dst, src, n, rows)\n", norm, divide(f, norm))
+		}
+		f.Serve("divide", asm.AVX512(), code+"}")
+		normalise(f)
+	}})
+}
+
+// begin writes the head of a kernel: DI the results, SI the rows, R8 the bytes of one, CX their number; K1 the lanes of a row.
+func begin(f *asm.File, name, what string, more ...asm.Arg) *asm.Func {
+	fn := f.Func(name, name+" "+what+" n ≤ 16, rows > 0.", append([]asm.Arg{asm.Ptr("dst"), asm.Ptr("src"), asm.Int("n"), asm.Int("rows")}, more...)...)
+	for _, x := range [][2]string{{"dst", "DI"}, {"src", "SI"}, {"n", "CX"}} {
+		fn.Load(x[0], x[1])
+	}
+	fn.I("MOVL $1, AX")
+	fn.I("SHLL CX, AX")
+	fn.I("DECL AX")
+	fn.I("KMOVW AX, K1")
+	fn.I("LEAQ (CX*4), R8")
+	fn.Load("rows", "CX")
+	return fn
+}
+
+// next goes to the next row.
+func next(fn *asm.Func) {
+	fn.I("ADDQ R8, SI")
+	fn.I("ADDQ R8, DI")
+}
+
+// all combines the lanes of a vector of float32 so that each has the result; t is another vector.
+func all(fn *asm.Func, op string, v, t int) {
+	for _, how := range []string{"VSHUFF64X2 $0x4E, Z%[1]d, Z%[1]d, Z%[2]d", "VSHUFF64X2 $0xB1, Z%[1]d, Z%[1]d, Z%[2]d", "VPERMILPS $0x4E, Z%[1]d, Z%[2]d", "VPERMILPS $0xB1, Z%[1]d, Z%[2]d"} {
+		fn.I(how, v, t)
+		fn.I("%s Z%d, Z%[3]d, Z%[3]d", op, t, v)
+	}
+}
+
+func mark(f *asm.File) {
+	fn := begin(f, "mark512", "marks the first of the greatest elements.")
+	fn.I("VBROADCASTSS %s, Z31", f.Data("infinity", math.Float32bits(float32(math.Inf(-1)))))
+	fn.Clear(asm.AVX512(), "Z30")
+	fn.Loop("CX", func() {
+		fn.I("VMOVAPS Z31, Z0")
+		fn.I("VMOVUPS (SI), K1, Z0")
+		fn.I("VCMPPS $3, Z0, Z0, K2")
+		fn.I("VMOVAPS Z31, K2, Z0") // what is no number is least, but in front
+		fn.I("VMOVAPS Z0, Z1")
+		all(fn, "VMAXPS", 1, 2)
+		fn.I("VCMPPS $0, Z1, Z0, K3")
+		fn.I("KMOVW K2, BX")
+		fn.I("KMOVW K3, AX")
+		fn.I("ANDL $1, BX")
+		fn.I("ORL BX, AX")
+		fn.I("TZCNTL AX, AX")
+		fn.I("VMOVUPS Z30, K1, (DI)")
+		fn.I("MOVL $0x3f800000, (DI)(AX*4)")
+		next(fn)
+	})
+	fn.Ret()
+	f.Serve("mark", asm.AVX512(), "mark512(dst, src, n, rows)")
+}
+
+// divide writes a kernel in float64: vectors 0 and 1 are the halves of a row, whose lanes are K1 and K2.
+func divide(f *asm.File, norm string) string {
+	name := fmt.Sprintf("divide%s512", norm)
+	fn := begin(f, name, "divides rows by a norm.")
+	wide := func(name string, x float64) string {
+		return f.Data(name, uint32(math.Float64bits(x)), uint32(math.Float64bits(x)>>32))
+	}
+	fn.I("SHRL $8, AX")
+	fn.I("KMOVW AX, K2")
+	fn.I("VBROADCASTSD %s, Z31", wide("one", 1))
+	fn.Clear(asm.AVX512(), "Z30")
+	switch norm {
+	case "L1":
+		fn.I("VBROADCASTSD %s, Z29", wide("magnitude", math.Float64frombits(math.MaxInt64)))
+	case "Max":
+		fn.I("VBROADCASTSD %s, Z29", wide("least", -math.MaxFloat32))
+	}
+	fn.Loop("CX", func() {
+		fn.I("VCVTPS2PD.Z (SI), K1, Z0")
+		fn.I("VCVTPS2PD.Z 32(SI), K2, Z1")
+		add := "VADDPD"
+		for h := range 2 {
+			switch norm {
+			case "L1":
+				fn.I("VANDPD Z29, Z%d, Z%d", h, 2+h)
+			case "L2":
+				fn.I("VMULPD Z%[1]d, Z%[1]d, Z%[2]d", h, 2+h)
+			case "Max":
+				fn.I("VMOVAPD Z29, Z%d", 2+h)
+				fn.I("VMAXPD Z29, Z%d, K%d, Z%d", h, 1+h, 2+h) // the second operand where the first is no number
+				add = "VMAXPD"
+			}
+		}
+		fn.I("%s Z3, Z2, Z2", add)
+		for _, how := range []string{"VSHUFF64X2 $0x4E, Z2, Z2, Z3", "VSHUFF64X2 $0xB1, Z2, Z2, Z3", "VPERMILPD $0x55, Z2, Z3"} {
+			fn.I(how)
+			fn.I("%s Z3, Z2, Z2", add)
+		}
+		fn.I("VCMPPD $0, Z30, Z2, K3")
+		if norm == "L2" {
+			fn.I("VSQRTSD X2, X2, X2")
+		}
+		fn.I("VDIVSD X2, X31, X2")
+		fn.I("VBROADCASTSD X2, Z2")
+		fn.I("VMOVAPD Z31, K3, Z2")
+		for h := range 2 {
+			fn.I("VMULPD Z2, Z%[1]d, Z%[1]d", h)
+			fn.I("VCVTPD2PS Z%d, Y%[1]d", h)
+			fn.I("VMOVUPS Y%d, K%d, %d(DI)", h, 1+h, 32*h)
+		}
+		next(fn)
+	})
+	fn.Ret()
+	return name
+}
+
+func normalise(f *asm.File) {
+	fn := begin(f, "normalise512", "normalises rows.", asm.Ptr("scale"), asm.Ptr("bias"), asm.Typed("epsilon", "float32"))
+	fn.Load("scale", "R9")
+	fn.Load("bias", "R10")
+	fn.Load("n", "AX")
+	fn.I("VCVTSI2SSL AX, X31, X31")
+	fn.I("VMOVSS %s, X30", fn.Addr("epsilon"))
+	fn.Loop("CX", func() {
+		fn.I("VMOVUPS.Z (SI), K1, Z0")
+		fn.I("VMOVAPS Z0, Z1")
+		all(fn, "VADDPS", 1, 2)
+		fn.I("VDIVSS X31, X1, X1")
+		fn.I("VBROADCASTSS X1, Z1")
+		fn.I("VSUBPS.Z Z1, Z0, K1, Z0")
+		fn.I("VMULPS Z0, Z0, Z1")
+		all(fn, "VADDPS", 1, 2)
+		fn.I("VDIVSS X31, X1, X1")
+		fn.I("VADDSS X30, X1, X1")
+		fn.I("VSQRTSS X1, X1, X1")
+		fn.I("VMOVSS (R9), X2")
+		fn.I("VDIVSS X1, X2, X1")
+		fn.I("VBROADCASTSS X1, Z1")
+		fn.I("VBROADCASTSS (R10), Z2")
+		fn.I("VFMADD213PS Z2, Z1, Z0")
+		fn.I("VMOVUPS Z0, K1, (DI)")
+		fn.I("ADDQ $4, R9")
+		fn.I("ADDQ $4, R10")
+		next(fn)
+	})
+	fn.Ret()
+	f.Serve("normalise", asm.AVX512(), "normalise512(dst, src, n, rows, scale, bias, epsilon)")
+}

@@ -1,0 +1,98 @@
+package shortrow
+
+import (
+	"math"
+	"unsafe"
+)
+
+// each hands out rows.
+func each(dst, src *float32, n, rows int, fn func(r int, to, from []float32)) {
+	to, from := unsafe.Slice(dst, n*rows), unsafe.Slice(src, n*rows)
+	for r := range rows {
+		fn(r, to[r*n:][:n], from[r*n:][:n])
+	}
+}
+
+// orderOf returns an integer of a number, in the order of numbers; that of -0 is below that of 0.
+func orderOf(x float32) int32 {
+	bits := int32(math.Float32bits(x))
+	return bits ^ int32(uint32(bits>>31)>>1)
+}
+
+// genericMark has no branch that data would mislead: it compares keys of numbers, in their order, above their places.
+func genericMark(dst, src *float32, n, rows int) {
+	each(dst, src, n, rows, func(_ int, to, from []float32) {
+		best := int64(math.MinInt64)
+		if from[0] != from[0] {
+			best = math.MaxInt64 &^ math.MaxUint32
+			best |= int64(^uint32(0))
+		}
+		for i, v := range from {
+			key := int64(orderOf(v + 0)) // of no -0
+			if v != v {
+				key = math.MinInt32
+			}
+			best = max(best, key<<32|int64(^uint32(i)))
+			to[i] = 0
+		}
+		to[^uint32(best)] = 1
+	})
+}
+
+// norms are of a row, which is not empty.
+var norms = [...]func(row []float32) float64{
+	L1: func(row []float32) float64 {
+		s := 0.0
+		for _, x := range row {
+			s += math.Abs(float64(x))
+		}
+		return s
+	},
+	L2: func(row []float32) float64 {
+		s := 0.0
+		for _, x := range row {
+			s += float64(x) * float64(x)
+		}
+		return math.Sqrt(s)
+	},
+	Max: func(row []float32) float64 {
+		s := float32(-math.MaxFloat32)
+		for _, x := range row {
+			if x == x && orderOf(x) > orderOf(s) {
+				s = x
+			}
+		}
+		return float64(s)
+	},
+}
+
+// genericDivide multiplies with the inverse: norms of float32 are normal numbers of float64, so that this is as near.
+func genericDivide(norm Norm, dst, src *float32, n, rows int) {
+	each(dst, src, n, rows, func(_ int, to, from []float32) {
+		inverse := 1.0
+		if s := norms[norm](from); s != 0 {
+			inverse = 1 / s
+		}
+		for i, x := range from {
+			to[i] = float32(float64(x) * inverse)
+		}
+	})
+}
+
+func genericNormalise(dst, src, scale, bias *float32, n, rows int, epsilon float32) {
+	scales, biases := unsafe.Slice(scale, rows), unsafe.Slice(bias, rows)
+	each(dst, src, n, rows, func(r int, to, from []float32) {
+		sum, squares := float32(0), float32(0)
+		for _, x := range from {
+			sum += x
+		}
+		mean := sum / float32(n)
+		for _, x := range from {
+			squares += (x - mean) * (x - mean)
+		}
+		by := scales[r] / float32(math.Sqrt(float64(squares/float32(n)+epsilon)))
+		for i, x := range from {
+			to[i] = (x-mean)*by + biases[r]
+		}
+	})
+}

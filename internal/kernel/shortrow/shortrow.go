@@ -1,0 +1,61 @@
+package shortrow
+
+import "github.com/carve-dev/carve/internal/kernel/isa"
+
+// Longest is how many elements a row may have.
+const Longest = 16
+
+// Kernels are the functions of this package for one target: see package isa. The zero value is those in portable Go. Safe for concurrent
+// use.
+type Kernels struct{ set isa.Set }
+
+// For returns the kernels of a target.
+func For(t isa.Target) Kernels { return Kernels{t.Set} }
+
+// Fast reports whether there are kernels for the target.
+func (k Kernels) Fast() bool { return k.set == isa.AVX512 }
+
+// Norm is what a row is divided by.
+type Norm int
+
+// The norms: the sum of absolute values, the root of the sum of squares, and the largest value, or the least float32 where that is larger.
+const (
+	L1 Norm = iota
+	L2
+	Max
+)
+
+// rows returns how many rows of n elements src has; dst has as many at least.
+func rows(dst, src []float32, n int) int {
+	if len(src) == 0 {
+		return 0
+	}
+	if n < 1 || n > Longest || len(dst) < len(src) {
+		panic("shortrow: rows of no length that kernels have, or a result that is too short")
+	}
+	return len(src) / n
+}
+
+// Mark writes, for each row of n elements, 1 at the first of the greatest and 0 elsewhere. A NaN in front is passed by none, others are
+// passed over. dst may be src.
+func (k Kernels) Mark(dst, src []float32, n int) {
+	if count := rows(dst, src, n); count > 0 {
+		mark(k.set, &dst[0], &src[0], n, count)
+	}
+}
+
+// Divide writes each row of n elements, divided by its norm, where that is not 0, in float64. dst may be src.
+func (k Kernels) Divide(norm Norm, dst, src []float32, n int) {
+	if count := rows(dst, src, n); count > 0 {
+		divide(k.set, norm, &dst[0], &src[0], n, count)
+	}
+}
+
+// Normalise writes (x - mean) / √(variance + epsilon) * scale + bias of each row of n elements; there is a scale and a bias for each row. dst
+// may be src.
+func (k Kernels) Normalise(dst, src []float32, n int, scale, bias []float32, epsilon float32) {
+	if count := rows(dst, src, n); count > 0 {
+		_, _ = scale[count-1], bias[count-1]
+		normalise(k.set, &dst[0], &src[0], &scale[0], &bias[0], n, count, epsilon)
+	}
+}
