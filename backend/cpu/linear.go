@@ -10,15 +10,16 @@ import (
 
 // linear are the coefficients of a linear model: a vector for each target.
 type linear struct {
-	targets int
-	columns int
-	vectors []float64        // one for each target
-	panels  *pairwise.Panels // of those, where they are several or rows are not float32
-	bias    []float64        // one for each target
-	post    transform
-	mode    string  // the name of post
-	labels  []int64 // of a classifier, nil for the classes' numbers
-	classes int     // of a classifier: one score may stand for two of them
+	targets  int
+	columns  int
+	vectors  []float64        // one for each target, or of two that are opposite the second
+	panels   *pairwise.Panels // of those, where they are several or rows are not float32
+	bias     []float64        // one for each target
+	opposite bool             // of two targets one's scores are those of the other with another sign, as of classifiers of two classes
+	post     transform
+	mode     string  // the name of post
+	labels   []int64 // of a classifier, nil for the classes' numbers
+	classes  int     // of a classifier: one score may stand for two of them
 }
 
 func doubles(list []float32) []float64 {
@@ -69,11 +70,34 @@ func linearOf(p *planner, n *graph.Node) (*linear, error) {
 		if why != nil {
 			return nil, why
 		}
-		if l.targets > 1 || n.Inputs[0].Type.DType != tensor.Float32 {
+		if single := n.Inputs[0].Type.DType == tensor.Float32; single && l.areOpposite() {
+			l.opposite, l.vectors = true, l.vectors[l.columns:]
+		} else if l.targets > 1 || !single {
 			l.panels, l.vectors = pairwise.Pack(l.vectors, l.targets, l.columns), nil
 		}
 		return l, nil
 	})
+}
+
+// areOpposite reports whether there are two targets, of which one's coefficients and bias are those of the other with another sign.
+func (l *linear) areOpposite() bool {
+	if l.targets != 2 || l.bias[0] != -l.bias[1] {
+		return false
+	}
+	for i, w := range l.vectors[:l.columns] {
+		if w != -l.vectors[l.columns+i] {
+			return false
+		}
+	}
+	return true
+}
+
+// both makes two scores of each of the first n, from the last on: what stands in front is not overwritten.
+func both(out []float64, n int) {
+	for i := n - 1; i >= 0; i-- {
+		s := out[i]
+		out[2*i], out[2*i+1] = 0-s, s
+	}
 }
 
 // plan emits the step of a model that stores rows of width numbers; finish makes those of the scores [n, targets] of rows from lo on, which
@@ -89,7 +113,10 @@ func (l *linear) plan(p *planner, n *graph.Node, width int, writes []place.Memor
 	if l.panels == nil {
 		r.some(p, float64(r.columns)/4, append(writes, y, work.at), func(st *state, worker, lo, count int) {
 			out := work.doubles(st, worker)[:count*width]
-			r.kernels.Dots(out[:count], of[float32](st, r.src)[lo*r.columns:], r.columns, l.vectors, l.bias[0])
+			r.kernels.Dots(out[:count], of[float32](st, r.src)[lo*r.columns:], r.columns, l.vectors, l.bias[l.targets-1])
+			if l.opposite {
+				both(out, count)
+			}
 			finish(r.kernels, st, lo, count, out)
 			put(r.kernels, st, y, last.Type.DType, lo*width, out)
 		})
@@ -153,13 +180,10 @@ func planLinearClassifier(p *planner, n *graph.Node) error {
 	})
 }
 
-// pairs makes two scores of each of the first n, from the last on: what stands in front is not overwritten.
+// pairs makes two scores of each of the first n.
 func (l *linear) pairs(k pairwise.Kernels, out []float64, n int) {
 	if l.mode != "LOGISTIC" {
-		for i := n - 1; i >= 0; i-- {
-			s := out[i]
-			out[2*i], out[2*i+1] = -s, s
-		}
+		both(out, n)
 		l.post.on(k, out, 2)
 		return
 	}
@@ -170,13 +194,15 @@ func (l *linear) pairs(k pairwise.Kernels, out []float64, n int) {
 	}
 }
 
-// largest returns the first place of the largest number.
+// largest returns the first place of the largest number, without a branch, which data would mislead.
 func largest(row []float64) int {
 	best := 0
 	for i, x := range row {
+		above := 0
 		if x > row[best] {
-			best = i
+			above = 1
 		}
+		best += (i - best) * above
 	}
 	return best
 }

@@ -31,12 +31,7 @@ var postTransforms = map[string]transform{
 			shares(row)
 		}
 	},
-	"LOGISTIC": func(k pairwise.Kernels, scores []float64, _ int) {
-		k.Exp(scores, -1)
-		for i, x := range scores {
-			scores[i] = 1 / (1 + x)
-		}
-	},
+	"LOGISTIC": func(k pairwise.Kernels, scores []float64, _ int) { k.Logistic(scores) },
 	"PROBIT": func(_ pairwise.Kernels, scores []float64, _ int) {
 		for i, x := range scores {
 			scores[i] = math.Sqrt2 * math.Erfinv(2*x-1)

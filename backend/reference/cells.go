@@ -126,3 +126,14 @@ func (c *Call) copyWhole(shape []int) {
 	}
 	copy(out.Bytes(), t.Bytes())
 }
+
+// column copies n cells with a step on each side, some at a time, and accounts for them.
+func (c *Call) column(dst cells, to, toStep int, src cells, from, fromStep, n int) {
+	const part = pollEvery / 4
+	for ; n > 0; n -= part {
+		count := min(n, part)
+		dst.copySteps(to, toStep, src, from, fromStep, count)
+		to, from = to+count*toStep, from+count*fromStep
+		c.spend(2 * count)
+	}
+}

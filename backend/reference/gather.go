@@ -39,6 +39,12 @@ func (c *Call) take(dims []int, axis int, at, shape []int) {
 	outer, n, inner := split3(dims, axis)
 	src := c.cells(0)
 	c.move(0, c.input(0).DType, shape, func(dst cells) {
+		if inner == 1 && len(at) < outer {
+			for k, i := range at {
+				c.column(dst, k, len(at), src, i, n, outer)
+			}
+			return
+		}
 		for o := range outer {
 			for k, i := range at {
 				dst.copy((o*len(at)+k)*inner, src, (o*n+i)*inner, inner)

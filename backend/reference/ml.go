@@ -58,14 +58,12 @@ func arrayFeatureExtractor(c *Call) {
 	}
 	src := c.cells(0)
 	c.move(0, x.DType, shape, func(dst cells) {
-		for o := range product(x.Shape[:last]) {
-			for k, v := range at {
-				if v < 0 || v >= int64(n) {
-					c.outOfRange(1, v, 0, int64(n)-1)
-				}
-				dst.copy(o*len(at)+k, src, o*n+int(v), 1)
-				c.spend(2)
+		rows := product(x.Shape[:last])
+		for k, v := range at {
+			if rows > 0 && (v < 0 || v >= int64(n)) {
+				c.outOfRange(1, v, 0, int64(n)-1)
 			}
+			c.column(dst, k, len(at), src, int(v), n, rows)
 		}
 	})
 }
@@ -249,7 +247,11 @@ func (c *Call) eachPlace(p *keyPlaces, x *tensor.Tensor, f func(i, place int)) {
 	case x.DType == tensor.String:
 		for i, s := range c.strings(0) {
 			k, ok := p.strings[s]
-			found(i, k, ok)
+			if !ok {
+				k = -1
+			}
+			f(i, k)
+			c.spend(4)
 		}
 	case x.DType.IsFloat():
 		for i, v := range c.floats(0) {

@@ -32,8 +32,14 @@ type library struct {
 	env, info uintptr
 }
 
-// pointer returns the address of something in Go's heap that the caller keeps.
-func pointer[T any](p *T) uintptr { return uintptr(unsafe.Pointer(p)) }
+// shown is what pointer was last asked for: what a variable points to lies in Go's heap, and does not move as stacks do.
+var shown unsafe.Pointer
+
+// pointer returns the address of something that the caller keeps.
+func pointer[T any](p *T) uintptr {
+	shown = unsafe.Pointer(p)
+	return uintptr(shown)
+}
 
 func text(s string) *byte { return unsafe.SliceData(append([]byte(s), 0)) }
 

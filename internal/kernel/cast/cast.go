@@ -49,16 +49,21 @@ func Elements(set isa.Set, dst []byte, to Type, src []byte, from Type, n int) {
 		if n > whole {
 			genericBits(&dst[whole], &src[whole], n-whole)
 		}
+	case to == Float32 && (from == Bool || from == Uint8) && n < group:
+		floats[uint8](dst, src, n)
 	case !inLanes(to, from):
 		direct(dst, to, src, from, n)
 	default:
 		whole := n / group * group
-		byLanes(set, dst, to, src, from, whole)
+		if whole > 0 {
+			parts(set, dst, to, src, from, whole)
+		}
 		if n > whole {
+			var few [group]int32
 			var from8, to8 [group]uint64 // the rest, behind which there is memory
 			in, out := bytesOf(&from8), bytesOf(&to8)
 			copy(in, src[whole*from.Size():])
-			byLanes(set, out, to, in, from, group)
+			byLanes(set, out, to, in, from, group, few[:])
 			copy(dst[whole*to.Size():], out)
 		}
 	}
@@ -69,11 +74,16 @@ func inLanes(to, from Type) bool {
 	return to != Float32 || from != Uint32 && from != Int64 && from != Uint64
 }
 
-// byLanes converts n elements, groups of them.
-func byLanes(set isa.Set, dst []byte, to Type, src []byte, from Type, n int) {
-	var between [part]int32
+// parts converts n elements, groups of them.
+func parts(set isa.Set, dst []byte, to Type, src []byte, from Type, n int) {
+	var between [part]int32 // not where there are few elements: it is cleared
+	byLanes(set, dst, to, src, from, n, between[:])
+}
+
+// byLanes converts n elements, groups of them, with room for some in lanes.
+func byLanes(set isa.Set, dst []byte, to Type, src []byte, from Type, n int, between []int32) {
 	for at := 0; at < n; {
-		m := min(n-at, part)
+		m := min(n-at, len(between))
 		s, d := src[at*from.Size():], dst[at*to.Size():]
 		lanes := between[:m]
 		switch {

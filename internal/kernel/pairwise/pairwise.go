@@ -129,6 +129,11 @@ func (k Kernels) Exp(x []float64, scale float64) {
 	}
 }
 
+// Logistic replaces each number x by 1 / (1 + e^-x).
+func (k Kernels) Logistic(x []float64) {
+	double.For(isa.Target{Set: k.set}).Apply(double.Sigmoid, x, x)
+}
+
 // Powers replaces each number x by (x + shift)^degree, as a product of degree factors; degree is at least 1.
 func (k Kernels) Powers(x []float64, shift float64, degree int) {
 	n := len(x) &^ (Lanes - 1)

@@ -14,6 +14,9 @@ func (v Kernels) ApplyRows(op Op, dst []float32, ldd int, src []float32, lds, ro
 		panic("vec: no such function: " + op.String())
 	}
 	d, s := at(dst, extent(rows, cols, ldd)), at(src, extent(rows, cols, lds))
+	if ldd == cols && lds == cols { // one row, of which no vector is cut short
+		rows, cols = 1, rows*cols
+	}
 	if rows == 1 || rows*cols <= blockElements {
 		for c := 0; c < cols; c += blockElements {
 			unary(v.set, op, advance(d, c), advance(s, c), min(blockElements, cols-c), rows, ldd, lds, &p)
