@@ -84,10 +84,17 @@ func (c *call) transformed() *call {
 func linearModel(m *maker, op string) []*graph.Value {
 	x, columns := m.rows(op)
 	c, targets := m.call(op, x), m.between(1, 4)
-	c.floats("coefficients", m.quarters(targets*columns))
+	weights, bias := m.quarters(targets*columns), m.quarters(targets)
+	if targets == 2 && m.chance(2) { // as of classifiers of two classes
+		for i, w := range weights[:columns] {
+			weights[columns+i] = -w
+		}
+		bias[1] = -bias[0]
+	}
+	c.floats("coefficients", weights)
 	if op == "ai.onnx.ml:LinearRegressor" {
 		if c.int("targets", targets); m.chance(2) {
-			c.floats("intercepts", m.quarters(targets))
+			c.floats("intercepts", bias)
 		}
 		return c.transformed().out(1)
 	}
@@ -95,7 +102,7 @@ func linearModel(m *maker, op string) []*graph.Value {
 	if targets == 1 {
 		labels = pick(m, 1, 2)
 	}
-	return c.floats("intercepts", m.quarters(targets)).classes("classlabels_ints", labels).transformed().out(2)
+	return c.floats("intercepts", bias).classes("classlabels_ints", labels).transformed().out(2)
 }
 
 // machine sets the vectors of a support vector machine and what is made of them.
