@@ -215,8 +215,13 @@ func (c *compilation) infer() error {
 	return nil
 }
 
-// hasKernel reports whether a backend on host memory, in front of which no other device stands, runs a node as it is.
+// hasKernel reports whether a backend on host memory, in front of which no other device stands, runs a node as it is, or as it is when it
+// computes in float32.
 func (c *compilation) hasKernel(n *graph.Node) bool {
+	return c.onHost(n) || graph.TryWide(n, func() bool { return c.onHost(n) })
+}
+
+func (c *compilation) onHost(n *graph.Node) bool {
 	for _, b := range c.backends {
 		info, devices := b.Info(), b.Devices()
 		if info.Oracle || len(devices) > 0 && !devices[0].ID().IsHost() {

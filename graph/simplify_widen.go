@@ -71,6 +71,25 @@ func isWidening(n *Node, f Format) bool {
 	return n.Is("Cast") && y != nil && y.Type.IsTensor() && y.Type.DType == tensor.Float32 && y.Format == f
 }
 
+// TryWide reports what try says while the operands and results of n of half precision have the type float32, contents of constants apart;
+// false where there are none.
+func TryWide(n *Node, try func() bool) bool {
+	var narrow []*Value
+	was := map[*Value]tensor.DType{}
+	for _, v := range slices.Concat(n.Inputs, n.Outputs) {
+		if isHalf(v) {
+			narrow, was[v] = append(narrow, v), v.Type.DType
+			v.Type.DType = tensor.Float32
+		}
+	}
+	defer func() {
+		for _, v := range narrow {
+			v.Type.DType = was[v]
+		}
+	}()
+	return len(narrow) > 0 && try()
+}
+
 // widener widens nodes of one graph.
 type widener struct {
 	s    *simplifier

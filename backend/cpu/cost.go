@@ -22,7 +22,7 @@ var efficiencyOf = backend.EfficiencySets(efficiencyText)
 // those with weights of float32, as an instruction on bfloat16 or float16 does twice the work, and a product of few rows reads half of the bytes.
 func (b cpu) efficiency() *backend.Efficiency {
 	e := efficiencyOf(b.target.Set.String())
-	if e == nil || b.pairs == pairs.Float32 && !b.half || b.target.Set == isa.Portable {
+	if e == nil || b.pairs == pairs.Float32 && b.weights == "f32" || b.target.Set == isa.Portable {
 		return e
 	}
 	out := *e
@@ -32,7 +32,7 @@ func (b cpu) efficiency() *backend.Efficiency {
 		if !strings.HasPrefix(class, "product") {
 			names, share = []string{"nchw16c", "ncw"}, 1
 		}
-		if share == 1 && (b.half || !strings.HasPrefix(class, "conv")) {
+		if share == 1 && (b.pairs == pairs.Float32 || !strings.HasPrefix(class, "conv")) {
 			continue
 		}
 		law.Variants = maps.Clone(law.Variants)

@@ -49,15 +49,15 @@ const Version = "3"
 
 // cpu is the backend with kernels for a target. Whatever it plans is handed the target; nothing asks the processor later.
 type cpu struct {
-	target isa.Target
-	pairs  pairs.Type   // of what products and convolutions are
-	half   bool         // weights of products are float16
-	unmet  string       // an option that has no effect on the target, and why
-	direct bool         // convolutions in their order of definition alone
-	quants *fuse.Quants // what weights of quantised models are
-	best   *winogradChoices
-	ranges *ranges
-	laws   *backend.Efficiency
+	target  isa.Target
+	pairs   pairs.Type   // of what products and convolutions are
+	weights string       // the option: of products in float32
+	unmet   string       // an option that has no effect on the target, and why
+	direct  bool         // convolutions in their order of definition alone
+	quants  *fuse.Quants // what weights of quantised models are
+	best    *winogradChoices
+	halves  *halfValues
+	laws    *backend.Efficiency
 }
 
 // Open opens the backend. Its options:
@@ -74,8 +74,9 @@ type cpu struct {
 // portable Go where that is the set; a processor, or a set of the option "isa", without the instructions stays exact. backend.Info and the report name the
 // precision where it has effect, and backend.Info.Unmet says where it has none.
 //
-// "weights" is how constant weights of products and recurrent layers are kept: "f32" by default, or "f16", rounded to float16 and multiplied in float32, for half
-// of the bytes where few rows wait for memory; weights that float16 does not hold stay. It goes with precision "f32" alone.
+// "weights" is how constant weights of products and recurrent layers are kept: "f32", or "f16", rounded to float16 and multiplied in float32, for half
+// of the bytes where few rows wait for memory; weights that float16 does not hold stay. It goes with precision "f32" alone. By default large ones
+// whose numbers are the same in float16, as in models of that type, are kept so, and all others in float32: results are the same.
 //
 // "winograd" says whether convolutions of 3 by 3 taps may be computed by Winograd's algorithms, "on" (default) or "off": where that
 // is faster, which needs sizes of images that are known when the model is compiled. Results then differ from those of the
@@ -85,7 +86,7 @@ type cpu struct {
 // Errors wrap backend.ErrOption.
 func Open(c backend.Config) (backend.Backend, error) {
 	var precision, weights string
-	b := cpu{target: isa.Host(), quants: &fuse.Quants{}, best: &winogradChoices{}, ranges: &ranges{}}
+	b := cpu{target: isa.Host(), quants: &fuse.Quants{}, best: &winogradChoices{}, halves: &halfValues{}}
 	for k, v := range c.Options {
 		var err error
 		switch {
@@ -119,7 +120,9 @@ func Open(c backend.Config) (backend.Backend, error) {
 
 // narrowed sets what options ask for, as far as there are kernels for the target.
 func (b *cpu) narrowed(precision, weights string) {
-	b.half = weights == "f16"
+	if b.weights = weights; weights == "" && b.target.Set == isa.Portable {
+		b.weights = "f32" // numbers that are widened one by one cost more than their bytes
+	}
 	var needs string
 	switch precision {
 	case "bf16":
@@ -139,7 +142,7 @@ func (b cpu) Info() backend.Info {
 	switch {
 	case b.pairs != pairs.Float32:
 		info.Precision = b.pairs.String()
-	case b.half:
+	case b.weights == "f16":
 		info.Precision = "f32 with f16 weights"
 	}
 	if info.Unmet = b.unmet; info.Precision != "" {

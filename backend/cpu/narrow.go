@@ -1,6 +1,7 @@
 package cpu
 
 import (
+	"bytes"
 	"fmt"
 	"math"
 	"slices"
@@ -14,11 +15,12 @@ import (
 	"github.com/carve-dev/carve/internal/kernel/gemm"
 	"github.com/carve-dev/carve/internal/kernel/isa"
 	"github.com/carve-dev/carve/internal/kernel/pairs"
+	"github.com/carve-dev/carve/internal/kernel/reorder"
 	"github.com/carve-dev/carve/internal/place"
 )
 
 // The second operand of a product may be kept in 16 bits: as bfloat16 or float16, in pairs (the option precision), or as float16, which is multiplied as
-// float32 (the option weights). Its panels are an opaque layout, named by type and order in the model.
+// float32 (the option weights, or where float16 has the numbers as they are, as in models of that type). Its panels are an opaque layout, named by type and order in the model.
 
 // narrowLayout is what such a layout says.
 type narrowLayout struct {
@@ -188,27 +190,55 @@ func (b cpu) narrowConverters(layout graph.Layout, l narrowLayout) []convert.Con
 		one("cpu-unpack-narrow", graph.On(layout), graph.HostFormat, narrowOperand.unpack)}
 }
 
-// ranges remembers of constants whether float16 holds them, as long as they live. It is safe for concurrent use.
-type ranges struct {
+// halfValues remembers of constants whether float16 has their numbers, as long as they live. It is safe for concurrent use.
+type halfValues struct {
 	mu sync.Mutex
-	m  map[weak.Pointer[tensor.Tensor]]bool
+	m  map[halfQuestion]bool
 }
 
-// fits reports whether all numbers of a constant but infinities are in the range of float16.
-func (r *ranges) fits(t *tensor.Tensor) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	key := weak.Make(t)
-	ok, known := r.m[key]
-	if !known {
+// halfQuestion is whether all numbers of a constant are the same in float16, or else in its range.
+type halfQuestion struct {
+	of   weak.Pointer[tensor.Tensor]
+	same bool
+}
+
+// fit reports whether all numbers of a constant but infinities are in the range of float16.
+func (h *halfValues) fit(t *tensor.Tensor) bool {
+	return h.answer(t, false, func(x []float32) bool {
 		const least = 65520 // that becomes infinity
-		ok = !slices.ContainsFunc(fuse.Floats(t), func(x float32) bool {
-			return (x >= least || x <= -least) && !math.IsInf(float64(x), 0)
-		})
-		if r.m == nil || len(r.m) == mostChoices {
-			r.m = map[weak.Pointer[tensor.Tensor]]bool{}
+		return !slices.ContainsFunc(x, func(x float32) bool { return (x >= least || x <= -least) && !math.IsInf(float64(x), 0) })
+	})
+}
+
+// same reports whether rounding to float16 changes no number of a constant.
+func (h *halfValues) same(t *tensor.Tensor, target isa.Target) bool {
+	return h.answer(t, true, func(x []float32) bool {
+		var half [512]uint16
+		var back [512]float32
+		for part := range slices.Chunk(x, len(half)) {
+			n := len(part)
+			reorder.ToHalf(target, half[:n], part, reorder.Float16)
+			reorder.FromHalf(target, back[:n], half[:n], reorder.Float16)
+			if !bytes.Equal(floatBytes(part), floatBytes(back[:n])) {
+				return false
+			}
 		}
-		r.m[key] = ok
+		return true
+	})
+}
+
+// answer returns what is known of a constant, or asks.
+func (h *halfValues) answer(t *tensor.Tensor, same bool, ask func(x []float32) bool) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	key := halfQuestion{weak.Make(t), same}
+	ok, known := h.m[key]
+	if !known {
+		ok = ask(fuse.Floats(t))
+		if h.m == nil || len(h.m) >= mostChoices {
+			h.m = map[halfQuestion]bool{}
+		}
+		h.m[key] = ok
 	}
 	return ok
 }

@@ -16,7 +16,7 @@ import (
 // withNarrow returns signatures with weights of 16 bits in the place of those in float32, where options ask for that and there are kernels
 // for them.
 func (b cpu) withNarrow(list []graph.Signature, n *graph.Node) []graph.Signature {
-	if b.pairs == pairs.Float32 && !b.half {
+	if b.pairs == pairs.Float32 && b.weights == "f32" {
 		return list
 	}
 	var out []graph.Signature
@@ -40,19 +40,35 @@ func (b cpu) withNarrow(list []graph.Signature, n *graph.Node) []graph.Signature
 
 // narrow names the type of weights of 16 bits.
 func (b cpu) narrow() string {
-	if b.half {
+	if b.pairs == pairs.Float32 {
 		return pairs.Float16.String()
 	}
 	return b.pairs.String()
 }
 
+// fewWeights is how many weights are read as fast in float32: those that stay in the innermost cache.
+const fewWeights = 1 << 14
+
+// asHalf reports whether weights that are multiplied as float32 are kept as float16: all that it holds, where the option says so, or those
+// that it holds as they are.
+func (b cpu) asHalf(v *graph.Value) bool {
+	switch b.weights {
+	case "f32":
+		return false
+	case "f16":
+		return b.halves.fit(v.Const)
+	}
+	return v.Const.Len() >= fewWeights && b.halves.same(v.Const, b.target)
+}
+
 // narrowFormat returns the format of weights of 16 bits for that of a value in float32.
 func (b cpu) narrowFormat(f graph.Format, v *graph.Value) (g graph.Format, ok bool) {
 	w := weightPacker{groups: 1, pairs: b.pairs}
-	if l, ok := narrowOf(f, narrowLayout{pairs: b.pairs, half: b.half}); ok {
-		return l, b.pairs == pairs.BFloat16 || v.Format == l || b.ranges.fits(v.Const)
+	wide := b.pairs == pairs.Float32
+	if l, ok := narrowOf(f, narrowLayout{pairs: b.pairs, half: wide}); ok {
+		return l, b.pairs == pairs.BFloat16 || v.Format == l || wide && b.asHalf(v) || !wide && b.halves.fit(v.Const)
 	}
-	if b.half { // convolutions are not bound by memory
+	if wide { // convolutions are not bound by memory
 		return f, false
 	}
 	switch f {
@@ -71,7 +87,7 @@ func (b cpu) narrowFormat(f graph.Format, v *graph.Value) (g graph.Format, ok bo
 		}
 	}
 	g = w.format()
-	return g, b.pairs == pairs.BFloat16 || v.Format == g || b.ranges.fits(v.Const)
+	return g, b.pairs == pairs.BFloat16 || v.Format == g || b.halves.fit(v.Const)
 }
 
 // pairsOf returns the type that weights are multiplied in.

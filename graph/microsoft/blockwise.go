@@ -16,7 +16,7 @@ var nBits = operator{
 	expand: matMulNBits,
 	keep: func(n *graph.Node) bool {
 		zeros := n.Input(3)
-		return n.Int("bits", 4) == 4 && n.Int("block_size", 0)%32 == 0 && n.Inputs[0].Type.DType == tensor.Float32 && n.Input(4) == nil &&
+		return n.Int("bits", 4) == 4 && n.Int("block_size", 0)%32 == 0 && n.Input(4) == nil &&
 			(zeros == nil || zeros.Const != nil && zeros.Const.DType == tensor.Uint8)
 	},
 	infer: func(c *graph.Inference) error {
