@@ -25,8 +25,8 @@ var productOperators = []operator{
 		as := o.attrsWithout("activation", "activation_alpha", "activation_beta", "activation_gamma")
 		o.set(0, o.namedActivation(o.call("Gemm", as, o.in...)))
 	}},
-	{name: "FusedConv", schema: fusedConvText + "double,float,float16", expand: func(o *op) { o.set(0, o.fusedConv(o.in[0], o.input(3))) }},
-	{name: "NhwcFusedConv", schema: fusedConvText + "float,float16", expand: nhwcConv},
+	{name: "FusedConv", schema: fusedConvText + "double,float,float16", expand: func(o *op) { o.set(0, o.fusedConv(o.in[0], o.in[1], o.input(3))) }},
+	{name: "NhwcFusedConv", schema: fusedConvText + "float,float16", expand: nhwcFusedConv},
 	{name: "NhwcConv", schema: "in X:T W:T B?:T\nout Y:T\nat" + convAttrs + "\nty T=double,float,float16", expand: nhwcConv},
 	{name: "MatMulInteger16", schema: "in A:T1 B:T2\nout Y:T3\nty T1=int16,uint16 T2=int16,uint16 T3=int32,uint32", expand: func(o *op) {
 		to := tensor.Int32
@@ -93,19 +93,23 @@ func (o *op) namedActivation(y *graph.Value) *graph.Value {
 	return o.activation(y, o.n.Str("activation", ""), p[0], p[1])
 }
 
-// fusedConv is a convolution of x, the sum with z where there is one, and an activation.
-func (o *op) fusedConv(x, z *graph.Value) *graph.Value {
-	y := o.call("Conv", o.attrsWithout("activation", "activation_params"), x, o.in[1], o.input(2))
+// fusedConv is a convolution of x with w, the sum with z where there is one, and an activation.
+func (o *op) fusedConv(x, w, z *graph.Value) *graph.Value {
+	y := o.call("Conv", o.attrsWithout("activation", "activation_params"), x, w, o.input(2))
 	return o.listedActivation(o.withBias(y, z))
 }
 
-// nhwcConv is a convolution of images whose channels are the last axis; weights are as those of Conv.
-func nhwcConv(o *op) {
+// nhwcConv is a convolution of images whose channels are the last axis, as are those of the weights: so ONNX Runtime's optimiser writes it for
+// devices, whatever its documentation says.
+func nhwcConv(o *op) { o.set(0, o.channelsLast(o.fusedConv(o.channelsFirst(o.in[0]), o.channelsFirst(o.in[1]), nil))) }
+
+// nhwcFusedConv has weights as those of Conv.
+func nhwcFusedConv(o *op) {
 	z := o.input(3)
 	if z != nil {
 		z = o.channelsFirst(z)
 	}
-	o.set(0, o.channelsLast(o.fusedConv(o.channelsFirst(o.in[0]), z)))
+	o.set(0, o.channelsLast(o.fusedConv(o.channelsFirst(o.in[0]), o.in[1], z)))
 }
 
 // channelsFirst moves the last axis behind the batch, channelsLast is the inverse.
