@@ -12,7 +12,7 @@ import (
 // nothing is rounded, and the model's Cast of such a result to float32 is that result. The model's Cast from float32 rounds.
 //
 // Operators that only move elements follow what they read where they are run as well either way, so that a Reshape between
-// two products does not round, and one of an input is not doubled in size.
+// two products does not round, and one of an input is not doubled in size. A Concat that makes an output of what is not widened does not.
 //
 // In a graph whose Meta says HalfRounded under HalfKey every result of half precision is rounded: each reader gets it through
 // the narrow type, and nothing follows.
@@ -108,7 +108,7 @@ func (w *widener) node(n *Node) error {
 	if !ok {
 		return nil
 	}
-	follows := moves && slices.ContainsFunc(n.Inputs, func(v *Value) bool { return isHalf(v) && w.s.wideOf(v) != nil })
+	follows := moves && slices.ContainsFunc(n.Inputs, func(v *Value) bool { return isHalf(v) && w.s.wideOf(v) != nil }) && !w.continues(n)
 	before := w.s.o.Rank(n)
 	if before == 0 && !follows {
 		return nil
@@ -136,6 +136,13 @@ func (w *widener) node(n *Node) error {
 	}
 	w.discard()
 	return nil
+}
+
+// continues reports whether n joins what is not widened with something else in an output, as a cache is continued, which is longer than what
+// is new: what is narrow is not widened to be rounded again.
+func (w *widener) continues(n *Node) bool {
+	return n.Is("Concat") && n.Outputs[0].IsOutput() &&
+		slices.ContainsFunc(n.Inputs, func(v *Value) bool { return isHalf(v) && v.Const == nil && w.s.wideOf(v) == nil })
 }
 
 // fixedTypes are operators for which the type of an operand is more than that of what they compute.

@@ -16,7 +16,7 @@ import (
 //
 // q, k and v are [batch, heads, rows, size]. Transpositions that split heads from columns and join them again belong to it, and so
 // do the repetition of heads of keys and values that several heads of queries share, and factors of queries and keys. Nothing of the
-// cache is transposed or repeated in memory.
+// cache is transposed or repeated in memory. Keys and values of half precision, as a cache has them, are made floats head by head.
 
 // attentionName is the name of the property.
 const attentionName = "attention"
@@ -84,10 +84,10 @@ func attentionOf(n *graph.Node) *attentionForm {
 	f.all = append(f.all, product, mix)
 	var ok [3]bool
 	reader, x := f.unscaled(product, product.Inputs[0])
-	f.q, ok[0] = f.heads(reader, x, [4]int{0, 1, 2, 3})
+	f.q, ok[0] = f.heads(reader, x, [4]int{0, 1, 2, 3}, false)
 	reader, x = f.unscaled(product, product.Inputs[1])
-	f.k, ok[1] = f.heads(reader, x, [4]int{0, 1, 3, 2})
-	f.v, ok[2] = f.heads(mix, mix.Inputs[1], [4]int{0, 1, 2, 3})
+	f.k, ok[1] = f.heads(reader, x, [4]int{0, 1, 3, 2}, true)
+	f.v, ok[2] = f.heads(mix, mix.Inputs[1], [4]int{0, 1, 2, 3}, true)
 	f.leadScale()
 	if product.Inputs[0] == product.Inputs[1] || !ok[0] || !ok[1] || !ok[2] || !f.agree() {
 		return nil
@@ -227,9 +227,9 @@ func (f *attentionForm) readTerms(reader *graph.Node, v *graph.Value, depth int)
 	return nil
 }
 
-// heads reads v, an operand of reader whose axes are given as [batch, heads, rows, size], back through transpositions and the
-// repetition of heads. It reports whether elements of a row are neighbours in what it finds.
-func (f *attentionForm) heads(reader *graph.Node, v *graph.Value, axes [4]int) (h headsView, ok bool) {
+// heads reads v, an operand of reader whose axes are given as [batch, heads, rows, size], back through transpositions, the
+// repetition of heads and, where narrow is set, a cast from half precision. It reports whether elements of a row are neighbours in what it finds.
+func (f *attentionForm) heads(reader *graph.Node, v *graph.Value, axes [4]int, narrow bool) (h headsView, ok bool) {
 	if len(v.Type.Shape) != 4 || !v.Type.Backed() {
 		return h, false
 	}
@@ -249,6 +249,9 @@ func (f *attentionForm) heads(reader *graph.Node, v *graph.Value, axes [4]int) (
 			for i, a := range at.axes {
 				at.axes[i] = perm[a]
 			}
+			at.value, reader = n.Inputs[0], n
+			passed = append(passed, n)
+		} else if narrow && n.Is("Cast") && isHalf(n.Inputs[0].Type.DType) {
 			at.value, reader = n.Inputs[0], n
 			passed = append(passed, n)
 		} else if base, list := repeatedHeads(at.value); base != nil && at.share == 1 && at.axes[0] == 0 && at.axes[1] == 1 {

@@ -9,6 +9,7 @@ import (
 	"github.com/carve-dev/carve/internal/kernel/gemm"
 	"github.com/carve-dev/carve/internal/kernel/isa"
 	"github.com/carve-dev/carve/internal/kernel/pairs"
+	"github.com/carve-dev/carve/internal/kernel/reorder"
 	"github.com/carve-dev/carve/internal/kernel/vec"
 	"github.com/carve-dev/carve/internal/place"
 )
@@ -16,20 +17,41 @@ import (
 // heads are queries, keys, values or results of attention in memory: elements of a row are neighbours.
 type heads struct {
 	at      place.Memory
-	strides [3]int // in elements, of batch, heads and rows
-	output  int    // of the group, which may have strides of the run's but for rows; -1 for none
-	axes    [2]int // of it: batch and heads
+	strides [3]int          // in elements, of batch, heads and rows
+	output  int             // of the group, which may have strides of the run's but for rows; -1 for none
+	axes    [2]int          // of it: batch and heads
+	half    reorder.Element // of elements, where halved is set
+	halved  bool
 }
 
-// from returns the elements from some row of a head on.
-func (h *heads) from(st *state, batch, head, row int) []float32 {
+// bytes returns the memory from some row of a head on.
+func (h *heads) bytes(st *state, batch, head, row int) []byte {
+	size := 4
+	if h.halved {
+		size = 2
+	}
 	if h.output >= 0 {
 		if t := st.a.Outputs[h.output]; t.Strides != nil {
-			all := place.Elements[float32](t.Data[t.Offset:])
-			return all[batch*t.Strides[h.axes[0]]+head*t.Strides[h.axes[1]]+row*h.strides[2]:]
+			return t.Data[t.Offset+size*(batch*t.Strides[h.axes[0]]+head*t.Strides[h.axes[1]]+row*h.strides[2]):]
 		}
 	}
-	return st.F32(h.at)[batch*h.strides[0]+head*h.strides[1]+row*h.strides[2]:]
+	return st.Bytes(h.at)[size*(batch*h.strides[0]+head*h.strides[1]+row*h.strides[2]):]
+}
+
+// from returns the elements from some row of a head on, which are floats.
+func (h *heads) from(st *state, batch, head, row int) []float32 {
+	return place.Elements[float32](h.bytes(st, batch, head, row))
+}
+
+// widen writes the first rows of a head, of size elements, as floats that lie together.
+func (h *heads) widen(st *state, t isa.Target, dst []float32, batch, head, rows, size int) {
+	src, step := place.Elements[uint16](h.bytes(st, batch, head, 0)), h.strides[2]
+	if step == size || rows <= 1 {
+		rows, size = 1, rows*size
+	}
+	for r := range rows {
+		reorder.FromHalf(t, dst[r*size:][:size], src[r*step:][:size], h.half)
+	}
 }
 
 // headsIn returns where an operand's heads lie.
@@ -43,6 +65,7 @@ func (p *planner) headsIn(n *graph.Node, view *headsView) heads {
 	for i := range h.strides {
 		h.strides[i] = l.strides[view.axes[i]]
 	}
+	h.half, h.halved = halves[v.Type.DType]
 	return h
 }
 
@@ -67,6 +90,7 @@ type attention struct {
 	packed               [2]place.Memory // keys and values in panels, by batch and head; Nowhere where they are read as they lie
 	panels               [2]int          // floats of those of a head
 	alone                bool            // a head is one product, whose worker writes the panels
+	wide                 int             // floats of a head's keys or values that a worker makes of half precision
 	scratch              place.Memory    // scores of a product, by worker, and panels of a head that is alone
 	floats               int             // of those of a worker
 	pairs                pairs.Type      // of what products are; if not float32, queries and scores are rounded behind the panels in scratch
@@ -132,12 +156,18 @@ func (p *planner) emitAttention(a *attention, reads []place.Memory) error {
 	a.block = min(high, blockRows)
 	a.blocks = ceilDiv(high, max(a.block, 1))
 	keys, values, ldk, ldv := gemm.Columns, gemm.Rows, a.k.strides[2], a.v.strides[2]
+	if a.k.halved {
+		ldk, a.wide = a.size, a.keys*a.size
+	}
+	if a.v.halved {
+		ldv, a.wide = a.to, max(a.wide, a.keys*a.to)
+	}
 	if high > directRows {
 		keys, ldk = gemm.Packed, 0
 		a.panels[0] = gemm.PackedLen(a.size, a.keys)
 		if a.pairs = p.e.pairs; a.pairs != pairs.Float32 {
 			values, ldv, a.panels = gemm.Packed, 0, [2]int{gemm.PackedLen(pairs.Words(a.size), a.keys), gemm.PackedLen(pairs.Words(a.keys), a.to)}
-		} else if a.to > gemm.TileColumns(p.target, a.block) { // else a tile reads whole rows of values, once
+		} else if a.v.halved || a.to > gemm.TileColumns(p.target, a.block) { // else a tile reads whole rows of values, once
 			values, ldv = gemm.Packed, 0
 			a.panels[1] = gemm.PackedLen(a.keys, a.to)
 		}
@@ -170,6 +200,9 @@ func (p *planner) emitAttention(a *attention, reads []place.Memory) error {
 	a.floats = a.block * a.keys
 	if a.alone {
 		a.floats += a.panels[0] + a.panels[1]
+	}
+	if a.alone || keys == gemm.Columns {
+		a.floats += a.wide
 	}
 	if a.pairs != pairs.Float32 {
 		a.floats += a.block * pairs.Words(max(a.size, a.keys))
@@ -204,29 +237,41 @@ func (p *planner) packHeads(a *attention) {
 			a.packed[i] = p.Temp(4 * n * a.batch * own)
 		}
 	}
-	target := p.target
-	p.emit(step{chunks: a.batch * own, grain: grainFor(float64(a.panels[0]+a.panels[1]) / 8), body: func(st *state, _, lo, hi int) {
+	target, wide := p.target, p.scratch(4*a.wide)
+	p.emit(step{chunks: a.batch * own, grain: grainFor(float64(a.panels[0]+a.panels[1]) / 8), body: func(st *state, worker, lo, hi int) {
 		keys, values := st.F32(a.packed[0]), st.F32(a.packed[1])
 		for i := lo; i < hi; i++ {
-			a.pack(st, target, i/own, i%own, keys[i*a.panels[0]:], values[i*a.panels[1]:])
+			a.pack(st, target, i/own, i%own, keys[i*a.panels[0]:], values[i*a.panels[1]:], wide.floats(st, worker))
 		}
-	}}, []place.Memory{a.k.at, a.v.at}, a.packed[:])
+	}}, []place.Memory{a.k.at, a.v.at}, append(a.packed[:], wide.at))
+}
+
+// rowsOf returns a head's keys or values and the distance of their rows; wide has room for them.
+func (a *attention) rowsOf(st *state, h *heads, batch, head, size int, wide []float32) ([]float32, int) {
+	if !h.halved {
+		return h.from(st, batch, head, 0), h.strides[2]
+	}
+	h.widen(st, a.whole[0].Target(), wide, batch, head, a.keys, size)
+	return wide, size
 }
 
 // pack writes a head of keys and values into panels: as they lie, its rows are as far apart as those of all heads together, on few
-// sets of a cache and many pages.
-func (a *attention) pack(st *state, target isa.Target, batch, head int, keys, values []float32) {
+// sets of a cache and many pages. Keys and values that become floats first are so one after the other in wide.
+func (a *attention) pack(st *state, target isa.Target, batch, head int, keys, values, wide []float32) {
+	rows, ld := a.rowsOf(st, &a.k, batch, head, a.size, wide)
 	if a.pairs != pairs.Float32 {
-		gemm.PackPairsT(target, a.pairs, pairs.OfFloats(keys[:a.panels[0]]), a.k.from(st, batch, head, 0), a.size, a.keys, a.k.strides[2])
-		gemm.PackPairs(target, a.pairs, pairs.OfFloats(values[:a.panels[1]]), a.v.from(st, batch, head, 0), a.keys, a.to, a.v.strides[2])
+		gemm.PackPairsT(target, a.pairs, pairs.OfFloats(keys[:a.panels[0]]), rows, a.size, a.keys, ld)
+		rows, ld = a.rowsOf(st, &a.v, batch, head, a.to, wide)
+		gemm.PackPairs(target, a.pairs, pairs.OfFloats(values[:a.panels[1]]), rows, a.keys, a.to, ld)
 		return
 	}
-	gemm.PackBT(target, keys[:a.panels[0]], a.k.from(st, batch, head, 0), a.size, a.keys, a.k.strides[2])
+	gemm.PackBT(target, keys[:a.panels[0]], rows, a.size, a.keys, ld)
 	if a.scale != 1 {
 		a.kernels.BinaryScalar(vec.Mul, keys[:a.panels[0]], keys[:a.panels[0]], a.scale)
 	}
 	if a.panels[1] > 0 {
-		gemm.PackB(target, values[:a.panels[1]], a.v.from(st, batch, head, 0), a.keys, a.to, a.v.strides[2])
+		rows, ld = a.rowsOf(st, &a.v, batch, head, a.to, wide)
+		gemm.PackB(target, values[:a.panels[1]], rows, a.keys, a.to, ld)
 	}
 }
 
@@ -252,7 +297,11 @@ func (a *attention) item(st *state, worker, i int) {
 		head, row = head+first, 0
 	}
 	x.A = a.q.from(st, batch, head, row)
-	x.B, y.B = a.operands(st, batch, own, scratch[a.block*a.keys:])
+	room := scratch[a.block*a.keys:]
+	x.B, y.B = a.operands(st, batch, own, room)
+	if x.B == nil {
+		x.B, _ = a.rowsOf(st, &a.k, batch, own, a.size, room)
+	}
 	var words []float32
 	if a.pairs != pairs.Float32 {
 		words = scratch[len(scratch)-a.block*pairs.Words(max(a.size, a.keys)):]
@@ -275,25 +324,29 @@ func (a *attention) item(st *state, worker, i int) {
 		a.pairs.Matrix(plans[1].Target(), pairs.OfFloats(words), scores, rows, a.keys, a.keys)
 		y.A = words
 	}
+	if y.B == nil {
+		y.B, _ = a.rowsOf(st, &a.v, batch, own, a.to, room)
+	}
 	y.C = a.y.from(st, batch, head, row)
 	plans[1].Run(0, plans[1].Chunks(), y)
 }
 
-// operands returns keys and values of a head as the products read them; panels has room for those of a head that is alone.
-func (a *attention) operands(st *state, batch, head int, panels []float32) (keys, values []float32) {
-	keys, values = a.k.from(st, batch, head, 0), a.v.from(st, batch, head, 0)
+// operands returns keys and values of a head that are in panels; room is for those of a head that is alone. Others are nil: they are read
+// as they lie, when they are multiplied.
+func (a *attention) operands(st *state, batch, head int, room []float32) (keys, values []float32) {
 	n := batch*(a.heads/a.share) + head
 	switch {
 	case a.alone:
-		packed := panels[a.panels[0]:]
-		a.pack(st, a.whole[0].Target(), batch, head, panels, packed)
-		if keys = panels; a.panels[1] > 0 {
-			values = packed
-		}
+		keys, values = room[:a.panels[0]], room[a.panels[0]:][:a.panels[1]]
+		a.pack(st, a.whole[0].Target(), batch, head, keys, values, room[a.panels[0]+a.panels[1]:])
 	case a.packed[0].Slot >= 0:
-		if keys = st.F32(a.packed[0])[n*a.panels[0]:]; a.panels[1] > 0 {
-			values = st.F32(a.packed[1])[n*a.panels[1]:]
+		keys, values = st.F32(a.packed[0])[n*a.panels[0]:], st.F32(a.packed[1])
+		if a.panels[1] > 0 {
+			values = values[n*a.panels[1]:]
 		}
+	}
+	if a.panels[1] == 0 {
+		values = nil
 	}
 	return keys, values
 }
