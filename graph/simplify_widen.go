@@ -108,10 +108,24 @@ func (w *widener) node(n *Node) error {
 	if !ok {
 		return nil
 	}
+	if slices.ContainsFunc(n.Schema.Inputs, func(p Param) bool { return p.Type == cacheType }) {
+		if done := w.try(n, moves, cacheType); done {
+			return nil
+		}
+	}
+	w.try(n, moves, "")
+	return nil
+}
+
+// cacheType is what ONNX Runtime's schemas call the type of caches, which backends may read and write as they are.
+const cacheType = "T_CACHE"
+
+// try widens n, but for operands and results of the type variable apart, and reports whether that is better.
+func (w *widener) try(n *Node, moves bool, apart string) bool {
 	follows := moves && slices.ContainsFunc(n.Inputs, func(v *Value) bool { return isHalf(v) && w.s.wideOf(v) != nil }) && !w.continues(n)
 	before := w.s.o.Rank(n)
 	if before == 0 && !follows {
-		return nil
+		return false
 	}
 	inputs, types, contents := slices.Clone(n.Inputs), make([]Type, len(n.Outputs)), make([][]Dim, len(n.Outputs))
 	for i, v := range n.Outputs {
@@ -119,11 +133,11 @@ func (w *widener) node(n *Node) error {
 			types[i], contents[i] = v.Type, v.Dims
 		}
 	}
-	if w.operands(n) && widened(n, types) {
+	if w.operands(n, apart) && widened(n, types, apart) {
 		if after := w.s.o.Rank(n); after < before || follows && after == before {
 			w.made = w.made[:0]
 			w.results(n, types, contents)
-			return nil
+			return true
 		}
 	}
 	for k, v := range inputs {
@@ -135,7 +149,7 @@ func (w *widener) node(n *Node) error {
 		}
 	}
 	w.discard()
-	return nil
+	return false
 }
 
 // continues reports whether n joins what is not widened with something else in an output, as a cache is continued, which is longer than what
@@ -149,13 +163,12 @@ func (w *widener) continues(n *Node) bool {
 var fixedTypes = []string{"Cast", "CastLike", "BitCast", "QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear", "QLinearConv", "QLinearMatMul"}
 
 // widens reports whether a node of half precision may as well compute in float32: by its schema, every port of half
-// precision may be of float32, and each result among them has the type of an operand. moves tells that the operator is
-// there for strings too, so that it does no arithmetic.
+// precision may be of float32. moves tells that the operator is there for strings too, so that it does no arithmetic.
 func widens(n *Node) (moves, ok bool) {
 	if n.Schema == nil || n.Op.Domain == CarveDomain || len(n.Regions) > 0 || len(n.Captures) > 0 || isRandomNode(n) || n.Is(fixedTypes...) {
 		return false, false
 	}
-	var bound []string // the type variables of operands of half precision
+	narrow := false
 	for i, v := range n.Inputs {
 		if v == nil {
 			continue
@@ -171,7 +184,7 @@ func widens(n *Node) (moves, ok bool) {
 			return false, false
 		}
 		moves = moves || slices.Contains(n.Schema.Types[p.Type], onnxDTypes[tensor.String])
-		bound = append(bound, p.Type)
+		narrow = true
 	}
 	for i, v := range n.Outputs {
 		if v == nil {
@@ -180,17 +193,17 @@ func widens(n *Node) (moves, ok bool) {
 		if !v.Type.IsTensor() {
 			return false, false
 		}
-		if p := formal(n.Schema.Outputs, i); isHalf(v) && (p == nil || !slices.Contains(bound, p.Type)) {
+		if p := formal(n.Schema.Outputs, i); isHalf(v) && (p == nil || !slices.Contains(n.Schema.Types[p.Type], onnxDTypes[tensor.Float32])) {
 			return false, false
 		}
 	}
-	return moves, len(bound) > 0
+	return moves, narrow
 }
 
-// operands gives n float32 operands. It reports whether it could.
-func (w *widener) operands(n *Node) bool {
+// operands gives n float32 operands, but for those of the type variable apart. It reports whether it could.
+func (w *widener) operands(n *Node, apart string) bool {
 	for k, v := range n.Inputs {
-		if !isHalf(v) {
+		if !isHalf(v) || formal(n.Schema.Inputs, k).Type == apart {
 			continue
 		}
 		x := w.operand(v)
@@ -255,8 +268,8 @@ func (w *widener) cast(v *Value, t Type, f Format) *Node {
 }
 
 // widened infers the types of a node's results anew and reports whether those of half precision are float32 now, and the
-// element types of others as they were.
-func widened(n *Node, types []Type) bool {
+// element types of others, and of those of the type variable apart, as they were.
+func widened(n *Node, types []Type, apart string) bool {
 	if InferNode(n) != nil {
 		return false
 	}
@@ -265,7 +278,7 @@ func widened(n *Node, types []Type) bool {
 			continue
 		}
 		want := types[i].DType
-		if want == tensor.Float16 || want == tensor.BFloat16 {
+		if (want == tensor.Float16 || want == tensor.BFloat16) && formal(n.Schema.Outputs, i).Type != apart {
 			want = tensor.Float32
 		}
 		if !v.Type.IsTensor() || v.Type.DType != want {

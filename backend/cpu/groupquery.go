@@ -11,6 +11,7 @@ import (
 	"github.com/carve-dev/carve/graph/microsoft"
 	"github.com/carve-dev/carve/graph/tensor"
 	"github.com/carve-dev/carve/internal/kernel/isa"
+	"github.com/carve-dev/carve/internal/kernel/reorder"
 	"github.com/carve-dev/carve/internal/kernel/vec"
 	"github.com/carve-dev/carve/internal/operators"
 	"github.com/carve-dev/carve/internal/place"
@@ -22,13 +23,23 @@ import (
 // heads that share keys are rows of one product.
 
 func groupQuerySignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
+	if n.Output(1) == nil || n.Output(2) == nil || n.Output(3) != nil {
+		return nil, property.Because(property.Unsupported, "%v without resulting caches, or with scores", n)
+	}
+	cached := n.Outputs[1].Type.DType
 	for i, v := range n.Inputs {
-		if v != nil && i != microsoft.GQALengths && i != microsoft.GQATotal && i != microsoft.GQAPositions && !operators.IsFloat32(v) {
+		switch {
+		case v == nil || i == microsoft.GQALengths || i == microsoft.GQATotal || i == microsoft.GQAPositions:
+		case i == microsoft.GQAPastKey || i == microsoft.GQAPastValue:
+			if v.Type.DType != cached {
+				return nil, property.Because(property.DTypeReason, "%v with caches of several types", n)
+			}
+		case !operators.IsFloat32(v):
 			return nil, operators.NotFloat32(v)
 		}
 	}
-	if n.Output(1) == nil || n.Output(2) == nil || n.Output(3) != nil {
-		return nil, property.Because(property.Unsupported, "%v without resulting caches, or with scores", n)
+	if cached != n.Outputs[2].Type.DType || cached != tensor.Float32 && !isHalf(cached) {
+		return nil, property.Because(property.DTypeReason, "%v with caches of %v", n, cached)
 	}
 	return operators.RowMajor(n), nil
 }
@@ -48,8 +59,10 @@ type groupQuery struct {
 	causal, smooth, interleaved, identity bool    // identity: positions are those of the tokens
 	slides                                bool    // caches have room for room rows, and are written into present ones before
 	room                                  int
-	block, blocks                         int // rows of a product, of the share·rows of a head of keys, and products
-	width                                 int // from one row of scores to the next
+	block, blocks                         int             // rows of a product, of the share·rows of a head of keys, and products
+	width                                 int             // from one row of scores to the next
+	half                                  reorder.Element // of the caches, where halved is set
+	halved                                bool
 	products                              [2]*groupProducts
 }
 
@@ -60,6 +73,7 @@ func newGroupQuery(e *executable, n *graph.Node, dims [][]int, present int) (*gr
 		present: present, packed: dims[microsoft.GQAKey] == nil, limit: n.Float("softcap", 0), epsilon: n.Float("qk_norm_epsilon", 1e-6),
 		window: int(min(max(n.Int("local_window_size", -1), -1), math.MaxInt32)), causal: n.Int("causal", 1) != 0, smooth: n.Int("smooth_softmax", -1) > 0,
 		interleaved: n.Int("rotary_interleaved", 0) != 0, identity: dims[microsoft.GQAPositions] == nil, scale: n.Float("scale", 0)}
+	g.half, g.halved = halves[n.Outputs[1].Type.DType]
 	all := g.heads
 	if g.packed {
 		all += 2 * g.own
@@ -147,9 +161,22 @@ func (x *groupPlans) of(g *groupQuery, rows int) (*groupProducts, error) {
 	return p, err
 }
 
-// scratchFloats is what a worker works in: queries, scores and sums of a block, and keys in panels.
+// scratchFloats is what a worker works in: queries, scores and sums of a block, keys in panels, and keys or values that are made floats, of
+// which a row serves where caches are written.
 func (g *groupQuery) scratchFloats() int {
-	return g.block*(2*g.size+g.width) + g.products[0].panels()
+	n := g.block*(2*g.size+g.width) + g.products[0].panels()
+	if g.halved {
+		n += g.size << groupKeysLog
+	}
+	return n
+}
+
+// element is the size of those of the caches.
+func (g *groupQuery) element() int {
+	if g.halved {
+		return 2
+	}
+	return 4
 }
 
 // items are the blocks of all heads of keys.
@@ -194,7 +221,7 @@ func planGroupQuery(p *planner, n *graph.Node) error {
 	staged, results := [2]cachePlace{}, writes[1:]
 	if g.slides { // what a step still reads may be lost in the caches that it leaves
 		for i := range staged {
-			staged[i] = cachePlace{p.Temp(4 * g.batch * g.own * g.present * g.size), -1}
+			staged[i] = cachePlace{p.Temp(g.element() * g.batch * g.own * g.present * g.size), -1}
 		}
 		results = []place.Memory{staged[0].at, staged[1].at}
 	}
@@ -208,26 +235,26 @@ func planGroupQuery(p *planner, n *graph.Node) error {
 		r.y = st.F32(writes[0])
 		for i := range caches {
 			if g.past > 0 {
-				r.old[i] = olds[i].in(st, st.a.Inputs, g.own, g.past, g.size)
+				r.old[i] = olds[i].in(st, st.a.Inputs, g, g.past)
 			}
-			if r.cache[i] = caches[i].in(st, st.a.Outputs, g.own, present, g.size); g.slides {
-				r.left[i], r.cache[i] = r.cache[i], staged[i].in(st, nil, g.own, g.present, g.size)
+			if r.cache[i] = caches[i].in(st, st.a.Outputs, g, present); g.slides {
+				r.left[i], r.cache[i] = r.cache[i], staged[i].in(st, nil, g, g.present)
 			}
 		}
 	}
+	floats := ceilDiv(g.scratchFloats(), 16) * 16
+	scratch := p.scratch(4 * floats)
 	p.emit(step{chunks: g.batch * g.own, grain: grainFor(float64(g.rows * g.size)), serial: func(st *state) {
 		var r groupRun
 		bind(st, &r)
 		st.err = g.check(&r)
-	}, body: func(st *state, _, lo, hi int) {
+	}, body: func(st *state, worker, lo, hi int) {
 		var r groupRun
 		bind(st, &r)
 		for i := lo; i < hi; i++ {
-			g.store(&r, i/g.own, i%g.own)
+			g.store(&r, scratch.floats(st, worker), i/g.own, i%g.own)
 		}
-	}}, reads, results)
-	floats := ceilDiv(g.scratchFloats(), 16) * 16
-	scratch := p.scratch(4 * floats)
+	}}, reads, append(results[:2:2], scratch.at))
 	p.emit(step{work: 1, chunks: g.items(), grain: grainFor(g.nanos()), body: func(st *state, worker, lo, hi int) {
 		var r groupRun
 		bind(st, &r)
@@ -264,13 +291,19 @@ type cachePlace struct {
 	port int
 }
 
-func (c *cachePlace) in(st *state, ports []*tensor.Tensor, heads, rows, size int) cacheRows {
+func (c *cachePlace) in(st *state, ports []*tensor.Tensor, g *groupQuery, rows int) cacheRows {
 	if c.port >= 0 {
 		if t := ports[c.port]; t.Strides != nil {
-			return cacheRows{place.Elements[float32](t.Data[t.Offset:]), t.Strides[0], t.Strides[1], size}
+			return cacheRows{t.Data[t.Offset:], t.Strides[0] * g.element(), t.Strides[1] * g.element(), g.size * g.element()}
 		}
 	}
-	return cacheRows{st.F32(c.at), heads * rows * size, rows * size, size}
+	return g.compact(st.Bytes(c.at), rows)
+}
+
+// compact is a cache of so many rows that lies together.
+func (g *groupQuery) compact(b []byte, rows int) cacheRows {
+	row := g.size * g.element()
+	return cacheRows{b, g.own * rows * row, rows * row, row}
 }
 
 // chooseGroupQuery runs the operator where an operand's number tells how long the resulting caches are.
@@ -310,19 +343,19 @@ func chooseGroupQuery(c *choice) error {
 	}
 	for i := range r.cache {
 		shape := []int{g.batch, g.own, g.present, g.size}
-		b, err := c.result(1+i, tensor.Float32, shape)
+		size := g.element() * product(shape)
+		b, err := c.result(1+i, c.in.n.Outputs[1+i].Type.DType, shape)
 		if err != nil {
 			return err
 		}
 		if b == nil {
-			if err := c.reserve(4 * product(shape)); err != nil {
+			if err := c.reserve(size); err != nil {
 				return err
 			}
-			b = make([]byte, 4*product(shape))
+			b = make([]byte, size)
 		}
-		r.cache[i] = cacheRows{place.Elements[float32](b), g.own * g.present * g.size, g.present * g.size, g.size}
-		if g.past > 0 {
-			r.old[i] = cacheRows{place.Elements[float32](c.x[microsoft.GQAPastKey+i].Bytes()), g.own * g.past * g.size, g.past * g.size, g.size}
+		if r.cache[i] = g.compact(b, g.present); g.past > 0 {
+			r.old[i] = g.compact(c.x[microsoft.GQAPastKey+i].Bytes(), g.past)
 		}
 	}
 	y, err := c.result(0, tensor.Float32, []int{g.batch, g.rows, g.heads * g.size})
@@ -340,9 +373,9 @@ func chooseGroupQuery(c *choice) error {
 	if n := g.scratchFloats() * workers; len(c.scores) < n {
 		c.scores = make([]float32, n)
 	}
-	c.workers().For(g.batch*g.own, 1, func(arg any, _, lo, hi int) {
+	c.workers().For(g.batch*g.own, 1, func(arg any, worker, lo, hi int) {
 		for i := lo; i < hi; i++ {
-			g.store(arg.(*groupRun), i/g.own, i%g.own)
+			g.store(arg.(*groupRun), c.scores[worker*g.scratchFloats():], i/g.own, i%g.own)
 		}
 	}, &r)
 	c.workers().For(g.items(), grainFor(g.nanos()), func(arg any, worker, lo, hi int) {

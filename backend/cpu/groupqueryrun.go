@@ -6,20 +6,21 @@ import (
 	"github.com/carve-dev/carve/graph/microsoft"
 	"github.com/carve-dev/carve/internal/kernel/gemm"
 	"github.com/carve-dev/carve/internal/kernel/isa"
+	"github.com/carve-dev/carve/internal/kernel/reorder"
 	"github.com/carve-dev/carve/internal/kernel/vec"
+	"github.com/carve-dev/carve/internal/place"
 	"github.com/carve-dev/carve/property"
 )
 
 // cacheRows is a cache [batch, heads, rows, size] in memory; rows of a head are neighbours.
 type cacheRows struct {
-	x           []float32
-	batch, head int // elements from one to the next
-	size        int
+	x                []byte
+	batch, head, row int // bytes from one to the next
 }
 
-// from returns the elements of a head from some row on.
-func (c *cacheRows) from(batch, head, row int) []float32 {
-	return c.x[batch*c.batch+head*c.head+row*c.size:]
+// from returns the memory of a head from some row on.
+func (c *cacheRows) from(batch, head, row int) []byte {
+	return c.x[batch*c.batch+head*c.head+row*c.row:]
 }
 
 // groupRun is where operands and results are in a run.
@@ -125,30 +126,37 @@ func (g *groupQuery) prepare(r *groupRun, dst, x, norm []float32, b, s int) {
 	}
 }
 
-// store writes a head's caches.
-func (g *groupQuery) store(r *groupRun, b, head int) {
-	before := g.before(r, b)
+// store writes a head's caches. Scratch has room for a row.
+func (g *groupQuery) store(r *groupRun, scratch []float32, b, head int) {
+	before, size := g.before(r, b), g.size*g.element()
 	for i := range r.cache {
-		dst := r.cache[i].from(b, head, 0)[:g.present*g.size]
+		dst := r.cache[i].from(b, head, 0)[:g.present*size]
 		filled := 0
 		if g.past > 0 {
-			old := r.old[i].from(b, head, 0)[:g.past*g.size]
+			old := r.old[i].from(b, head, 0)[:g.past*size]
 			if filled = before; g.past == g.present {
 				filled = g.past // what is behind the end stays
 			}
 			if filled > 0 && unsafe.SliceData(old) != unsafe.SliceData(dst) {
-				copy(dst, old[:filled*g.size])
+				copy(dst, old[:filled*size])
 			}
 		}
 		if end := max(before+g.rows, filled); end < g.present {
-			clear(dst[end*g.size:])
+			clear(dst[end*size:])
 		}
 		for s := range g.rows {
-			row := dst[(before+s)*g.size:][:g.size]
+			to := dst[(before+s)*size:][:size]
+			row := scratch[:g.size]
+			if !g.halved {
+				row = place.Elements[float32](to)
+			}
 			if i == 0 {
 				g.prepare(r, row, g.head(r, b, s, g.heads+head), r.normK, b, s)
 			} else {
 				copy(row, g.head(r, b, s, g.heads+g.own+head))
+			}
+			if g.halved {
+				reorder.ToHalf(g.target, place.Elements[uint16](to), row, g.half)
 			}
 		}
 	}
@@ -159,9 +167,10 @@ func (g *groupQuery) slide(r *groupRun, b, head int) {
 	tokens := int(r.lengths[b]) + 1
 	stay, end := microsoft.GQAResident(tokens, g.room, g.window), g.before(r, b)+min(g.rows, tokens)
 	for i := range r.left {
-		dst := r.left[i].from(b, head, 0)[:g.room*g.size]
-		copy(dst, r.cache[i].from(b, head, end-stay)[:stay*g.size])
-		clear(dst[stay*g.size:])
+		size := g.size * g.element()
+		dst := r.left[i].from(b, head, 0)[:g.room*size]
+		copy(dst, r.cache[i].from(b, head, end-stay)[:stay*size])
+		clear(dst[stay*size:])
 	}
 }
 
@@ -211,13 +220,30 @@ func (p *groupProducts) panels() int {
 	return gemm.PackedLen(p.size, 1<<groupKeysLog)
 }
 
+// cached are rows of a cache of one head, which are made floats in room, for 1<<groupKeysLog rows, where they are halved.
+type cached struct {
+	g    *groupQuery
+	rows []byte
+	room []float32
+}
+
+// from returns n rows from one on.
+func (c *cached) from(at, n int) []float32 {
+	size := c.g.size
+	if !c.g.halved {
+		return place.Elements[float32](c.rows)[at*size:]
+	}
+	reorder.FromHalf(c.g.target, c.room[:n*size], place.Elements[uint16](c.rows)[at*size:][:n*size], c.g.half)
+	return c.room
+}
+
 // scores writes the products of queries with n keys.
-func (p *groupProducts) scores(dst, q, keys, panels []float32, n int) {
+func (p *groupProducts) scores(dst, q []float32, keys *cached, panels []float32, n int) {
 	for at, k := 0, len(p.keys)-1; at < n; {
 		for k > 0 && 1<<k > n-at && (!p.packed || 1<<k > gemm.Panel) {
 			k--
 		}
-		plan, b := p.keys[k], keys[at*p.size:]
+		plan, b := p.keys[k], keys.from(at, min(1<<k, n-at))
 		if p.packed { // the rest of a panel is of zeros, and so are its scores, which nobody reads
 			gemm.PackBT(plan.Target(), panels, b, p.size, min(1<<k, n-at), p.size)
 			b = panels
@@ -228,13 +254,17 @@ func (p *groupProducts) scores(dst, q, keys, panels []float32, n int) {
 }
 
 // mix writes the sums of n values with weights.
-func (p *groupProducts) mix(dst, weights, values []float32, n int) {
+func (p *groupProducts) mix(dst, weights []float32, values *cached, n int) {
 	clear(dst[:p.rows*p.size])
-	for at, k := 0, len(p.values)-1; at < n; at += 1 << k {
+	k := len(p.values) - 1
+	if values.g.halved {
+		k = min(k, groupKeysLog)
+	}
+	for at := 0; at < n; at += 1 << k {
 		for 1<<k > n-at {
 			k--
 		}
-		p.values[k].Run(0, p.values[k].Chunks(), gemm.Args{A: weights[at:], B: values[at*p.size:], Res: dst, C: dst})
+		p.values[k].Run(0, p.values[k].Chunks(), gemm.Args{A: weights[at:], B: values.from(at, 1<<k), Res: dst, C: dst})
 	}
 }
 
@@ -261,6 +291,7 @@ func (g *groupQuery) attend(r *groupRun, scratch []float32, item int) {
 	q, rest := scratch[:products.rows*g.size], scratch[g.block*g.size:]
 	sums, rest := rest[:products.rows*g.size], rest[g.block*g.size:]
 	scores, panels := rest[:products.rows*g.width], rest[g.block*g.width:]
+	room := panels[g.products[0].panels():]
 	scale := g.scale
 	if g.limit > 0 {
 		scale /= g.limit
@@ -275,11 +306,11 @@ func (g *groupQuery) attend(r *groupRun, scratch []float32, item int) {
 		low, high = min(low, begin), max(high, end)
 	}
 	if n := high - low; n > 0 {
-		products.scores(scores, q, r.cache[0].from(b, head, low), panels, n)
+		products.scores(scores, q, &cached{g, r.cache[0].from(b, head, low), room}, panels, n)
 		for i := range products.rows {
 			g.weigh(r, scores[i*g.width:][:n+1], b, (first+i)/g.share, head*g.share+(first+i)%g.share, low)
 		}
-		products.mix(sums, scores, r.cache[1].from(b, head, low), n)
+		products.mix(sums, scores, &cached{g, r.cache[1].from(b, head, low), room}, n)
 	} else {
 		clear(sums)
 	}

@@ -120,8 +120,12 @@ func inferGroupQuery(c *graph.Inference) error {
 		total = c.Fresh()
 	}
 	cache := graph.Shape{q[0], graph.D(int(kv)), total, width.FloorDiv(graph.D(int(heads)))}
-	c.SetType(1, graph.TensorType(c.DType(GQAQuery), cache))
-	c.SetType(2, graph.TensorType(c.DType(GQAQuery), cache))
+	dt := c.DType(GQAQuery)
+	if c.Has(GQAPastKey) {
+		dt = c.DType(GQAPastKey)
+	}
+	c.SetType(1, graph.TensorType(dt, cache))
+	c.SetType(2, graph.TensorType(dt, cache))
 	return nil
 }
 
@@ -140,7 +144,7 @@ func groupTotal(c *graph.Inference) (total graph.Dim, known bool) {
 // group is one run of GroupQueryAttention.
 type group struct {
 	c                              *call
-	dt                             tensor.DType
+	dt, cacheType                  tensor.DType
 	batch, length, heads, kv, size int
 	past, present                  int       // lengths of the caches; of present ones that slide, before they do
 	q                              []float32 // [batch, length, heads, size]
@@ -185,10 +189,10 @@ func groupQuery(c *call, mask *blockMask) error {
 	if g.slides {
 		g.slide()
 	}
-	if err := c.put(1, g.dt, g.keys, g.batch, g.kv, g.present, g.size); err != nil {
+	if err := c.put(1, g.cacheType, g.keys, g.batch, g.kv, g.present, g.size); err != nil {
 		return err
 	}
-	return c.put(2, g.dt, g.values, g.batch, g.kv, g.present, g.size)
+	return c.put(2, g.cacheType, g.values, g.batch, g.kv, g.present, g.size)
 }
 
 // slide leaves the latest rows in the caches.
@@ -225,7 +229,7 @@ func (g *group) read() error {
 	if err != nil {
 		return err
 	}
-	g.dt, g.batch, g.length = x.DType, x.Shape[0], x.Shape[1]
+	g.dt, g.cacheType, g.batch, g.length = x.DType, x.DType, x.Shape[0], x.Shape[1]
 	in := g.heads
 	if !g.c.has(GQAKey) {
 		in += 2 * g.kv
@@ -278,7 +282,7 @@ func (g *group) readCache() error {
 			if t.Rank() != 4 || t.Shape[0] != g.batch || t.Shape[1] != g.kv || t.Shape[3] != g.size || i == GQAPastValue && t.Shape[2] != g.past {
 				return fmt.Errorf("%w: a cache %v for %d heads of %d", ErrShape, t, g.kv, g.size)
 			}
-			g.past = t.Shape[2]
+			g.past, g.cacheType = t.Shape[2], t.DType
 		}
 	}
 	if g.mask != nil && g.total > g.mask.blocks*g.mask.size {
@@ -461,8 +465,26 @@ func (g *group) fill() error {
 				}
 			}
 		}
+		if err := rounded(x.dst, g.cacheType); err != nil { // queries see what the caches hold
+			return err
+		}
 	}
 	return nil
+}
+
+// rounded rounds numbers to those of a type.
+func rounded(x []float32, dt tensor.DType) error {
+	if dt == tensor.Float32 {
+		return nil
+	}
+	t, err := tensor.Convert(tensor.From(x, len(x)), dt, nil)
+	if err != nil {
+		return err
+	}
+	if t, err = tensor.Convert(t, tensor.Float32, nil); err == nil {
+		copy(x, tensor.Of[float32](t))
+	}
+	return err
 }
 
 // attend computes one query of one head.
