@@ -20,14 +20,19 @@ type attentionStep struct {
 	r                        *rand.Rand
 	heads, share, size, to   int
 	cached                   bool
+	cache                    string // the type of what is cached
 	zeros                    bool // where no key is looked at
 	inputs                   []func(batch, rows, past int) (string, *tensor.Tensor)
 	declared, calls, outputs strings.Builder
 }
 
+// kinds are the types of caches and other operands.
+var kinds = map[string]tensor.DType{"f32": tensor.Float32, "f16": tensor.Float16, "bf16": tensor.BFloat16}
+
 func newAttentionStep(seed uint64) *attentionStep {
 	r := rand.New(rand.NewPCG(seed, 77))
-	a := &attentionStep{r: r, heads: 1 + r.IntN(3), share: 1 + r.IntN(3)*r.IntN(2), size: 1 + r.IntN(20), to: 1 + r.IntN(20), cached: r.IntN(4) > 0}
+	a := &attentionStep{r: r, heads: 1 + r.IntN(3), share: 1 + r.IntN(3)*r.IntN(2), size: 1 + r.IntN(20), to: 1 + r.IntN(20), cached: r.IntN(4) > 0,
+		cache: []string{"f32", "f32", "f16", "bf16"}[r.IntN(4)]}
 	q := a.operand("q", a.heads*a.share, a.size, "")
 	k, v := a.operand("k", a.heads, a.size, "present_k"), a.operand("v", a.heads, a.to, "present_v")
 	k, v = a.repeat(k, a.size), a.repeat(v, a.to)
@@ -91,7 +96,9 @@ func (a *attentionStep) input(name, kind string, dims ...string) {
 		for i := range x {
 			x[i] = float32(a.r.NormFloat64())
 		}
-		return name, tensor.From(x, shape...)
+		t, err := tensor.Convert(tensor.From(x, shape...), kinds[kind], nil)
+		Expect(err).NotTo(HaveOccurred())
+		return name, t
 	})
 }
 
@@ -113,9 +120,18 @@ func (a *attentionStep) operand(name string, heads, size int, present string) st
 	if present == "" || !a.cached {
 		return name
 	}
-	a.input("past_"+name, "f32", "batch", h, "past", n)
-	a.call(present, "Concat(%%past_%s, %%%s; axis=2)", name, name)
+	a.input("past_"+name, a.cache, "batch", h, "past", n)
+	now := name
+	if a.cache != "f32" {
+		now = name + "_narrow"
+		a.call(now, "Cast(%%%s; to=%d)", name, kinds[a.cache])
+	}
+	a.call(present, "Concat(%%past_%s, %%%s; axis=2)", name, now)
 	fmt.Fprintf(&a.outputs, "  output %%%s\n", present)
+	if a.cache != "f32" {
+		a.call(present+"_wide", "Cast(%%%s; to=1)", present)
+		return present + "_wide"
+	}
 	return present
 }
 

@@ -207,7 +207,7 @@ func (n *network) grow() {
 // apart compares results: as far apart as rounding allows, relative to their own size.
 func apart(got, want map[string]tensor.Value) string {
 	for name, w := range want {
-		a, b := f32s(got[name]), f32s(w)
+		a, b := asFloats(got[name]), asFloats(w)
 		if len(a) != len(b) {
 			return name + " has another size"
 		}
@@ -228,6 +228,15 @@ func apart(got, want map[string]tensor.Value) string {
 		}
 	}
 	return ""
+}
+
+// asFloats returns the numbers of a tensor of floats or of half precision.
+func asFloats(v tensor.Value) []float32 {
+	t := v.(*tensor.Tensor)
+	if t.DType == tensor.Float16 || t.DType == tensor.BFloat16 {
+		t = must(tensor.Convert(t, tensor.Float32, nil))
+	}
+	return f32s(t)
 }
 
 // checkNetwork runs a random network on the reference kernels, on cpu, and on cpu with two other backends in between, also

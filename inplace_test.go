@@ -36,10 +36,17 @@ const cached = `graph {
 // pairs are the caches of cached.
 var pairs = map[string]string{"past_k": "present_k", "past_v": "present_v"}
 
+// cachedHalf is cached with caches of half precision.
+var cachedHalf = strings.NewReplacer("past_k: f32", "past_k: f16", "past_v: f32", "past_v: f16",
+	"Concat(%past_k, %k; axis=2)", "Concat(%past_k, %now_k; axis=2)\n  %wide_k = Cast(%present_k; to=1)",
+	"Concat(%past_v, %v; axis=2)", "Concat(%past_v, %now_v; axis=2)\n  %wide_v = Cast(%present_v; to=1)",
+	"  %present_k =", "  %now_k = Cast(%k; to=10)\n  %now_v = Cast(%v; to=10)\n  %present_k =",
+	"Transpose(%present_k;", "Transpose(%wide_k;", "MatMul(%p, %present_v)", "MatMul(%p, %wide_v)").Replace(cached)
+
 // decode runs steps of rows, with the caches in tensors of most rows, and compares each with the reference kernels on compact tensors.
-func decode(ctx context.Context, o *carve.Options, batch, most int, steps ...int) {
+func decode(ctx context.Context, text string, o *carve.Options, batch, most int, steps ...int) {
 	GinkgoHelper()
-	m := carve.FromGraph(graphOf(cached))
+	m := carve.FromGraph(graphOf(text))
 	defer m.Close()
 	plain, err := carve.Compile(ctx, m, &carve.Options{Backends: onReference})
 	Expect(err).NotTo(HaveOccurred())
@@ -47,9 +54,12 @@ func decode(ctx context.Context, o *carve.Options, batch, most int, steps ...int
 	p, err := carve.Compile(ctx, m, o)
 	Expect(err).NotTo(HaveOccurred())
 	defer p.Close()
-	room := []*tensor.Tensor{wave(batch, 3, most, 8), wave(batch, 3, most, 8)}
+	cache := func(rows int) *tensor.Tensor {
+		return must(tensor.Convert(wave(batch, 3, rows, 8), p.Inputs()[3].Type.DType, nil))
+	}
+	room := []*tensor.Tensor{cache(most), cache(most)}
 	past := 0
-	feeds := map[string]tensor.Value{"past_k": wave(batch, 3, 0, 8), "past_v": wave(batch, 3, 0, 8)}
+	feeds := map[string]tensor.Value{"past_k": cache(0), "past_v": cache(0)}
 	for _, rows := range steps {
 		for i, name := range []string{"q", "k", "v"} {
 			x := wave(batch, 3, rows, 8)
@@ -85,7 +95,8 @@ func compileCached(ctx context.Context, o *carve.Options) *carve.Program {
 var _ = Describe("a cache in one place", func() {
 	DescribeTable("grows where it is", func(ctx SpecContext, batch int, o *carve.Options) {
 		o.InPlace = pairs
-		decode(ctx, o, batch, 40, 5, 1, 1, 1, 1, 1, 1, 7, 1, 1)
+		decode(ctx, cached, o, batch, 40, 5, 1, 1, 1, 1, 1, 1, 7, 1, 1)
+		decode(ctx, cachedHalf, o, batch, 40, 5, 1, 1, 1, 1, 1, 1, 7, 1, 1)
 	},
 		Entry("on cpu", 2, &carve.Options{Verify: true}),
 		Entry("on cpu, of a batch of one", 1, &carve.Options{Poison: true}),

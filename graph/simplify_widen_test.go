@@ -74,6 +74,33 @@ var _ = DescribeTable("nodes of half precision compute in float32", func(body, w
   %b: f16[2,2] = Cast($3; to=10)
   output %b, %y
 `, ""),
+	Entry("but for caches, which are continued as they are", `
+  input %past: f16[2,N]
+  input %x: f16[2,1]
+  %a = Exp(%x) "a"
+  %all = Concat(%past, %a; axis=1) "all"
+  %b = Tanh(%all) "b"
+  %c = Sin(%x) "c"
+  %inner = Concat(%past, %c; axis=1) "inner"
+  %d = Tanh(%inner) "d"
+  output %all, %b, %d
+`, `
+  input %past: f16[2,N]
+  input %x: f16[2,1]
+  $0: f32[2,1] = Cast(%x; to=1)
+  %a: f32[2,1] = Exp($0) "a"
+  $1: f16[2,1] = Cast(%a; to=10)
+  %all: f16[2,N+1] = Concat(%past, $1; axis=1) "all"
+  $2: f32[2,N+1] = Cast(%all; to=1)
+  $3: f32[2,N+1] = Tanh($2) "b"
+  %c: f32[2,1] = Sin($0) "c"
+  $4: f32[2,N] = Cast(%past; to=1)
+  %inner: f32[2,N+1] = Concat($4, %c; axis=1) "inner"
+  $5: f32[2,N+1] = Tanh(%inner) "d"
+  %b: f16[2,N+1] = Cast($3; to=10)
+  %d: f16[2,N+1] = Cast($5; to=10)
+  output %all, %b, %d
+`, ""),
 	Entry("of each type of half precision", `
   input %x: bf16[2]
   %y = Exp(%x) "y"

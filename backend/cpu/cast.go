@@ -1,7 +1,6 @@
 package cpu
 
 import (
-	"math/bits"
 	"unsafe"
 
 	"github.com/carve-dev/carve/graph"
@@ -27,7 +26,7 @@ func castSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 		}
 	}
 	from := n.Inputs[0].Type.DType
-	if to := n.Outputs[0].Type.DType; (from == tensor.Float64 || from == tensor.Uint64) && isHalf(to) {
+	if to := n.Outputs[0].Type.DType; from == tensor.Float64 && isHalf(to) {
 		return nil, property.Because(property.DTypeReason, "%v would be rounded twice to be %v", n.Inputs[0], to)
 	}
 	return operators.RowMajor(n), nil
@@ -35,11 +34,11 @@ func castSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 
 func isHalf(dt tensor.DType) bool { return dt == tensor.Float16 || dt == tensor.BFloat16 }
 
-// castKinds are the kernels' names of types of integers, bool and float32.
+// castKinds are the kernels' names of types that are cast; integers and bool alone are to half precision.
 var castKinds = map[tensor.DType]cast.Type{
 	tensor.Int8: cast.Int8, tensor.Int16: cast.Int16, tensor.Int32: cast.Int32, tensor.Int64: cast.Int64,
 	tensor.Uint8: cast.Uint8, tensor.Uint16: cast.Uint16, tensor.Uint32: cast.Uint32, tensor.Uint64: cast.Uint64,
-	tensor.Float32: cast.Float32, tensor.Bool: cast.Bool,
+	tensor.Float32: cast.Float32, tensor.Bool: cast.Bool, tensor.Float16: cast.Float16, tensor.BFloat16: cast.BFloat16,
 }
 
 // castNanos is the time of an element where there is a kernel.
@@ -47,7 +46,7 @@ const castNanos = 0.1
 
 // sameBits reports whether a cast changes nothing in memory.
 func sameBits(from, to tensor.DType) bool {
-	whole := func(dt tensor.DType) bool { _, ok := castKinds[dt]; return ok && dt != tensor.Float32 }
+	whole := func(dt tensor.DType) bool { _, ok := castKinds[dt]; return ok && dt != tensor.Float32 && !isHalf(dt) }
 	return from == to || whole(from) && whole(to) && to != tensor.Bool && from.Size() == to.Size()
 }
 
@@ -61,10 +60,10 @@ func planCast(p *planner, n *graph.Node) error {
 		return nil
 	}
 	switch {
-	case known && isHalf(to) && (from == tensor.Float32 || from.Size() < 4), isHalf(from) && ok:
-		p.castHalf(n, source, dest)
+	case from == tensor.Float32 && isHalf(to), isHalf(from) && ok && !isHalf(to):
+		p.castHalf(n, dest)
 		return nil
-	case known && ok:
+	case known && ok && !isHalf(from):
 		set, sizeS, sizeD := p.target.Set, from.Size(), to.Size()
 		elementBytes(p, p.In(x), sizeS, p.Out(y), sizeD, product(p.Dims[y.ID]), castNanos, func(d, s []byte) { cast.Elements(set, d, dest, s, source, len(d)/sizeD) })
 		return nil
@@ -72,9 +71,8 @@ func planCast(p *planner, n *graph.Node) error {
 	return casts[from](p, n)
 }
 
-// castHalf emits a cast from or to half precision, by way of float32, which holds all numbers of the other type or to which
-// the cast rounds first.
-func (p *planner) castHalf(n *graph.Node, source, dest cast.Type) {
+// castHalf emits a cast between float32 and half precision, or from that to integers by way of float32, which holds all numbers of it.
+func (p *planner) castHalf(n *graph.Node, dest cast.Type) {
 	x, y, target := n.Inputs[0], n.Outputs[0], p.target
 	from, to := x.Type.DType, y.Type.DType
 	src, dst, count := p.In(x), p.Out(y), product(p.Dims[y.ID])
@@ -83,16 +81,11 @@ func (p *planner) castHalf(n *graph.Node, source, dest cast.Type) {
 		elements(p, src, dst, count, castNanos, func(d []float32, s []uint16) { reorder.FromHalf(target, d, s, halves[from]) })
 	case from == tensor.Float32:
 		elements(p, src, dst, count, castNanos, func(d []uint16, s []float32) { reorder.ToHalf(target, d, s, halves[to]) })
-	case isHalf(from):
+	default:
 		size := to.Size()
 		byFloats(p, src, 2, dst, size, count, func(d []byte, between []float32, s []byte) {
 			reorder.FromHalf(target, between, place.Elements[uint16](s), halves[from])
 			cast.Elements(target.Set, d, dest, floatBytes(between), cast.Float32, len(between))
-		})
-	default:
-		byFloats(p, src, from.Size(), dst, 2, count, func(d []byte, between []float32, s []byte) {
-			cast.Elements(target.Set, floatBytes(between), cast.Float32, s, source, len(between))
-			reorder.ToHalf(target, place.Elements[uint16](d), between, halves[to])
 		})
 	}
 }
@@ -116,25 +109,14 @@ func byFloats(p *planner, src place.Memory, sizeS int, dst place.Memory, sizeD, 
 // casts plan casts in plain loops, by the type that is cast. Bool is stored as 0 or 1.
 var casts = map[tensor.DType]func(p *planner, n *graph.Node) error{
 	tensor.Float32: fromNumber[float32], tensor.Float64: fromDouble,
-	tensor.Int8: fromNumber[int8], tensor.Int16: fromNumber[int16], tensor.Int32: fromInteger[int32], tensor.Int64: fromInteger[int64],
-	tensor.Uint8: fromNumber[uint8], tensor.Uint16: fromNumber[uint16], tensor.Uint32: fromInteger[uint32], tensor.Uint64: fromInteger[uint64],
+	tensor.Int8: fromNumber[int8], tensor.Int16: fromNumber[int16], tensor.Int32: fromNumber[int32], tensor.Int64: fromNumber[int64],
+	tensor.Uint8: fromNumber[uint8], tensor.Uint16: fromNumber[uint16], tensor.Uint32: fromNumber[uint32], tensor.Uint64: fromNumber[uint64],
 	tensor.Bool: fromNumber[uint8], tensor.Float16: fromHalf(tensor.Float16ToFloat32), tensor.BFloat16: fromHalf(tensor.BFloat16ToFloat32),
 }
 
 // fromNumber casts to float64.
 func fromNumber[S integer | float32](p *planner, n *graph.Node) error {
 	return elementsOf(p, n, convertRow[float64, S])
-}
-
-// fromInteger casts to float64 and half precision.
-func fromInteger[S integer](p *planner, n *graph.Node) error {
-	switch n.Outputs[0].Type.DType {
-	case tensor.Float16:
-		return elementwise1(p, n, func(s S) uint16 { return tensor.Float32ToFloat16(sticky(int64(s))) })
-	case tensor.BFloat16:
-		return elementwise1(p, n, func(s S) uint16 { return tensor.Float32ToBFloat16(sticky(int64(s))) })
-	}
-	return fromNumber[S](p, n)
 }
 
 // fromHalf returns what plans casts of half precision, of which decode makes a number, to float64 and the other half precision.
@@ -177,21 +159,6 @@ func fromDouble(p *planner, n *graph.Node) error {
 
 // halves are the kernels' names of the types of half precision.
 var halves = map[tensor.DType]reorder.Element{tensor.Float16: reorder.Float16, tensor.BFloat16: reorder.BFloat16}
-
-// sticky returns a float32 from which an integer rounds to half precision as it would itself: what is cut off behind the
-// 24 digits of float32 shows in the last of them.
-func sticky(x int64) float32 {
-	sign, u := float32(1), uint64(x)
-	if x < 0 {
-		sign, u = -1, -u
-	}
-	drop := max(bits.Len64(u)-24, 0)
-	kept := u >> drop
-	if kept<<drop != u {
-		kept |= 1
-	}
-	return sign * float32(kept) * float32(uint64(1)<<drop)
-}
 
 func init() {
 	table.Register("Cast", operator{Signatures: castSignatures, Settle: settleCast, Plan: planCast, Strided: anyRows})

@@ -12,6 +12,7 @@ import (
 	"github.com/carve-dev/carve"
 	"github.com/carve-dev/carve/backend"
 	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/graph/microsoft"
 	"github.com/carve-dev/carve/graph/tensor"
 	"github.com/carve-dev/carve/partition"
 )
@@ -275,6 +276,25 @@ var _ = Describe("half precision", func() {
 		Expect(found).To(BeTrue())
 		Expect(where).To(Equal("cpu"))
 	})
+
+	It("leaves operators of ONNX Runtime's what they are, where cpu has a kernel for them in float32", seeds(12, func(m *model) {
+		m.g.Opsets[microsoft.Domain] = 1
+		bits, block := pick(m, 2, 4, 4, 8), pick(m, 16, 32, 128)
+		k, n := block*m.between(1, 3), pick(m, 5, 16, 70)
+		w, s := weightsInBlocks(m, bits, k, []int{n, k / block, block * bits / 8}, n, k/block)
+		y := m.add(graph.NodeSpec{Op: graph.Op{Domain: microsoft.Domain, Name: "MatMulNBits"}, Name: "node", Inputs: []*graph.Value{m.input(pick(m, 1, 9), k), w, s}, Outputs: []string{"y"},
+			Attrs: []graph.Attr{graph.IntAttr("K", int64(k)), graph.IntAttr("N", int64(n)), graph.IntAttr("bits", int64(bits)), graph.IntAttr("block_size", int64(block))}})[0]
+		Expect(m.err).NotTo(HaveOccurred())
+		m.g.SetOutputs(y)
+		for dt := range halfTypes {
+			wide, feeds := m.half(dt, true)
+			want, _ := mustExecute(wide, feeds, referenceAlone())
+			g, feeds := m.half(dt, false)
+			got, r := mustExecute(g, feeds, &carve.Options{Strict: true})
+			Expect(r.Groups).To(ContainElement(HaveField("Ops", ContainElement("com.microsoft.MatMulNBits"))), "seed %d", m.seed)
+			Expect(near(got["y"].(*tensor.Tensor), want["y"].(*tensor.Tensor), 1.01)).To(Succeed(), "seed %d", m.seed)
+		}
+	}))
 
 	It("needs no cast of what is moved alone", func() {
 		m := newModel(6)

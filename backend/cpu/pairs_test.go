@@ -426,6 +426,54 @@ var _ = Describe("The option precision", func() {
 	})
 })
 
+var _ = Describe("Weights whose numbers are the same in float16", func() {
+	It("are kept so, with the results of float32, bit by bit", seeds(30, func(m *model) {
+		k, n := pick(m, m.between(128, 300), 1024), pick(m, m.between(128, 200), 512)
+		x := m.input(pick(m, 1, m.between(2, 40)), k)
+		y := m.op("MatMul", x, m.data(as(m.floats(k, n), tensor.Float16, true)))
+		if m.chance(2) {
+			y = m.op("Gemm", x, m.data(as(m.floats(n, k), tensor.Float16, true)), m.constant(n), graph.IntAttr("transB", 1))
+		}
+		y = m.op("Relu", y)
+		m.sample(y)
+		for _, t := range isa.Targets() {
+			var got [2]map[string]tensor.Value
+			for i, weights := range []map[string]string{{"isa": t.String()}, {"isa": t.String(), "weights": "f32"}} {
+				got[i], _ = mustExecute(m.g, m.feeds, &carve.Options{Strict: true, Backends: []backend.Config{{Name: "cpu", Options: weights}}})
+			}
+			Expect(got[0][y.Name].(*tensor.Tensor).Bytes()).To(Equal(got[1][y.Name].(*tensor.Tensor).Bytes()), "seed %d, %v", m.seed, t)
+		}
+	}))
+
+	It("are large, and all of one tensor", func() {
+		m := newModel(3)
+		almost := as(m.floats(130, 140), tensor.Float16, true)
+		tensor.Of[float32](almost)[130*140-1] = 1.0001
+		node := map[string]*graph.Node{
+			"small": m.op("MatMul", m.input(2, 100), m.data(as(m.floats(100, 100), tensor.Float16, true))).Producer,
+			"same":  m.op("MatMul", m.input(2, 130), m.data(as(m.floats(130, 140), tensor.Float16, true))).Producer,
+			"but":   m.op("MatMul", m.input(2, 130), m.data(almost)).Producer,
+		}
+		for _, t := range isa.Targets() {
+			for _, weights := range []string{"", "f32"} {
+				options := map[string]string{"isa": t.String()}
+				if weights != "" {
+					options["weights"] = weights
+				}
+				b, err := cpu.Open(backend.Config{Name: "cpu", Options: options})
+				Expect(err).NotTo(HaveOccurred())
+				for name, n := range node {
+					narrow := HaveSuffix("-f16")
+					if name != "same" || weights == "f32" || t.Set == isa.Portable {
+						narrow = Not(narrow)
+					}
+					Expect(b.Supports(n).Signatures[0].Name).To(narrow, "%v %s %q", t, name, weights)
+				}
+			}
+		}
+	})
+})
+
 var _ = Describe("The option weights=f16", func() {
 	It("keeps weights of products in half precision, and multiplies float32", seeds(60, func(m *model) { gemmOf(newHalves(m)) }))
 

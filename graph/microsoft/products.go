@@ -101,7 +101,9 @@ func (o *op) fusedConv(x, w, z *graph.Value) *graph.Value {
 
 // nhwcConv is a convolution of images whose channels are the last axis, as are those of the weights: so ONNX Runtime's optimiser writes it for
 // devices, whatever its documentation says.
-func nhwcConv(o *op) { o.set(0, o.channelsLast(o.fusedConv(o.channelsFirst(o.in[0]), o.channelsFirst(o.in[1]), nil))) }
+func nhwcConv(o *op) {
+	o.set(0, o.channelsLast(o.fusedConv(o.channelsFirst(o.in[0]), o.channelsFirst(o.in[1]), nil)))
+}
 
 // nhwcFusedConv has weights as those of Conv.
 func nhwcFusedConv(o *op) {

@@ -393,6 +393,16 @@ func encodeFloats(b []byte, dt DType, src []float64, start int, o *ConvertOption
 	}
 }
 
+// joinDigits returns an integer that float64 holds and that rounds to types of fewer digits as v does: of one with more than 53 digits the last
+// eleven are joined in the one before them.
+func joinDigits(v int64, unsigned bool) int64 {
+	const most, last = 1 << 53, 1<<11 - 1
+	if -most <= v && v <= most && !(unsigned && v < 0) || v&last == 0 {
+		return v
+	}
+	return v&^last | (last + 1)
+}
+
 // encodeInts writes src to the elements from start on; for packed types start lies at a byte boundary. With unsigned,
 // src holds uint64 in their bits.
 func encodeInts(b []byte, dt DType, src []int64, start int, unsigned bool, o *ConvertOptions) {
@@ -402,6 +412,9 @@ func encodeInts(b []byte, dt DType, src []int64, start int, unsigned bool, o *Co
 		for len(src) > 0 {
 			n := min(len(src), len(block))
 			for i, v := range src[:n] {
+				if dt != Float64 {
+					v = joinDigits(v, unsigned)
+				}
 				block[i] = float64(v)
 				if unsigned {
 					block[i] = float64(uint64(v))

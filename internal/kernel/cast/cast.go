@@ -21,10 +21,12 @@ const (
 	Uint64
 	Float32
 	Bool
+	Float16  // that integers become
+	BFloat16 // likewise
 )
 
 // Size returns the bytes of an element.
-func (t Type) Size() int { return int([...]uint8{1, 1, 2, 2, 4, 4, 8, 8, 4, 1}[t]) }
+func (t Type) Size() int { return int([...]uint8{1, 1, 2, 2, 4, 4, 8, 8, 4, 1, 2, 2}[t]) }
 
 // group is how many elements kernels take at a time, and part how many lie in lanes between two kernels.
 const (
@@ -32,14 +34,15 @@ const (
 	part  = 1024
 )
 
-// Elements converts n elements of src to dst, n·Size bytes each, which share no memory.
+// Elements converts n elements of src to dst, n·Size bytes each, which share no memory. Those of half precision are converted to from integers
+// and bool alone.
 func Elements(set isa.Set, dst []byte, to Type, src []byte, from Type, n int) {
 	dst, src = dst[:n*to.Size()], src[:n*from.Size()]
 	if n == 0 {
 		return
 	}
 	switch {
-	case to == from || to != Bool && to != Float32 && from != Float32 && to.Size() == from.Size():
+	case to == from || to != Bool && !to.real() && from != Float32 && to.Size() == from.Size():
 		copy(dst, src)
 	case to == Bool && from.Size() == 1:
 		whole := n / 64 * 64
@@ -69,6 +72,9 @@ func Elements(set isa.Set, dst []byte, to Type, src []byte, from Type, n int) {
 	}
 }
 
+// real reports whether elements are of floating point.
+func (t Type) real() bool { return t == Float32 || t >= Float16 }
+
 // inLanes reports whether elements of a type that become those of another pass lanes of 32 bits unharmed.
 func inLanes(to, from Type) bool {
 	return to != Float32 || from != Uint32 && from != Int64 && from != Uint64
@@ -86,6 +92,11 @@ func byLanes(set isa.Set, dst []byte, to Type, src []byte, from Type, n int, bet
 		m := min(n-at, len(between))
 		s, d := src[at*from.Size():], dst[at*to.Size():]
 		lanes := between[:m]
+		if to >= Float16 && !fit(s, from, m) {
+			direct(d, to, s, from, m)
+			at += m
+			continue
+		}
 		switch {
 		case from.Size() == 4 && from != Float32:
 			lanes = view[int32](s, m)
@@ -118,12 +129,36 @@ func kindOf(t Type) kind {
 	switch {
 	case t == Float32:
 		return single
+	case t == Float16:
+		return half
+	case t == BFloat16:
+		return brain
 	case t.Size() == 1:
 		return bits8
 	case t.Size() == 2:
 		return bits16
 	}
 	return bits64
+}
+
+// fit reports whether n integers are those of 32 bits with a sign.
+func fit(src []byte, from Type, n int) bool {
+	var beyond uint64
+	switch from {
+	case Uint32:
+		for _, x := range view[uint32](src, n) {
+			beyond |= uint64(x) >> 31
+		}
+	case Int64:
+		for _, x := range view[int64](src, n) {
+			beyond |= uint64(x>>31 ^ x>>63)
+		}
+	case Uint64:
+		for _, x := range view[uint64](src, n) {
+			beyond |= x >> 31
+		}
+	}
+	return beyond == 0
 }
 
 func bytesOf(x *[group]uint64) []byte { return unsafe.Slice((*byte)(unsafe.Pointer(x)), 8*group) }

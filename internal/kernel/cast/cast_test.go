@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"math"
+	"math/big"
 	"math/rand/v2"
 	"os/exec"
 	"unsafe"
@@ -46,6 +47,18 @@ func guarded(r *rand.Rand, n int) []byte {
 var floats = []float64{0, math.Copysign(0, -1), 0.99, -0.99, 1.5, 127.9, 128, 255.5, 256, -129, 65535.9, 1 << 31, -1 << 31, 1<<31 - 128, 1 << 32, -5e9, 1 << 53,
 	1 << 62, 1 << 63, -1 << 63, 1 << 64, 3e19, 1e38, -1e38, math.Inf(1), math.Inf(-1), math.NaN(), 1e-45}
 
+// halfway are integers next to the middle between two numbers of half precision, and at the ends of ranges.
+var halfway = func() (out []uint64) {
+	for shift := range 56 {
+		for _, x := range []uint64{257, 259, 2049, 2051, 65519, 65520, 65521} {
+			for d := range uint64(3) {
+				out = append(out, x<<shift+d-1, -(x<<shift + d - 1))
+			}
+		}
+	}
+	return out
+}()
+
 // fill sets random elements, in a few of which there is something odd.
 func fill(r *rand.Rand, b []byte, t cast.Type, odd bool) {
 	for i := range b {
@@ -66,10 +79,32 @@ func fill(r *rand.Rand, b []byte, t cast.Type, odd bool) {
 		}
 	default:
 		for i := 0; i < len(b) && odd; i += t.Size() {
-			if r.IntN(4) == 0 {
-				clear(b[i:][:t.Size()])
+			switch x := b[i:][:t.Size()]; r.IntN(4) {
+			case 0:
+				clear(x)
+			case 1:
+				var raw [8]byte
+				binary.LittleEndian.PutUint64(raw[:], halfway[r.IntN(len(halfway))])
+				copy(x, raw[:])
 			}
 		}
+	}
+}
+
+// nearest returns the bits of the number of so many digits next to x, a whole number: math/big rounds it, once.
+func nearest(x *big.Float, digits uint, least, most int, infinite uint16) (bits uint16) {
+	y := new(big.Float).SetPrec(digits).SetMode(big.ToNearestEven).Set(x)
+	if y.Signbit() && y.Sign() != 0 {
+		bits = 1 << 15
+	}
+	switch exponent := y.MantExp(nil); {
+	case y.Sign() == 0:
+		return 0
+	case exponent > most:
+		return bits | infinite
+	default:
+		kept, _ := new(big.Float).SetMantExp(y.Abs(y), int(digits)-exponent).Uint64()
+		return bits | uint16(exponent-least)<<(digits-1) + uint16(kept)
 	}
 }
 
@@ -78,8 +113,8 @@ func define(dst []byte, to cast.Type, src []byte, from cast.Type) {
 	var raw [8]byte
 	copy(raw[:], src[:from.Size()])
 	u := binary.LittleEndian.Uint64(raw[:])
-	bits, single := u, float32(u)
-	signed := func(s int64) { bits, single = uint64(s), float32(s) }
+	bits, single, whole := u, float32(u), new(big.Float).SetUint64(u)
+	signed := func(s int64) { bits, single, whole = uint64(s), float32(s), new(big.Float).SetInt64(s) }
 	switch {
 	case from == cast.Int8:
 		signed(int64(int8(u)))
@@ -111,6 +146,10 @@ func define(dst []byte, to cast.Type, src []byte, from cast.Type) {
 	switch {
 	case to == cast.Float32:
 		bits = uint64(math.Float32bits(single))
+	case to == cast.Float16:
+		bits = uint64(nearest(whole, 11, -13, 16, 0x7c00))
+	case to == cast.BFloat16:
+		bits = uint64(nearest(whole, 8, -125, 128, 0x7f80))
 	case to == cast.Bool:
 		truth := bits != 0
 		if from == cast.Float32 {
@@ -127,8 +166,8 @@ func define(dst []byte, to cast.Type, src []byte, from cast.Type) {
 var _ = It("elements become those of the definition, for every pair of types and instruction set", func() {
 	r := rand.New(rand.NewPCG(1, 2))
 	for from := cast.Int8; from <= cast.Bool; from++ {
-		for to := cast.Int8; to <= cast.Bool; to++ {
-			if from == to {
+		for to := cast.Int8; to <= cast.BFloat16; to++ {
+			if from == to || from == cast.Float32 && to >= cast.Float16 {
 				continue
 			}
 			for trial := range 12 {

@@ -68,6 +68,10 @@ func store(set isa.Set, to kind, unsigned bool, dst *byte, lanes *int32, n int) 
 			} else {
 				signs512(dst, lanes, n)
 			}
+		case half:
+			half512(dst, lanes, n)
+		case brain:
+			brain512(dst, lanes, n)
 		default:
 			floats512(dst, lanes, n)
 		}
@@ -83,6 +87,10 @@ func store(set isa.Set, to kind, unsigned bool, dst *byte, lanes *int32, n int) 
 			} else {
 				signs256(dst, lanes, n)
 			}
+		case half:
+			half256(dst, lanes, n)
+		case brain:
+			brain256(dst, lanes, n)
 		default:
 			floats256(dst, lanes, n)
 		}

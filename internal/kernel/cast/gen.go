@@ -215,7 +215,63 @@ func stores(f *asm.File, v asm.ISA) {
 			k.I("VMOVUPS %s, %d(DI)", x, i*v.Size())
 		})
 	})
-	f.Serve("store", v, code+"default:\n"+name+"(dst, lanes, n)\n}")
+	f.Serve("store", v, fmt.Sprintf("%scase half:\n%s(dst, lanes, n)\ncase brain:\n%s(dst, lanes, n)\ndefault:\n%s(dst, lanes, n)\n}", code, half(f, v, args), brain(f, v, args), name))
+}
+
+// half writes what makes float16 of lanes: those of 2^17 are infinite, and those between are the same in float32.
+func half(f *asm.File, v asm.ISA, args []asm.Arg) string {
+	k, name := start(f, v, "half", "makes float16 of lanes.", args...)
+	k.constant(1<<17, 4)
+	k.constant(-(1<<17)&0xffffffff, 5)
+	k.groups(32, 64, func() {
+		k.parts(func(i int, x string) {
+			k.I("VMOVDQU%s %d(SI), %s", suffix(v), i*v.Size(), x)
+			k.I("VPMINSD %s, %[2]s, %[2]s", v.R(4), x)
+			k.I("VPMAXSD %s, %[2]s, %[2]s", v.R(5), x)
+			k.I("VCVTDQ2PS %[1]s, %[1]s", x)
+			k.I("VCVTPS2PH $0, %s, %d(DI)", x, i*v.Size()/2)
+		})
+	})
+	return name
+}
+
+// brain writes what makes bfloat16 of lanes. Of those with more digits than float32 has the last seven are joined in one that is set where one of
+// them is, which rounds alike.
+func brain(f *asm.File, v asm.ISA, args []asm.Arg) string {
+	k, name := start(f, v, "brain", "makes bfloat16 of lanes.", args...)
+	k.constant(0x7f, 4)
+	k.constant(0xffffff80, 5)
+	k.constant(1, 6)
+	k.constant(0x7fff, 7)
+	k.I("VPXOR%s %[2]s, %[2]s, %[2]s", map[bool]string{true: "D"}[v.Masks], v.R(8))
+	d := map[bool]string{true: "D"}[v.Masks] // bitwise operations name lanes where there are masks for them
+	k.groups(32, 64, func() {
+		k.parts(func(i int, x string) {
+			joined, most := v.R(2), v.R(3)
+			k.I("VMOVDQU%s %d(SI), %s", suffix(v), i*v.Size(), x)
+			k.I("VPAND%s %s, %s, %s", d, v.R(4), x, joined)
+			k.I("VPADDD %s, %[2]s, %[2]s", v.R(4), joined)
+			k.I("VPOR%s %s, %[3]s, %[3]s", d, x, joined)
+			k.I("VPAND%s %s, %[3]s, %[3]s", d, v.R(5), joined)
+			k.I("VPABSD %s, %s", x, most)
+			k.I("VPSRLD $24, %[1]s, %[1]s", most)
+			if v.Masks {
+				k.I("VPTESTMD %[1]s, %[1]s, K1", most)
+				k.I("VMOVDQA32 %s, K1, %s", joined, x)
+			} else {
+				k.I("VPCMPEQD %s, %[2]s, %[2]s", v.R(8), most)
+				k.I("VPBLENDVB %s, %[2]s, %[3]s, %[2]s", most, x, joined)
+			}
+			k.I("VCVTDQ2PS %[1]s, %[1]s", x)
+			k.I("VPSRLD $16, %s, %s", x, joined)
+			k.I("VPAND%s %s, %[3]s, %[3]s", d, v.R(6), joined)
+			k.I("VPADDD %s, %[2]s, %[2]s", v.R(7), joined)
+			k.I("VPADDD %s, %[2]s, %[2]s", joined, x)
+			k.I("VPSRLD $16, %[1]s, %[1]s", x)
+		})
+		k.pack(2)
+	})
+	return name
 }
 
 func truths(f *asm.File, v asm.ISA) {

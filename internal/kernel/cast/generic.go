@@ -2,6 +2,7 @@ package cast
 
 import (
 	"math"
+	mathbits "math/bits"
 	"unsafe"
 )
 
@@ -13,6 +14,8 @@ const (
 	bits16
 	bits64
 	single // float32
+	half   // float16
+	brain  // bfloat16
 )
 
 type integer interface {
@@ -63,6 +66,8 @@ func genericStore(to kind, unsigned bool, dst *byte, lanes *int32, n int) {
 		keep[int16](dst, s)
 	case to == single:
 		keep[float32](dst, s)
+	case to == half || to == brain:
+		halved(unsafe.Slice((*uint16)(unsafe.Pointer(dst)), n), s, to)
 	case unsigned:
 		d := unsafe.Slice((*uint64)(unsafe.Pointer(dst)), n)
 		for i, x := range s {
@@ -99,9 +104,47 @@ func genericTruths(shift bool, dst *byte, lanes *int32, n int) {
 	}
 }
 
-// direct converts what lanes do not hold: to float32, or from float32 to integers.
+// halved rounds integers once.
+func halved[S integer](dst []uint16, src []S, to kind) {
+	digits, bias, most := 11, 15, uint64(0x7c00)
+	if to == brain {
+		digits, bias, most = 8, 127, 0x7f80
+	}
+	for i, x := range src {
+		sign, u := uint16(0), uint64(x)
+		if x < 0 {
+			sign, u = 1<<15, -u
+		}
+		dst[i] = sign | uint16(min(nearest(u, digits, bias), most))
+	}
+}
+
+// nearest returns the bits of the number of so many binary digits that is nearest to u, of two the even one, with an exponent that has a bias
+// and is not bounded.
+func nearest(u uint64, digits, bias int) uint64 {
+	n := mathbits.Len64(u)
+	if n == 0 {
+		return 0
+	}
+	kept := u << max(digits-n, 0)
+	if drop := n - digits; drop > 0 {
+		kept = u >> drop
+		if rest := u << (64 - drop); rest > 1<<63 || rest == 1<<63 && kept&1 == 1 {
+			kept++
+		}
+	}
+	return uint64(n-2+bias)<<(digits-1) + kept // whose first digit counts as one of the exponent
+}
+
+// direct converts what lanes do not hold: to floats, or from float32 to integers.
 func direct(dst []byte, to Type, src []byte, from Type, n int) {
 	switch {
+	case to >= Float16 && from == Uint32:
+		halved(view[uint16](dst, n), view[uint32](src, n), kindOf(to))
+	case to >= Float16 && from == Uint64:
+		halved(view[uint16](dst, n), view[uint64](src, n), kindOf(to))
+	case to >= Float16:
+		halved(view[uint16](dst, n), view[int64](src, n), kindOf(to))
 	case from == Float32:
 		for i, x := range view[float32](src, n) {
 			w := uint64(Whole(x))

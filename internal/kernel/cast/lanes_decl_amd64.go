@@ -62,6 +62,16 @@ func signs512(dst *byte, lanes *int32, n int)
 //go:noescape
 func floats512(dst *byte, lanes *int32, n int)
 
+// half512 makes float16 of lanes.
+//
+//go:noescape
+func half512(dst *byte, lanes *int32, n int)
+
+// brain512 makes bfloat16 of lanes.
+//
+//go:noescape
+func brain512(dst *byte, lanes *int32, n int)
+
 // truths512 writes which lanes are not 0.
 //
 //go:noescape
@@ -136,6 +146,16 @@ func signs256(dst *byte, lanes *int32, n int)
 //
 //go:noescape
 func floats256(dst *byte, lanes *int32, n int)
+
+// half256 makes float16 of lanes.
+//
+//go:noescape
+func half256(dst *byte, lanes *int32, n int)
+
+// brain256 makes bfloat16 of lanes.
+//
+//go:noescape
+func brain256(dst *byte, lanes *int32, n int)
 
 // truths256 writes which lanes are not 0.
 //
