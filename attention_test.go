@@ -311,7 +311,45 @@ var _ = Describe("attention of known lengths", func() {
 	})
 })
 
+// maskedElsewhere is attention whose mask has a length of its own.
+const maskedElsewhere = `graph {
+  opset 18
+  input %q: f32[batch,2,rows,8]
+  input %k: f32[batch,2,keys,8]
+  input %mask: f32[batch,1,rows,total]
+  %t = Transpose(%k; perm=[0, 1, 3, 2])
+  %s = MatMul(%q, %t)
+  %m = Add(%s, %mask)
+  %p = Softmax(%m; axis=-1)
+  %y = MatMul(%p, %k)
+  output %y
+}`
+
 var _ = Describe("attention of open lengths", func() {
+	It("is one node where a run alone tells that the mask is as long as the keys, and an error where it is not", func(ctx SpecContext) {
+		m := carve.FromGraph(graphOf(maskedElsewhere))
+		defer m.Close()
+		p := mustCompile(ctx, m, &carve.Options{Verify: true})
+		defer p.Close()
+		plain := mustCompile(ctx, m, &carve.Options{Backends: onReference})
+		defer plain.Close()
+		report, err := p.Report(ctx, nil)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(report.Groups).To(ContainElement(HaveField("Ops", ContainElement("attention"))))
+		for _, x := range []struct{ rows, keys, total int }{{1, 7, 7}, {3, 7, 1}, {1, 7, 5}, {2, 1, 4}, {1, 1, 1}, {3, 9, 9}} {
+			feeds := map[string]tensor.Value{"q": wave(2, 2, x.rows, 8), "k": wave(2, 2, x.keys, 8), "mask": wave(2, 1, x.rows, x.total)}
+			got, err := p.Run(ctx, feeds)
+			if x.total != x.keys && x.total != 1 {
+				Expect(err).To(HaveOccurred(), "%+v", x)
+				continue
+			}
+			Expect(err).NotTo(HaveOccurred(), "%+v", x)
+			want, err := plain.Run(ctx, feeds)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(apart(got, want)).To(BeEmpty(), "%+v", x)
+		}
+	})
+
 	It("is one node, which gives what its operators give, whatever the lengths were before", func(ctx SpecContext) {
 		for seed := range uint64(60) {
 			checkAttention(ctx, seed, 12)

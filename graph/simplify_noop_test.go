@@ -170,6 +170,27 @@ var _ = Describe("Simplify, of what does nothing,", func() {
   %b: f32[2,4,3] = Transpose(%x; perm=[0, 2, 1]) "b" from("a", "b")
   output %b
 `, ""),
+		Entry("reshapes that undo each other, whatever the symbols are, and where what lies between is read", 14, `
+  input %x: f32[N,S,8,16]
+  const %joined = i64[3]{0, 0, 128}
+  const %split = i64[4]{0, 0, 8, 16}
+  const %other = i64[4]{0, 0, 16, 8}
+  %n = Neg(%x) "n"
+  %a = Reshape(%n, %joined) "a"
+  %b = Reshape(%a, %split) "b"
+  %c = Reshape(%a, %other) "c"
+  %y = Neg(%b) "y"
+  output %a, %y, %c
+`, `
+  input %x: f32[N,S,8,16]
+  const %joined = i64[3]{0,0,128}
+  const %other = i64[4]{0,0,16,8}
+  %n: f32[N,S,8,16] = Neg(%x) "n"
+  %a: f32[N,S,128] = Reshape(%n, %joined) "a"
+  %c: f32[N,S,16,8] = Reshape(%a, %other) "c"
+  %y: f32[N,S,8,16] = Neg(%n) "y"
+  output %a, %y, %c
+`, "b:forwarded"),
 		Entry("transpositions that undo each other", 13, `
   input %x: f32[2,3,4]
   %n = Neg(%x) "n"

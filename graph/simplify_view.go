@@ -7,8 +7,8 @@ import (
 )
 
 // mergeViews merges a transposition with the one before it, or takes what that was made from where it undoes it, and a Reshape with the
-// Reshape, Flatten, Squeeze or Unsqueeze before it, where nothing else reads what lies between; also where a transposition stands
-// between the two that the second only divides dims of.
+// Reshape, Flatten, Squeeze or Unsqueeze before it, where nothing else reads what lies between, or takes what that was made from where it has
+// its dims again; also where a transposition stands between the two that the second only divides dims of.
 func (s *simplifier) mergeViews() error {
 	return s.each(func(n *Node) error {
 		x := n.Input(0)
@@ -17,6 +17,8 @@ func (s *simplifier) mergeViews() error {
 		}
 		switch p := x.Producer; {
 		case !x.HasOneUse() && n.Is("Transpose") && p.Is("Transpose") && p.graph == s.g && undoes(permutation(p), permutation(n)) && p.Inputs[0].Format == x.Format:
+			s.forward(n, p.Inputs[0])
+		case n.Is("Reshape") && s.restores(p, n):
 			s.forward(n, p.Inputs[0])
 		case !x.HasOneUse():
 		case n.Is("Transpose") && p.Is("Transpose"):
@@ -28,6 +30,15 @@ func (s *simplifier) mergeViews() error {
 		}
 		return nil
 	})
+}
+
+// restores reports whether second gives a value the dims that it had before first.
+func (s *simplifier) restores(first, second *Node) bool {
+	if first.graph != s.g || !first.Is("Reshape", "Flatten", "Squeeze", "Unsqueeze") || !onlyFirst(first) {
+		return false
+	}
+	src, y := first.Inputs[0], second.Outputs[0]
+	return src.Type.Shape.Known() && src.Type.Shape.Equal(y.Type.Shape) && src.Format == y.Format && s.cannotFail(first)
 }
 
 // permutation returns what a Transpose node does to the dims of its operand, nil where that is not known or malformed.

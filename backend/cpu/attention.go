@@ -81,7 +81,7 @@ func attentionOf(n *graph.Node) *attentionForm {
 	if product == nil || !operators.IsFloat32(product.Inputs...) || !operators.IsFloat32(mix.Inputs[1]) {
 		return nil
 	}
-	f.all = append(f.all, product, mix)
+	f.all, f.scores = append(f.all, product, mix), product.Outputs[0]
 	var ok [3]bool
 	reader, x := f.unscaled(product, product.Inputs[0])
 	f.q, ok[0] = f.heads(reader, x, [4]int{0, 1, 2, 3}, false)
@@ -187,10 +187,20 @@ func (f *attentionForm) agree() bool {
 // maxTerms bounds the operators between the product and the softmax.
 const maxTerms = 8
 
+// mayBe reports whether two shapes may be the same in a run. Of what scores become by a mask of another length nothing is known but that
+// a product with values follows, which takes no other: a plan finds that out.
+func mayBe(a, b graph.Shape) bool {
+	return slices.EqualFunc(a, b, func(x, y graph.Dim) bool {
+		_, constX := x.Const()
+		_, constY := y.Const()
+		return x.Equal(y) || !constX || !constY
+	})
+}
+
 // readTerms reads what stands between v, which reader reads, and the product of queries and keys, which it returns.
 func (f *attentionForm) readTerms(reader *graph.Node, v *graph.Value, depth int) *graph.Node {
 	n := v.Producer
-	if n == nil || depth > maxTerms || fuse.Next(v) != reader || !v.Type.Shape.Equal(f.scores.Type.Shape) {
+	if n == nil || depth > maxTerms || fuse.Next(v) != reader || !mayBe(v.Type.Shape, f.scores.Type.Shape) {
 		return nil
 	}
 	if n.Is("MatMul") {

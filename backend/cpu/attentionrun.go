@@ -12,6 +12,7 @@ import (
 	"github.com/carve-dev/carve/internal/kernel/reorder"
 	"github.com/carve-dev/carve/internal/kernel/vec"
 	"github.com/carve-dev/carve/internal/place"
+	"github.com/carve-dev/carve/property"
 )
 
 // heads are queries, keys, values or results of attention in memory: elements of a row are neighbours.
@@ -136,6 +137,9 @@ func planAttention(p *planner, n *graph.Node) error {
 		if t.by != nil {
 			v := fuse.Outer(n, t.by)
 			l := p.laid(v)
+			if !broadcasts(l.dims, []int{a.batch, a.heads, a.rows, a.keys}) {
+				return property.Because(property.ShapeReason, "%v: %v for %d queries of %d heads and %d keys", n, l.dims, a.rows, a.heads, a.keys)
+			}
 			copy(x.strides[:], l.broadcast(4))
 			x.at = p.In(v)
 			reads = append(reads, x.at)
@@ -143,6 +147,17 @@ func planAttention(p *planner, n *graph.Node) error {
 		a.terms = append(a.terms, x)
 	}
 	return p.emitAttention(a, reads)
+}
+
+// broadcasts reports whether a value of some dims gives others that it is broadcast to.
+func broadcasts(d, to []int) bool {
+	to = to[len(to)-len(d):]
+	for i, n := range d {
+		if n != 1 && n != to[i] {
+			return false
+		}
+	}
+	return true
 }
 
 // emitAttention emits the steps of attention that reads these places.

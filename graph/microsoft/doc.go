@@ -51,7 +51,7 @@
 //
 //	AttnLSTM, MaxpoolWithMask, NGramHashMapping, VarlenNGramHashMapping
 //
-// MatMulNBits with float32 operands and constant weights of 4 bits in blocks of 32 and more stays what it is, with a kernel that reads
+// MatMulNBits with operands of float32 or half precision and constant weights of 4 bits in blocks of 32 and more stays what it is, with a kernel that reads
 // weights as 4 bits; so do those of 8 bits where a backend has a kernel for them, of 2, and those in blocks of 16, which are read as 4 bits
 // or as bytes. At accuracy_level 4 it rounds rows to 8 bits, block by block, where the processor has instructions for their products, as ONNX
 // Runtime does; other levels are of float32, or with VNNI of 24 bits with a scale for each block of a row, which is as near. GroupQueryAttention stays
