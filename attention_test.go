@@ -21,7 +21,7 @@ type attentionStep struct {
 	heads, share, size, to   int
 	cached                   bool
 	cache                    string // the type of what is cached
-	zeros                    bool // where no key is looked at
+	zeros                    bool   // where no key is looked at
 	inputs                   []func(batch, rows, past int) (string, *tensor.Tensor)
 	declared, calls, outputs strings.Builder
 }

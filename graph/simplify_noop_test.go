@@ -183,8 +183,8 @@ var _ = Describe("Simplify, of what does nothing,", func() {
   output %a, %y, %c
 `, `
   input %x: f32[N,S,8,16]
-  const %joined = i64[3]{0,0,128}
-  const %other = i64[4]{0,0,16,8}
+  const %joined = i64[3]{0, 0, 128}
+  const %other = i64[4]{0, 0, 16, 8}
   %n: f32[N,S,8,16] = Neg(%x) "n"
   %a: f32[N,S,128] = Reshape(%n, %joined) "a"
   %c: f32[N,S,16,8] = Reshape(%a, %other) "c"
@@ -242,7 +242,7 @@ var _ = Describe("Simplify, of what does nothing,", func() {
   input %x: f32[2,3,4,5]
   %c: f32[2,3,5,4] = Transpose(%x; perm=[0, 1, 3, 2]) "b"
   output %c
-`, "a:forwarded c:forwarded"),
+`, "c:forwarded a:dead"),
 		Entry("of which the second divides in another way, and adds a dim", 15, `
   input %x: f32[B,2,4,R,8]
   const %heads = i64[3]{1, 8, 8}

@@ -144,16 +144,16 @@ func kindOf(t Type) kind {
 // fit reports whether n integers are those of 32 bits with a sign.
 func fit(src []byte, from Type, n int) bool {
 	var beyond uint64
-	switch from {
-	case Uint32:
+	switch {
+	case from == Uint32:
 		for _, x := range view[uint32](src, n) {
 			beyond |= uint64(x) >> 31
 		}
-	case Int64:
+	case from == Int64:
 		for _, x := range view[int64](src, n) {
 			beyond |= uint64(x>>31 ^ x>>63)
 		}
-	case Uint64:
+	case from == Uint64:
 		for _, x := range view[uint64](src, n) {
 			beyond |= x >> 31
 		}
