@@ -60,10 +60,10 @@ func planCast(p *planner, n *graph.Node) error {
 		return nil
 	}
 	switch {
-	case from == tensor.Float32 && isHalf(to), isHalf(from) && ok && !isHalf(to):
+	case from == tensor.Float32 && isHalf(to), isHalf(from) && ok:
 		p.castHalf(n, dest)
 		return nil
-	case known && ok && !isHalf(from):
+	case known && ok:
 		set, sizeS, sizeD := p.target.Set, from.Size(), to.Size()
 		elementBytes(p, p.In(x), sizeS, p.Out(y), sizeD, product(p.Dims[y.ID]), castNanos, func(d, s []byte) { cast.Elements(set, d, dest, s, source, len(d)/sizeD) })
 		return nil
@@ -71,7 +71,7 @@ func planCast(p *planner, n *graph.Node) error {
 	return casts[from](p, n)
 }
 
-// castHalf emits a cast between float32 and half precision, or from that to integers by way of float32, which holds all numbers of it.
+// castHalf emits a cast between float32 and half precision, or from that to other types by way of float32, which holds all numbers of it.
 func (p *planner) castHalf(n *graph.Node, dest cast.Type) {
 	x, y, target := n.Inputs[0], n.Outputs[0], p.target
 	from, to := x.Type.DType, y.Type.DType
@@ -81,6 +81,11 @@ func (p *planner) castHalf(n *graph.Node, dest cast.Type) {
 		elements(p, src, dst, count, castNanos, func(d []float32, s []uint16) { reorder.FromHalf(target, d, s, halves[from]) })
 	case from == tensor.Float32:
 		elements(p, src, dst, count, castNanos, func(d []uint16, s []float32) { reorder.ToHalf(target, d, s, halves[to]) })
+	case isHalf(to):
+		byFloats(p, src, 2, dst, 2, count, func(d []byte, between []float32, s []byte) {
+			reorder.FromHalf(target, between, place.Elements[uint16](s), halves[from])
+			reorder.ToHalf(target, place.Elements[uint16](d), between, halves[to])
+		})
 	default:
 		size := to.Size()
 		byFloats(p, src, 2, dst, size, count, func(d []byte, between []float32, s []byte) {
@@ -119,15 +124,9 @@ func fromNumber[S integer | float32](p *planner, n *graph.Node) error {
 	return elementsOf(p, n, convertRow[float64, S])
 }
 
-// fromHalf returns what plans casts of half precision, of which decode makes a number, to float64 and the other half precision.
+// fromHalf returns what plans casts of half precision, of which decode makes a number, to float64.
 func fromHalf(decode func(uint16) float32) func(p *planner, n *graph.Node) error {
 	return func(p *planner, n *graph.Node) error {
-		switch n.Outputs[0].Type.DType {
-		case tensor.Float16:
-			return elementwise1(p, n, func(h uint16) uint16 { return tensor.Float32ToFloat16(decode(h)) })
-		case tensor.BFloat16:
-			return elementwise1(p, n, func(h uint16) uint16 { return tensor.Float32ToBFloat16(decode(h)) })
-		}
 		return elementwise1(p, n, func(h uint16) float64 { return float64(decode(h)) })
 	}
 }

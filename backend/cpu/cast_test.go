@@ -88,7 +88,7 @@ var _ = Describe("Cast", func() {
 			x := m.feed(t)
 			part := m.op("Slice", x, m.ints(3), m.ints(1<<16-6))
 			m.exact(m.op("Cast", x, to(tensor.Float32)), m.op("Cast", part, to(tensor.Float32)), m.op("Cast", part, to(tensor.Float64)),
-				m.op("Cast", m.op("Cast", part, to(tensor.Float32)), to(dt)))
+				m.op("Cast", m.op("Cast", part, to(tensor.Float32)), to(dt)), m.op("Cast", part, to(tensor.Float16+tensor.BFloat16-dt)))
 		}
 	})
 })
