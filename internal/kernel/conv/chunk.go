@@ -108,7 +108,7 @@ func (p *Plan) calls(most int64) {
 	}
 	perUnit := max(1, most/int64(units))
 	p.callUnits = int(max(1, maxCallSteps/perUnit))
-	if p.dense() && len(p.tiles) > 1 {
+	if p.dense() && len(p.tiles) > 1 && (p.spec.Groups == 1 || p.points) { // else few tiles read the same channels
 		unitBytes := p.spec.sourceBytesPerUnit(units, p.sourceBlocks())
 		p.callUnits = max(1, min(p.callUnits, p.shared()/max(1, unitBytes)))
 	}
@@ -132,10 +132,13 @@ func (p *Plan) calls(most int64) {
 // second-level cache does not hold the source.
 func (p *Plan) fetchAhead() {
 	s := &p.spec
-	if !p.dense() || s.Source == Planar || s.Kernel != [2]int{1, 1} {
+	if !p.dense() || s.Source == Planar {
 		return
 	}
 	p.fetchesWeights = true
+	if s.Kernel != [2]int{1, 1} {
+		return
+	}
 	if t := p.tiles[0].table; p.callUnits < len(p.spans) && 4*p.srcNeed > p.target.SecondCache()/2 {
 		p.ahead = t.tiles[t.unit[p.callUnits]].src - t.tiles[0].src
 	}

@@ -75,7 +75,7 @@ var (
 	}
 	kernels256 = []kernel{
 		{name: "dense256q1", kind: dense, isa: asm.AVX2(), pixels: 6, group: 3, blocks: 1},
-		{name: "dense256w", kind: dense, isa: asm.AVX2(), pixels: 14, group: 7, blocks: 1, passes: true, only: "(wide || half)"},
+		{name: "dense256w", kind: dense, isa: asm.AVX2(), pixels: 14, group: 7, blocks: 1, passes: true, only: "half"},
 		{name: "dense256h", kind: dense, isa: asm.AVX2(), pixels: 4, group: 2, blocks: 2, lower: true, only: "half"},
 		{name: "depth256", kind: depth, isa: asm.AVX2(), pixels: 10, group: 5, blocks: 1, passes: true},
 		{name: "depth256w", kind: depth, isa: asm.AVX2(), pixels: 14, group: 7, blocks: 1, passes: true, only: "wide"},

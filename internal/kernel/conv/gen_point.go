@@ -62,7 +62,7 @@ func (k *kernel) pointSum(n int) {
 	fn.I("PCALIGN $64")
 	fn.Label(label("block"))
 	steps(16)
-	k.fetchBehind(label, "SI", "DI")
+	k.fetchBehind(label, "SI")
 	fn.I("ADDQ R12, SI")
 	fn.I("ADDQ R12, BX")
 	fn.I("ADDQ $%d, DI", 16*64)

@@ -10,6 +10,9 @@ type rowBody struct{ kernel, stride, width, group, lo, hi int }
 
 // rows lists the rows for which there is code. serve writes the list for plans.
 func (k *kernel) rows() (out []rowBody) {
+	if k.kind == dense {
+		return k.planarRows()
+	}
 	if k.kind != depth || k.halves() > 1 { // a row reads the weights of a block as one vector
 		return nil
 	}

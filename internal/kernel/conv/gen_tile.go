@@ -52,12 +52,16 @@ const (
 	offPass
 	offAhead
 	offAheadW
+	offAheadEnd
 	offRest
 	offMask
 )
 
-// flagPoints is that of a tileCall.
-const flagPoints = 64
+// flagPoints is that of a tileCall, and tileSize the bytes of a tile.
+const (
+	flagPoints = 64
+	tileSize   = 64
+)
 
 const (
 	offHi   = offLo + 4
@@ -76,7 +80,7 @@ func checkOffsets(f *asm.File) {
 		{"tiles", offTiles}, {"n", offN}, {"srcCol", offSrcCol}, {"srcGroup", offSrcGroup}, {"dstCol", offDstCol},
 		{"dstGroup", offDstGroup}, {"srcBlk", offSrcBlk}, {"wBlk", offWBlk}, {"wOC", offWOC}, {"dstOC", offDstOC},
 		{"full", offFull}, {"tail", offTail}, {"flags", offFlags}, {"lo", offLo}, {"hi", offHi}, {"left", offLeft},
-		{"list", offList}, {"listTail", offListTail}, {"at", offAt}, {"step", offStep}, {"pass", offPass}, {"ahead", offAhead}, {"aheadW", offAheadW}, {"rest", offRest}, {"mask", offMask}, {"sums", offSums},
+		{"list", offList}, {"listTail", offListTail}, {"at", offAt}, {"step", offStep}, {"pass", offPass}, {"ahead", offAhead}, {"aheadW", offAheadW}, {"aheadEnd", offAheadEnd}, {"rest", offRest}, {"mask", offMask}, {"sums", offSums},
 	} {
 		src += fmt.Sprintf("_ = [1]byte{}[unsafe.Offsetof(tileCall{}.%s)-%d]\n", c.name, c.off)
 	}
@@ -207,7 +211,11 @@ func (k *kernel) generate(f *asm.File) {
 	rows := k.rows()
 	for i, r := range rows {
 		k.text(fmt.Sprintf("r%d", i))
-		k.row(i, r)
+		if k.kind == dense {
+			k.planarRow(i, r)
+		} else {
+			k.row(i, r)
+		}
 	}
 	k.table(f, len(subsets), len(rows))
 }
@@ -263,20 +271,20 @@ func (k *kernel) fromBias(at string) {
 }
 
 // fetchResults has the lines fetched that results of a whole tile at DX are stored to, which may have to come from memory. Smaller tiles, of one
-// pass, take less time than that may last, and have those of the tile behind them fetched, which are neighbours as a rule.
+// pass, take less time than that may last, and have those of the tile behind them fetched.
 func (k *kernel) fetchResults() {
 	fn := k.fn
-	behind := 0
+	tile := 0
 	if k.isa == asm.AVX2() && !k.passes {
-		behind = 64 * k.pixels
+		tile = tileSize
 	}
 	fn.I("MOVQ %d(R14), SI", offDst)
-	fn.I("ADDQ 24(DX), SI")
+	fn.I("ADDQ %d(DX), SI", tile+24)
 	fn.I("MOVQ %d(R14), BX", offDstGroup)
 	fn.I("ADDQ SI, BX")
 	for q := range k.blocks {
 		for p := range k.pixels {
-			fn.I("PREFETCHT0 %s", k.pixel(p, behind, "SI", "BX"))
+			fn.I("PREFETCHT0 %s", k.pixel(p, 0, "SI", "BX"))
 		}
 		if q+1 < k.blocks {
 			fn.I("ADDQ %d(R14), SI", offDstOC)
@@ -345,38 +353,31 @@ func (k *kernel) end() {
 // fetch has what is read later fetched into the second-level cache, as far as the call says so: the source of the pixels that come behind those
 // of the call, and the weights of the output channel blocks behind these.
 func (k *kernel) fetch() {
-	k.fetchBehind(func(s string) string { return k.name + "_" + s }, "R12", "R13")
+	k.fetchBehind(func(s string) string { return k.name + "_" + s }, "R12")
 }
 
-// fetchBehind does so for a block of channels whose source and weights lie at registers.
-func (k *kernel) fetchBehind(label func(string) string, src, w string) {
+// fetchBehind does so behind a block of channels whose source lies at a register: for weights 16 lines of each output channel block, and behind the
+// next block of channels the lines behind those.
+func (k *kernel) fetchBehind(label func(string) string, src string) {
 	fn := k.fn
-	skip := func(off int, name string, emit func()) {
-		fn.I("MOVQ %d(R14), AX", off)
-		fn.I("TESTQ AX, AX")
-		fn.I("JEQ %s", label(name))
-		emit()
-		fn.Label(label(name))
+	fn.I("MOVQ %d(R14), AX", offAhead)
+	fn.I("TESTQ AX, AX")
+	fn.I("JEQ %s", label("nosource"))
+	fn.I("ADDQ %s, AX", src)
+	fn.I("MOVQ %d(R14), R15", offSrcGroup)
+	fn.I("ADDQ AX, R15")
+	for p := range k.pixels {
+		fn.I("PREFETCHT1 %s", k.pixel(p, 0, "AX", "R15"))
 	}
-	skip(offAhead, "nosource", func() {
-		fn.I("ADDQ %s, AX", src)
-		fn.I("MOVQ %d(R14), R15", offSrcGroup)
-		fn.I("ADDQ AX, R15")
-		for p := range k.pixels {
-			fn.I("PREFETCHT1 %s", k.pixel(p, 0, "AX", "R15"))
-		}
-	})
-	skip(offAheadW, "noweights", func() {
-		fn.I("ADDQ %s, AX", w)
-		for q := range k.blocks {
-			for line := range 16 {
-				fn.I("PREFETCHT1 %d(AX)", 64*line)
-			}
-			if q+1 < k.blocks {
-				fn.I("ADDQ R11, AX")
-			}
-		}
-	})
+	fn.Label(label("nosource"))
+	fn.I("MOVQ %d(R14), AX", offAheadW)
+	fn.I("CMPQ AX, %d(R14)", offAheadEnd)
+	fn.I("JGE %s", label("noweights"))
+	for line := range 16 * k.blocks {
+		fn.I("PREFETCHT1 %d(AX)", 64*line)
+	}
+	fn.I("ADDQ $%d, %d(R14)", 64*16*k.blocks, offAheadW)
+	fn.Label(label("noweights"))
 }
 
 // perPixel emits op for each vector of each pixel of the tile that is in use, with the operand of that pixel in the

@@ -95,6 +95,7 @@ type table struct {
 	unit     []int32
 	scales   []float32
 	pairs    bool  // tiles cover two rows
+	single   bool  // but those of the last unit, of which group B is in the same row as group A
 	width    int   // pixels of a tile that is in one row, at most
 	steps    int64 // multiply-adds of 16 lanes for one output block in the whole plane, channel blocks not counted
 	lists    map[listKey]listAt
@@ -126,8 +127,13 @@ func newTable(k tileKernel) *table {
 	return &table{tileKernel: k, width: k.pixels, lists: map[listKey]listAt{}, rowClass: map[string]int{}, colClass: map[string]int{}}
 }
 
-// done drops what only building needs.
-func (t *table) done() { t.lists, t.rowClass, t.colClass, t.cols, t.key = nil, nil, nil, nil, nil }
+// done drops what only building needs. Kernels look at the tile behind the one that they compute, so that there is one more.
+func (t *table) done() {
+	if n := len(t.tiles); n > 0 {
+		t.tiles = append(t.tiles, t.tiles[n-1])
+	}
+	t.lists, t.rowClass, t.colClass, t.cols, t.key = nil, nil, nil, nil, nil
+}
 
 // cut splits n pixels into the fewest pieces of at most limit, as equal as possible, and calls f with each.
 func cut(n, limit int, f func(from, n int)) {
@@ -152,10 +158,12 @@ func (t *table) addRow(id int, l *lattice, row, from, n int) {
 // addPair appends the tiles of rows row and row+1 (where that exists).
 func (t *table) addPair(id int, l *lattice, row int) {
 	if row+1 == l.y.n {
-		t.add(id, l, row, t.rows(l, row, 1), 0, l.x.n, l.x.n, 0)
+		t.single = l.x.n > t.group
+		t.addRow(id, l, row, 0, l.x.n)
 		return
 	}
-	t.add(id, l, row, t.rows(l, row, 2), 0, l.x.n, l.x.n, l.x.n)
+	rows := t.rows(l, row, 2)
+	cut(l.x.n, t.group, func(at, w int) { t.add(id, l, row, rows, at, w, w, w) })
 }
 
 // rows tells for each tap of the column which of n rows it reaches, as bits.
@@ -205,10 +213,12 @@ func (t *table) add(id int, l *lattice, row int, rows []byte, col, width, n0, n1
 func (t *table) list(l *lattice, rows []byte, cols []span, pieces []piece) (offset, steps int64) {
 	offset = int64(len(t.taps)) * tapSize
 	for i := range pieces {
-		for iy, bits := range rows {
-			if bits != 0 {
-				steps += t.rowTaps(l, l.y.taps[iy], bits, cols, &pieces[i])
+		for iy := 0; iy < len(rows); {
+			run, n := t.planarRows(l, rows, iy, cols, &pieces[i])
+			if run == 0 {
+				run, n = 1, t.rowTaps(l, l.y.taps[iy], rows[iy], cols, &pieces[i])
 			}
+			iy, steps = iy+run, steps+n
 		}
 	}
 	t.taps = append(t.taps, tap{body: t.bodies[t.places.end]})
@@ -217,6 +227,9 @@ func (t *table) list(l *lattice, rows []byte, cols []span, pieces []piece) (offs
 
 // rowTaps appends the taps of one row of the kernel, which reaches those rows of a tile that bits name.
 func (t *table) rowTaps(l *lattice, ty axisTap, bits byte, cols []span, of *piece) (steps int64) {
+	if bits == 0 {
+		return 0
+	}
 	for ix := 0; ix < len(l.x.taps); ix++ {
 		s, tx := cols[ix], l.x.taps[ix]
 		if s.empty() {

@@ -631,7 +631,7 @@ denseNEON_nolimit1:
 
 denseNEON_nolimit2:
 	TBZ $3, R23, denseNEON_nomask
-	ADD $240, R0, R22
+	ADD $248, R0, R22
 	FMOVQ 0(R22), F24
 	FMOVQ 16(R22), F25
 	FMOVQ 32(R22), F26
@@ -4133,7 +4133,7 @@ depthNEON_nolimit1:
 
 depthNEON_nolimit2:
 	TBZ $3, R23, depthNEON_nomask
-	ADD $240, R0, R22
+	ADD $248, R0, R22
 	FMOVQ 0(R22), F24
 	FMOVQ 16(R22), F25
 	FMOVQ 32(R22), F26
@@ -5849,7 +5849,7 @@ lanesNEON_nolimit1:
 
 lanesNEON_nolimit2:
 	TBZ $3, R23, lanesNEON_nomask
-	ADD $240, R0, R22
+	ADD $248, R0, R22
 	FMOVQ 0(R22), F16
 	FMOVQ 16(R22), F17
 	FMOVQ 32(R22), F18
@@ -7042,7 +7042,7 @@ maxNEON_nolimit1:
 
 maxNEON_nolimit2:
 	TBZ $3, R23, maxNEON_nomask
-	ADD $240, R0, R22
+	ADD $248, R0, R22
 	FMOVQ 0(R22), F24
 	FMOVQ 16(R22), F25
 	FMOVQ 32(R22), F26
@@ -8779,7 +8779,7 @@ sumNEON_nolimit1:
 
 sumNEON_nolimit2:
 	TBZ $3, R23, sumNEON_nomask
-	ADD $240, R0, R22
+	ADD $248, R0, R22
 	FMOVQ 0(R22), F24
 	FMOVQ 16(R22), F25
 	FMOVQ 32(R22), F26

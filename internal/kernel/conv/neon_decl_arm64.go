@@ -102,9 +102,10 @@ var (
 	_ = [1]byte{}[unsafe.Offsetof(tileCall{}.pass)-208]
 	_ = [1]byte{}[unsafe.Offsetof(tileCall{}.ahead)-216]
 	_ = [1]byte{}[unsafe.Offsetof(tileCall{}.aheadW)-224]
-	_ = [1]byte{}[unsafe.Offsetof(tileCall{}.rest)-232]
-	_ = [1]byte{}[unsafe.Offsetof(tileCall{}.mask)-240]
-	_ = [1]byte{}[unsafe.Offsetof(tileCall{}.sums)-304]
+	_ = [1]byte{}[unsafe.Offsetof(tileCall{}.aheadEnd)-232]
+	_ = [1]byte{}[unsafe.Offsetof(tileCall{}.rest)-240]
+	_ = [1]byte{}[unsafe.Offsetof(tileCall{}.mask)-248]
+	_ = [1]byte{}[unsafe.Offsetof(tileCall{}.sums)-312]
 )
 
 // places6x3 has the sets of pixels, of tiles of 6 of which 3 are group A, in the order of their bodies in a table.

@@ -266,6 +266,7 @@ func (p *Plan) prototype() {
 		c.srcBlk = int64(s.Dilate[0]) * int64(s.W) * int64(pixel)
 	case orderPlanar: // one list of taps for all channels, as orderMixed has
 		tapBytes = 64 * s.C
+		c.srcBlk = int64(s.Dilate[0]) * int64(s.W) * int64(pixel)
 	case orderMixed, orderNone:
 	}
 	c.wBlk = int64(s.Kernel[0]) * int64(s.Kernel[1]) * int64(tapBytes)
@@ -397,7 +398,7 @@ func pick(most, left int) int {
 
 // kernel returns the kernel for tiles of a shape. Where the processor computes wide vectors in
 // halves, a tile of one block has a broadcast per multiply-add, which takes longer than the multiply-add; with vectors of
-// 256 bits there are two multiply-adds per broadcast. Rows of seven pixels, the last maps of most nets, do not fit a tile of six.
+// 256 bits there are two multiply-adds per broadcast.
 func (p *Plan) kernel(t tileShape) tileKernel {
 	return kernelOf(p.target.Set, p.kind, t.count, t.half, p.splits512(), p.wide)
 }

@@ -1,5 +1,7 @@
 package conv
 
+import "github.com/carve-dev/carve/internal/kernel/isa"
+
 // plane makes the tile tables.
 func (p *Plan) plane(padded *Map) {
 	s := &p.spec
@@ -16,9 +18,9 @@ func (p *Plan) plane(padded *Map) {
 	for i := range lattices {
 		rows, cols = max(rows, lattices[i].y.n), max(cols, lattices[i].x.n)
 	}
-	p.wide = p.fillsWide(flat, rows, cols)
+	p.wide = p.fillsWide(cols)
 	g := p.kernel(main).geometry
-	pairs := !flat && rows > 1 && cols <= g.group && g.pixels == 2*g.group
+	pairs := !flat && p.pairsRows(g, rows, cols)
 	segment := p.segment(g.pixels)
 	if !flat {
 		segment = max(segment, 4*g.pixels)
@@ -44,7 +46,7 @@ func (p *Plan) plane(padded *Map) {
 		}
 		k := p.kernel(ct.tileShape)
 		t := newTable(k)
-		t.pairs = pairs && k.pixels == 2*k.group && cols <= k.group
+		t.pairs = pairs && p.pairsRows(k.geometry, rows, cols)
 		t.width = p.tileWidth(k.geometry)
 		if flat {
 			one := lattices[0]
@@ -58,17 +60,39 @@ func (p *Plan) plane(padded *Map) {
 	p.spansOf(flat, pairs, segment, rows, cols)
 }
 
-// fillsWide reports whether tiles of 14 pixels are wanted where others have fewer: for rows of seven pixels; of depthwise kernels, of which
-// smaller tiles have the faster code for rows, where there is none, and for three taps at stride 2 (on an AMD Zen 4 with AVX2 0.6 to 0.8 of
-// the time for seven taps, 0.8 to 0.96 at stride 2).
-func (p *Plan) fillsWide(flat bool, rows, cols int) bool {
+// fillsWide reports whether tiles of 14 pixels are wanted where others have fewer: of depthwise kernels, of which smaller tiles have the faster code for
+// rows, where there is none, and for three taps at stride 2 (on an AMD Zen 4 with AVX2 0.6 to 0.8 of the time for seven taps, 0.8 to 0.96 at stride 2).
+func (p *Plan) fillsWide(cols int) bool {
 	s := &p.spec
-	if p.kind != kindDepth {
-		return !flat && rows > 1 && cols == 7
-	}
 	taps, step := s.Kernel[1], s.Stride[1]
 	coded := (taps == 3 || taps == 5) && step <= 2 && s.Dilate[1] == 1 && !s.Transposed
-	return !coded || taps == 3 && step == 2 && (cols == 7 || cols%14 == 0)
+	return p.kind == kindDepth && (!coded || taps == 3 && step == 2 && (cols == 7 || cols%14 == 0))
+}
+
+// pairsRows reports whether tiles are of two rows: where a row fits a group of pixels, and where that leaves fewer tiles of few results behind.
+func (p *Plan) pairsRows(g geometry, rows, cols int) bool {
+	if rows < 2 || g.pixels != 2*g.group {
+		return false
+	}
+	if cols <= g.group {
+		return true
+	}
+	if !p.dense() || p.spec.Transposed || p.order == orderPlanar || g.pixels >= tilePixels || p.target.Set != isa.AVX2 && !p.splits512() {
+		return false
+	}
+	var row, pair int
+	cut(cols, g.pixels, func(_, n int) { row += g.stepCost(n) })
+	cut(cols, g.group, func(_, n int) { pair += g.stepCost(2 * n) })
+	return pair < 2*row
+}
+
+// stepCost is what a multiply-add of n pixels of a tile takes, in hundredths of a cycle: of two vectors each, by two units that take four cycles for one,
+// and more where few sums leave them no slack (measured with AVX2 on an AMD Zen 4: 6 pixels 6.1 cycles, 5 5.3, 4 4.35).
+func (g geometry) stepCost(n int) int {
+	if n == g.pixels {
+		return 100*n + 10
+	}
+	return 100*max(n, 4) + 30
 }
 
 // rangePieces has the taps of lattices read the channels of a tile, which lie in several blocks.

@@ -59,6 +59,34 @@ func (t *table) rowList(l *lattice, rows []byte, cols []span, col, n0, n1 int) (
 	return offset, steps, true
 }
 
+// planarRows appends one tap for as many rows of the kernel from iy on as reach all pixels of a tile, in a planar source, and returns how many that are,
+// 0 where there is no code for them, and the multiply-adds that they take for one output block.
+func (t *table) planarRows(l *lattice, rows []byte, iy int, cols []span, of *piece) (run int, steps int64) {
+	taps := l.x.taps
+	if l.merge != 1 || of.steps != 1 || len(t.places.rows) == 0 || rows[iy] != 1 || taps[len(taps)-1] != (axisTap{len(taps) - 1, taps[0].at + len(taps) - 1}) || taps[0].k != 0 {
+		return 0, 0
+	}
+	width := cols[0].hi
+	for _, s := range cols {
+		if s != (span{0, width}) {
+			return 0, 0
+		}
+	}
+	i, ok := t.places.rows[rowBody{kernel: len(taps), width: width}]
+	if !ok {
+		return 0, 0
+	}
+	run = t.runOf(l, rows, iy)
+	ty := l.y.taps[iy]
+	t.taps = append(t.taps, tap{
+		src:   int64((ty.at*l.sourceRow+taps[0].at)*l.sourcePixel + of.src),
+		w:     int64(ty.k*l.kernelWidth*of.tapBytes + of.w),
+		count: int64(64 * run * len(taps)),
+		body:  t.bodies[i],
+	})
+	return run, int64(run * len(taps) * width)
+}
+
 // runOf returns how many rows of the kernel from iy on reach the same rows of a tile and lie below each other, in the source and in the
 // kernel: one tap goes through them.
 func (t *table) runOf(l *lattice, rows []byte, iy int) int {

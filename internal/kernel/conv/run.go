@@ -60,43 +60,61 @@ func (p *Plan) Run(lo, hi int, work []float32, t *Tensors) error {
 	return nil
 }
 
-// chunk computes channel tiles [t0, t1) of units [u0, u1) of image n.
+// chunk computes channel tiles [t0, t1) of units [u0, u1) of image n: those that read the same channels of the source together.
 func (p *Plan) chunk(c *tileCall, t *Tensors, n, t0, t1, u0, u1 int) {
-	s := &p.spec
-	src := unsafe.Pointer(&t.Src[n*s.SrcImage])
 	c.ahead = p.ahead
-	for u := u0; u < u1; u += p.callUnits {
-		end := min(u+p.callUnits, u1)
-		for i := t0; i < t1; i++ {
-			ct := &p.tiles[i]
-			plane := n*s.DstImage + ct.block*s.OH*s.OW*16
-			c.src = unsafe.Add(src, ct.source)
-			c.dst = unsafe.Pointer(&t.Dst[plane])
-			if s.Residual {
-				c.res = unsafe.Pointer(&t.Residual[n*s.ResImage+ct.block*s.OH*s.OW*16])
-			}
-			if t.Bias != nil && p.needsWeight {
-				c.bias = unsafe.Pointer(&t.Bias[n*p.biasImage+16*ct.block])
-			} else {
-				c.bias = unsafe.Pointer(&p.start[0])
-			}
-			if p.needsWeight {
-				c.w = unsafe.Add(unsafe.Pointer(&t.Weights[n*p.weightImage]), ct.weight)
-			}
-			c.aheadW = 0
-			if p.fetchesWeights && u == u0 && i+1 < t1 {
-				c.aheadW = int64(p.tiles[i+1].weight - ct.weight)
-			}
-			p.call(c, ct, u, end)
-			if s.Post != nil {
-				p.post(t.Dst, plane, ct, p.spans[u].lo, p.spans[end-1].hi)
+	for first, end := t0, t0; first < t1; first = end {
+		for end = first + 1; end < t1 && p.tiles[end].source == p.tiles[first].source; end++ {
+		}
+		for u := u0; u < u1; u += p.callUnits {
+			for i := first; i < end; i++ {
+				c.aheadW, c.aheadEnd = 0, 0
+				if p.fetchesWeights && u == u0 && i+1 < t1 {
+					next := &p.tiles[i+1]
+					c.aheadW = int64(uintptr(unsafe.Pointer(&t.Weights[n*p.weightImage]))) + int64(next.weight)
+					c.aheadEnd = c.aheadW + int64(next.bytes)
+				}
+				p.tile(c, t, n, &p.tiles[i], u, min(u+p.callUnits, u1))
 			}
 		}
 	}
 }
 
+// tile computes one channel tile of units [u0, u1) of image n.
+func (p *Plan) tile(c *tileCall, t *Tensors, n int, ct *channelTile, u0, u1 int) {
+	s := &p.spec
+	plane := n*s.DstImage + ct.block*s.OH*s.OW*16
+	c.src = unsafe.Add(unsafe.Pointer(&t.Src[n*s.SrcImage]), ct.source)
+	c.dst = unsafe.Pointer(&t.Dst[plane])
+	if s.Residual {
+		c.res = unsafe.Pointer(&t.Residual[n*s.ResImage+ct.block*s.OH*s.OW*16])
+	}
+	if t.Bias != nil && p.needsWeight {
+		c.bias = unsafe.Pointer(&t.Bias[n*p.biasImage+16*ct.block])
+	} else {
+		c.bias = unsafe.Pointer(&p.start[0])
+	}
+	if p.needsWeight {
+		c.w = unsafe.Add(unsafe.Pointer(&t.Weights[n*p.weightImage]), ct.weight)
+	}
+	p.call(c, ct, u0, u1)
+	if s.Post != nil {
+		p.post(t.Dst, plane, ct, p.spans[u0].lo, p.spans[u1-1].hi)
+	}
+}
+
 // call computes one channel tile of units [u0, u1).
 func (p *Plan) call(c *tileCall, ct *channelTile, u0, u1 int) {
+	end := u1
+	if ct.table.single && u1 == len(p.spans) {
+		end--
+	}
+	p.callTiles(c, ct, u0, end, ct.table.pairs)
+	p.callTiles(c, ct, end, u1, false)
+}
+
+// callTiles computes one channel tile of units [u0, u1), whose tiles are of two rows (pairs) or of one.
+func (p *Plan) callTiles(c *tileCall, ct *channelTile, u0, u1 int, pairs bool) {
 	tab := ct.table
 	first, last := tab.unit[u0], tab.unit[u1]
 	if first == last {
@@ -107,7 +125,7 @@ func (p *Plan) call(c *tileCall, ct *channelTile, u0, u1 int) {
 		c.scale = unsafe.Pointer(&tab.scales[0])
 	}
 	c.srcGroup, c.dstGroup = c.srcCol*int64(tab.group), c.dstCol*int64(tab.group)
-	if tab.pairs {
+	if pairs {
 		c.srcGroup, c.dstGroup = p.pairSrc(), p.pairDst()
 	}
 	flags := p.proto.flags

@@ -56,7 +56,7 @@ type tileCall struct {
 	srcGroup               int64 // bytes from the source of pixel group A to that of group B
 	dstCol                 int64
 	dstGroup               int64
-	srcBlk                 int64 // bytes between input channel blocks; depthwise: between rows under neighbouring rows of the kernel
+	srcBlk                 int64 // bytes between input channel blocks; depthwise and planar: between rows under neighbouring rows of the kernel
 	wBlk                   int64 // bytes of weights between input channel blocks
 	wOC                    int64 // bytes of weights between output channel blocks
 	dstOC                  int64 // bytes between output channel blocks
@@ -68,7 +68,8 @@ type tileCall struct {
 	at                     int64 // scratch: address of the tile, an integer because it ends behind the last one
 	step                   int64 // bytes that a step moves on in the source (dense kernels: always 4)
 	pass                   int64 // bytes to the channels of the pass that a kernel with passes begins with: 0 without flagHalf
-	ahead, aheadW          int64 // bytes from the source, and from the weights, of a block of channels to what is fetched meanwhile; 0: nothing is
+	ahead                  int64 // bytes from the source of a block of channels to what is fetched meanwhile; 0: nothing is
+	aheadW, aheadEnd       int64 // address of the weights that are fetched meanwhile, which the kernel moves on, and of their end
 	rest                   int64 // channels of the partial block
 	mask                   [16]uint32
 	sums                   [float16Pixels]pixelRow // scratch of kernels of float16: what is added up in float32

@@ -7,10 +7,10 @@ package conv
 //go:noescape
 func dense256q1(c *tileCall)
 
-// dense256q1Bodies returns the addresses of the 25 tap bodies of dense256q1, the end of the list, and 0 bodies of rows.
+// dense256q1Bodies returns the addresses of the 25 tap bodies of dense256q1, the end of the list, and 6 bodies of rows.
 //
 //go:noescape
-func dense256q1Bodies() (table *[26]uintptr)
+func dense256q1Bodies() (table *[32]uintptr)
 
 // dense256w computes the tiles of a call.
 //
@@ -27,10 +27,10 @@ func dense256wBodies() (table *[86]uintptr)
 //go:noescape
 func dense256h(c *tileCall)
 
-// dense256hBodies returns the addresses of the 13 tap bodies of dense256h, the end of the list, and 0 bodies of rows.
+// dense256hBodies returns the addresses of the 13 tap bodies of dense256h, the end of the list, and 6 bodies of rows.
 //
 //go:noescape
-func dense256hBodies() (table *[14]uintptr)
+func dense256hBodies() (table *[20]uintptr)
 
 // depth256 computes the tiles of a call.
 //
@@ -82,18 +82,22 @@ func sum256(c *tileCall)
 //go:noescape
 func sum256Bodies() (table *[26]uintptr)
 
-// places6x3 has the sets of pixels, of tiles of 6 of which 3 are group A, in the order of their bodies in a table.
-var places6x3 = newPlaces([]pixelSet{
+// dense256q1Places has the sets of pixels, of tiles of 6 of which 3 are group A, in the order of their bodies in a table.
+var dense256q1Places = newPlaces([]pixelSet{
 	{0, 1, false}, {0, 2, false}, {0, 3, false}, {0, 4, false}, {0, 5, false}, {0, 6, false}, {1, 2, false}, {1, 3, false}, {1, 4, false}, {1, 5, false},
 	{1, 6, false}, {2, 3, false}, {2, 6, false}, {3, 4, false}, {3, 5, false}, {3, 6, false}, {4, 5, false}, {4, 6, false}, {5, 6, false}, {0, 1, true},
 	{0, 2, true}, {0, 3, true}, {1, 2, true}, {1, 3, true}, {2, 3, true},
-}, []rowBody{})
+}, []rowBody{
+	{3, 0, 6, 0, 0, 0}, {3, 0, 5, 0, 0, 0}, {5, 0, 6, 0, 0, 0}, {5, 0, 5, 0, 0, 0}, {7, 0, 6, 0, 0, 0}, {7, 0, 5, 0, 0, 0},
+})
 
-// places4x2 has the sets of pixels, of tiles of 4 of which 2 are group A, in the order of their bodies in a table.
-var places4x2 = newPlaces([]pixelSet{
+// dense256hPlaces has the sets of pixels, of tiles of 4 of which 2 are group A, in the order of their bodies in a table.
+var dense256hPlaces = newPlaces([]pixelSet{
 	{0, 1, false}, {0, 2, false}, {0, 3, false}, {0, 4, false}, {1, 2, false}, {1, 3, false}, {1, 4, false}, {2, 3, false}, {2, 4, false}, {3, 4, false},
 	{0, 1, true}, {0, 2, true}, {1, 2, true},
-}, []rowBody{})
+}, []rowBody{
+	{3, 0, 4, 0, 0, 0}, {3, 0, 3, 0, 0, 0}, {5, 0, 4, 0, 0, 0}, {5, 0, 3, 0, 0, 0}, {7, 0, 4, 0, 0, 0}, {7, 0, 3, 0, 0, 0},
+})
 
 // depth256Places has the sets of pixels, of tiles of 10 of which 5 are group A, in the order of their bodies in a table.
 var depth256Places = newPlaces([]pixelSet{
@@ -148,17 +152,24 @@ var depth256wPlaces = newPlaces([]pixelSet{
 	{3, 2, 14, 0, 0, 0}, {3, 2, 14, 0, 0, 1}, {3, 2, 14, 0, 1, 0}, {3, 2, 14, 0, 1, 1},
 })
 
+// places6x3 has the sets of pixels, of tiles of 6 of which 3 are group A, in the order of their bodies in a table.
+var places6x3 = newPlaces([]pixelSet{
+	{0, 1, false}, {0, 2, false}, {0, 3, false}, {0, 4, false}, {0, 5, false}, {0, 6, false}, {1, 2, false}, {1, 3, false}, {1, 4, false}, {1, 5, false},
+	{1, 6, false}, {2, 3, false}, {2, 6, false}, {3, 4, false}, {3, 5, false}, {3, 6, false}, {4, 5, false}, {4, 6, false}, {5, 6, false}, {0, 1, true},
+	{0, 2, true}, {0, 3, true}, {1, 2, true}, {1, 3, true}, {2, 3, true},
+}, []rowBody{})
+
 // kernelOf256 returns the avx2 kernel of a kind for tiles of that many output channel blocks.
 func kernelOf256(k kind, blocks int, half, split, wide bool) tileKernel {
 	switch {
-	case k == kindDense && blocks == 1 && (wide || half):
+	case k == kindDense && blocks == 1 && half:
 		return tileKernel{firstAssembly + 1, geometry{pixels: 14, group: 7, blocks: 1}, dense256wBodies()[:], places14x7}
 	case k == kindDense && blocks == 2 && half:
-		return tileKernel{firstAssembly + 2, geometry{pixels: 4, group: 2, blocks: 2}, dense256hBodies()[:], places4x2}
+		return tileKernel{firstAssembly + 2, geometry{pixels: 4, group: 2, blocks: 2}, dense256hBodies()[:], dense256hPlaces}
 	case k == kindDepth && wide:
 		return tileKernel{firstAssembly + 4, geometry{pixels: 14, group: 7, blocks: 1}, depth256wBodies()[:], depth256wPlaces}
 	case k == kindDense && blocks == 1:
-		return tileKernel{firstAssembly + 0, geometry{pixels: 6, group: 3, blocks: 1}, dense256q1Bodies()[:], places6x3}
+		return tileKernel{firstAssembly + 0, geometry{pixels: 6, group: 3, blocks: 1}, dense256q1Bodies()[:], dense256q1Places}
 	case k == kindDepth:
 		return tileKernel{firstAssembly + 3, geometry{pixels: 10, group: 5, blocks: 1}, depth256Bodies()[:], depth256Places}
 	case k == kindLanes:

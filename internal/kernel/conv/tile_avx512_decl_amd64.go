@@ -106,9 +106,10 @@ var (
 	_ = [1]byte{}[unsafe.Offsetof(tileCall{}.pass)-208]
 	_ = [1]byte{}[unsafe.Offsetof(tileCall{}.ahead)-216]
 	_ = [1]byte{}[unsafe.Offsetof(tileCall{}.aheadW)-224]
-	_ = [1]byte{}[unsafe.Offsetof(tileCall{}.rest)-232]
-	_ = [1]byte{}[unsafe.Offsetof(tileCall{}.mask)-240]
-	_ = [1]byte{}[unsafe.Offsetof(tileCall{}.sums)-304]
+	_ = [1]byte{}[unsafe.Offsetof(tileCall{}.aheadEnd)-232]
+	_ = [1]byte{}[unsafe.Offsetof(tileCall{}.rest)-240]
+	_ = [1]byte{}[unsafe.Offsetof(tileCall{}.mask)-248]
+	_ = [1]byte{}[unsafe.Offsetof(tileCall{}.sums)-312]
 )
 
 // places14x7 has the sets of pixels, of tiles of 14 of which 7 are group A, in the order of their bodies in a table.
@@ -187,9 +188,9 @@ func kernelOf512(k kind, blocks int, half, split, wide bool) tileKernel {
 	case k == kindDense && blocks == 1 && half:
 		return tileKernel{firstAssembly + 10, geometry{pixels: 14, group: 7, blocks: 1}, dense256wBodies()[:], places14x7}
 	case k == kindDense && blocks == 2 && half:
-		return tileKernel{firstAssembly + 11, geometry{pixels: 4, group: 2, blocks: 2}, dense256hBodies()[:], places4x2}
+		return tileKernel{firstAssembly + 11, geometry{pixels: 4, group: 2, blocks: 2}, dense256hBodies()[:], dense256hPlaces}
 	case k == kindDense && blocks == 1 && split:
-		return tileKernel{firstAssembly + 12, geometry{pixels: 6, group: 3, blocks: 1}, dense256q1Bodies()[:], places6x3}
+		return tileKernel{firstAssembly + 12, geometry{pixels: 6, group: 3, blocks: 1}, dense256q1Bodies()[:], dense256q1Places}
 	case k == kindDense && blocks == 1:
 		return tileKernel{firstAssembly + 0, geometry{pixels: 14, group: 7, blocks: 1}, dense512q1Bodies()[:], places14x7}
 	case k == kindDense && blocks == 2:

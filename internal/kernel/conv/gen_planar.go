@@ -1,0 +1,44 @@
+//go:build ignore
+
+package main
+
+import "fmt"
+
+// planarRows lists the rows of a kernel on a planar source for which there is code: of tiles that are whole or lack one pixel, as those of a row are
+// but at its ends. They are for sums of short vectors, of which what a tap costs beside its multiply-adds is a quarter otherwise.
+func (k *kernel) planarRows() (out []rowBody) {
+	if !k.points() {
+		return nil
+	}
+	for _, taps := range []int{3, 5, 7} {
+		for _, n := range []int{k.pixels, k.pixels - 1} {
+			out = append(out, rowBody{kernel: taps, width: n})
+		}
+	}
+	return out
+}
+
+// planarRow emits the i-th body of rows: as many rows of the kernel below each other as the tap says, in one channel of the source.
+func (k *kernel) planarRow(i int, r rowBody) {
+	fn := k.fn
+	label := fmt.Sprintf("%s_r%d_row", k.name, i)
+	fn.I("MOVQ -16(CX), DX")
+	fn.I("ADDQ DI, DX")
+	k.groupB()
+	fn.I("MOVQ %d(R14), R15", offSrcBlk)
+	fn.I("PCALIGN $64")
+	fn.Label(label)
+	for t := range r.kernel {
+		k.channel(t, func(op func(p int)) {
+			for p := range r.width {
+				op(p)
+			}
+		})
+	}
+	fn.I("ADDQ $%d, DI", 64*r.kernel)
+	fn.I("ADDQ R15, SI")
+	fn.I("ADDQ R15, BX")
+	fn.I("CMPQ DI, DX")
+	fn.I("JNE %s", label)
+	k.next()
+}
