@@ -69,7 +69,8 @@ func (p *Plan) fillsWide(cols int) bool {
 	return p.kind == kindDepth && (!coded || taps == 3 && step == 2 && (cols == 7 || cols%14 == 0))
 }
 
-// pairsRows reports whether tiles are of two rows: where a row fits a group of pixels, and where that leaves fewer tiles of few results behind.
+// pairsRows reports whether tiles are of two rows: where a row fits a group of pixels, and where that leaves fewer tiles of few results behind,
+// so that it is worth that rows come from memory two at a time, of which processors foresee less.
 func (p *Plan) pairsRows(g geometry, rows, cols int) bool {
 	if rows < 2 || g.pixels != 2*g.group {
 		return false
@@ -83,8 +84,11 @@ func (p *Plan) pairsRows(g geometry, rows, cols int) bool {
 	var row, pair int
 	cut(cols, g.pixels, func(_, n int) { row += g.stepCost(n) })
 	cut(cols, g.group, func(_, n int) { pair += g.stepCost(2 * n) })
-	return pair < 2*row
+	return pair < 2*row*pairsGain/100
 }
+
+// pairsGain is what tiles of two rows may take at most, in percent of what those of one do.
+const pairsGain = 97
 
 // stepCost is what a multiply-add of n pixels of a tile takes, in hundredths of a cycle: of two vectors each, by two units that take four cycles for one,
 // and more where few sums leave them no slack (measured with AVX2 on an AMD Zen 4: 6 pixels 6.1 cycles, 5 5.3, 4 4.35).
