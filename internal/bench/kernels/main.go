@@ -154,7 +154,7 @@ func (o *options) measure() error {
 // side is one of those that are compared.
 type side struct {
 	run   func(n int) (time.Duration, error) // n runs
-	count int                                // runs of a round, 0: as many as there is time for
+	count int                                // runs of a round
 	times []float64                          // µs of a run, by rounds
 }
 
@@ -187,7 +187,10 @@ func (o *options) row(t task, target isa.Target, dir string, workers []*worker) 
 			return err
 		}
 		defer p.close()
-		sides[i] = &side{run: func(n int) (time.Duration, error) { return p.run(ctx, values, n, o.processor) }}
+		if err := p.first(ctx, values); err != nil {
+			return err
+		}
+		sides[i] = &side{run: func(n int) (time.Duration, error) { return o.timed(func() error { return p.run(ctx, n) }) }}
 	}
 	for _, w := range workers {
 		if err := w.load(path); err != nil {
@@ -203,14 +206,30 @@ func (o *options) row(t task, target isa.Target, dir string, workers []*worker) 
 	if err != nil {
 		return err
 	}
-	peak := &side{count: 1, run: func(int) (time.Duration, error) {
-		return time.Duration(t.flops / gemm.Peak(target, roundTime/4)), nil
-	}}
+	peak := &side{run: func(n int) (time.Duration, error) { return o.multiplyAdds(target, n*int(t.flops)), nil }}
 	if err := o.byTurns(append(sides, peak)); err != nil {
 		return err
 	}
 	print(t, sides, paired.Of(peak.times, sides[0].times), (moved.read+moved.written)/1e3/rate)
 	return nil
+}
+
+// multiplyAdds returns what a loop in registers takes for so many floating-point operations, by the clock that the other sides have.
+func (o *options) multiplyAdds(target isa.Target, flops int) time.Duration {
+	perRound := gemm.MultiplyAdds(target, 1)
+	rounds := max(1, flops/perRound)
+	d, _ := o.timed(func() error { gemm.MultiplyAdds(target, rounds); return nil }) // which cannot fail
+	return time.Duration(float64(d) * float64(flops) / float64(rounds*perRound))
+}
+
+// timed returns what a function takes, of time or, where options say so, of the processor's.
+func (o *options) timed(f func() error) (time.Duration, error) {
+	start, begin := time.Now(), clock.Process()
+	err := f()
+	if o.processor {
+		return clock.Process() - begin, err
+	}
+	return time.Since(start), err
 }
 
 // roundTime is how long a side runs in a round.
@@ -219,7 +238,7 @@ const roundTime = 4 * time.Millisecond
 // byTurns runs the sides by turns.
 func (o *options) byTurns(sides []*side) error {
 	for _, s := range sides {
-		if s == nil || s.count > 0 {
+		if s == nil {
 			continue
 		}
 		least := time.Hour
@@ -295,28 +314,27 @@ func open(ctx context.Context, path string, c backend.Config) (*program, error) 
 
 func (p *program) close() error { return errors.Join(p.Close(), p.model.Close()) }
 
-// run runs the model n times, into the same memory.
-func (p *program) run(ctx context.Context, values map[string]tensor.Value, n int, processor bool) (time.Duration, error) {
-	if p.in == nil {
-		for _, port := range p.Inputs() {
-			p.in = append(p.in, values[port.Name].(*tensor.Tensor))
-		}
-		first, err := p.Run(ctx, values)
-		if err != nil {
-			return 0, err
-		}
-		for _, port := range p.Outputs() {
-			p.out = append(p.out, first[port.Name].(*tensor.Tensor))
-		}
+// first runs the model once, and keeps its operands and results for other runs.
+func (p *program) first(ctx context.Context, values map[string]tensor.Value) error {
+	results, err := p.Run(ctx, values)
+	if err != nil {
+		return err
 	}
-	start, begin := time.Now(), clock.Process()
+	for _, port := range p.Inputs() {
+		p.in = append(p.in, values[port.Name].(*tensor.Tensor))
+	}
+	for _, port := range p.Outputs() {
+		p.out = append(p.out, results[port.Name].(*tensor.Tensor))
+	}
+	return nil
+}
+
+// run runs the model n times, into the same memory.
+func (p *program) run(ctx context.Context, n int) error {
 	for range n {
 		if err := p.RunInto(ctx, p.in, p.out); err != nil {
-			return 0, err
+			return err
 		}
 	}
-	if processor {
-		return clock.Process() - begin, nil
-	}
-	return time.Since(start), nil
+	return nil
 }

@@ -127,19 +127,18 @@ func (p *Plan) calls(most int64) {
 	}
 }
 
-// fetchAhead decides what calls have fetched: of convolutions with a single tap, which read each pixel and each weight for few multiply-adds.
-// No processor foresees by itself that the pixels of a block of channels lie a plane behind those of the block before, which matters where the
+// fetchAhead decides what calls have fetched: the weights that the next one reads, where there is a single tap, or where tiles have so few pixels that
+// they want them faster than they come from the third-level cache; and of convolutions with a single tap, which read each pixel for few multiply-adds,
+// the pixels. No processor foresees by itself that those of a block of channels lie a plane behind those of the block before, which matters where the
 // second-level cache does not hold the source.
 func (p *Plan) fetchAhead() {
-	s := &p.spec
+	s, t := &p.spec, p.tiles[0].table
+	single := s.Kernel == [2]int{1, 1}
 	if !p.dense() || s.Source == Planar {
 		return
 	}
-	p.fetchesWeights = true
-	if s.Kernel != [2]int{1, 1} {
-		return
-	}
-	if t := p.tiles[0].table; p.callUnits < len(p.spans) && 4*p.srcNeed > p.target.SecondCache()/2 {
+	p.fetchesWeights = single || t.pixels < tilePixels
+	if single && p.callUnits < len(p.spans) && 4*p.srcNeed > p.target.SecondCache()/2 {
 		p.ahead = t.tiles[t.unit[p.callUnits]].src - t.tiles[0].src
 	}
 }

@@ -4,18 +4,13 @@ package main
 
 import "fmt"
 
-// planarRows lists the rows of a kernel on a planar source for which there is code: of tiles that are whole or lack one pixel, as those of a row are
-// but at its ends. They are for sums of short vectors, of which what a tap costs beside its multiply-adds is a quarter otherwise.
-func (k *kernel) planarRows() (out []rowBody) {
+// planarRows lists the rows of a kernel on a planar source for which there is code: of three taps, in tiles that are whole or lack one pixel, as those
+// of a row are but at its ends. What a list costs for each row of so few taps is a quarter of its instructions otherwise; longer rows gain nothing.
+func (k *kernel) planarRows() []rowBody {
 	if !k.points() {
 		return nil
 	}
-	for _, taps := range []int{3, 5, 7} {
-		for _, n := range []int{k.pixels, k.pixels - 1} {
-			out = append(out, rowBody{kernel: taps, width: n})
-		}
-	}
-	return out
+	return []rowBody{{kernel: 3, width: k.pixels}, {kernel: 3, width: k.pixels - 1}}
 }
 
 // planarRow emits the i-th body of rows: as many rows of the kernel below each other as the tap says, in one channel of the source.

@@ -37,8 +37,8 @@ type Plan struct {
 	tailLanes   int // lanes in use in the last output block, 16: all
 	lastBlock   int
 	needsWeight bool
-	// Of convolutions with a single tap: bytes from the source of a tile to that of the same tile of the next call, 0: none, and whether a first call
-	// has the weights fetched that the next one reads.
+	// Bytes from the source of a tile to that of the same tile of the next call, 0: none, and whether a first call has the weights fetched that the
+	// next one reads.
 	ahead          int64
 	fetchesWeights bool
 	points         bool // sums are over whole blocks of channels, and Spec.points

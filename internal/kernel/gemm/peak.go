@@ -14,13 +14,17 @@ func Peak(t isa.Target, within time.Duration) float64 {
 	best := 0.0
 	for start := time.Now(); time.Since(start) < within || best == 0; {
 		begin := time.Now()
-		flops := fmaLoop(t.Set, rounds)
+		flops := MultiplyAdds(t, rounds)
 		if d := time.Since(begin); d > 0 {
 			best = max(best, float64(flops)/float64(d.Nanoseconds()))
 		}
 	}
 	return best
 }
+
+// MultiplyAdds runs so many rounds of the loop that Peak measures, and returns the floating-point operations done: for a benchmark that measures it by
+// turns with what it is compared with, by the same clock.
+func MultiplyAdds(t isa.Target, rounds int) int { return fmaLoop(t.Set, rounds) }
 
 // genericFMALoop is the loop in Go: 6 independent sums, as many as two units with three cycles of latency need. Their products are all
 // different, since the compiler takes equal sums for one; with three factors all of them stay in the registers of amd64.
