@@ -61,13 +61,12 @@ func (p *Plan) plane(padded *Map) {
 }
 
 // fillsWide reports whether tiles of 14 pixels are wanted where others have fewer: of depthwise kernels, of which smaller tiles have the faster code for
-// rows, where there is none, and for three taps at stride 2 (on an AMD Zen 4 with AVX2 0.6 to 0.8 of the time for seven taps, 0.8 to 0.96 at stride 2; but 1.2
-// where the source comes from memory, which the code for rows reads line by line).
+// rows, where there is none, and for three taps at stride 2 (on an AMD Zen 4 with AVX2 0.6 to 0.8 of the time for seven taps, 0.8 to 0.96 at stride 2).
 func (p *Plan) fillsWide(cols int) bool {
 	s := &p.spec
 	taps, step := s.Kernel[1], s.Stride[1]
 	coded := (taps == 3 || taps == 5) && step <= 2 && s.Dilate[1] == 1 && !s.Transposed
-	return p.kind == kindDepth && (!coded || taps == 3 && step == 2 && (cols == 7 || cols%14 == 0 && 4*p.srcNeed <= 2*p.target.SecondCache()))
+	return p.kind == kindDepth && (!coded || taps == 3 && step == 2 && (cols == 7 || cols%14 == 0))
 }
 
 // pairsRows reports whether tiles are of two rows: where a row fits a group of pixels, and where that leaves fewer tiles of few results behind,

@@ -63,8 +63,10 @@ func (p *Plan) Run(lo, hi int, work []float32, t *Tensors) error {
 // chunk computes channel tiles [t0, t1) of units [u0, u1) of image n: those that read the same channels of the source together.
 func (p *Plan) chunk(c *tileCall, t *Tensors, n, t0, t1, u0, u1 int) {
 	c.ahead = p.ahead
-	for first, end := t0, t0; first < t1; first = end {
-		for end = first + 1; end < t1 && p.tiles[end].source == p.tiles[first].source; end++ {
+	for first := t0; first < t1; {
+		end := first + 1
+		for end < t1 && p.tiles[end].source == p.tiles[first].source {
+			end++
 		}
 		for u := u0; u < u1; u += p.callUnits {
 			for i := first; i < end; i++ {
@@ -77,6 +79,7 @@ func (p *Plan) chunk(c *tileCall, t *Tensors, n, t0, t1, u0, u1 int) {
 				p.tile(c, t, n, &p.tiles[i], u, min(u+p.callUnits, u1))
 			}
 		}
+		first = end
 	}
 }
 
