@@ -63,7 +63,7 @@ func (t *table) rowList(l *lattice, rows []byte, cols []span, col, n0, n1 int) (
 // 0 where there is no code for them, and the multiply-adds that they take for one output block.
 func (t *table) planarRows(l *lattice, rows []byte, iy int, cols []span, of *piece) (run int, steps int64) {
 	taps := l.x.taps
-	if l.merge != 1 || of.steps != 1 || len(t.places.rows) == 0 || rows[iy] != 1 || taps[len(taps)-1] != (axisTap{len(taps) - 1, taps[0].at + len(taps) - 1}) || taps[0].k != 0 {
+	if l.merge != 1 || of.steps != 1 || len(t.places.rows) == 0 || len(taps) == 0 || rows[iy] != 1 || taps[len(taps)-1] != (axisTap{len(taps) - 1, taps[0].at + len(taps) - 1}) || taps[0].k != 0 {
 		return 0, 0
 	}
 	width := cols[0].hi
