@@ -5,11 +5,12 @@ import "unsafe"
 // ahead is the block of packed B that is read behind the one at hand: that of the next phase, or else the first one of the rows or
 // columns that follow, or of the next product. While tiles compute, they have its panels fetched into the second-level cache, one a
 // tile, spread over all tiles of the block at hand, so that the first tile of the next does not wait for memory: no processor fetches so
-// far ahead by itself. A tile of few rows does little else than wait, and has all of its panels fetched a little before it reads them.
+// far ahead by itself. A tile of few rows does little else than wait, and has all of its panels fetched a little before it reads them where
+// the processor does not do that better.
 type ahead struct {
 	block        uintptr // 0 is none; addresses, since they are not looked behind, and may lie beyond B
 	panels, step int     // of the block, and bytes from one to the next
-	few          int     // rows of tiles that fetch all panels, at most
+	few, reach   int     // rows of tiles that fetch all panels, at most, and how far ahead in bytes; 0 is not at all
 	done, work   int     // rows of tiles: how many there were, and all that read the block at hand
 	fetched      int     // panels of the block that tiles have had fetched
 }
@@ -17,7 +18,7 @@ type ahead struct {
 // ahead begins phase i of a unit, where there is something to be fetched.
 func (p *Plan) ahead(m *matrices, u *unit, i int) ahead {
 	tiles := u.panels / u.width // beside each other
-	x := ahead{few: p.has.fewRows, step: p.phases[0].full.bpanel, done: (u.row - u.super) * tiles, work: u.superRows * tiles}
+	x := ahead{few: p.has.fewRows, reach: p.reach, step: p.phases[0].full.bpanel, done: (u.row - u.super) * tiles, work: u.superRows * tiles}
 	next, k0 := u.next, 0
 	if len(p.phases) > 1 {
 		x.done, x.work = 0, u.rows*tiles
@@ -42,7 +43,10 @@ func (p *Plan) ahead(m *matrices, u *unit, i int) ahead {
 // same call, which have nothing fetched. The tile itself reads B at own.
 func (x *ahead) fetch(rows, tiles int, own unsafe.Pointer) (next uintptr, together int) {
 	if rows <= x.few {
-		return uintptr(own) + fewAhead, 1
+		if x.reach == 0 {
+			return 0, tiles
+		}
+		return uintptr(own) + uintptr(x.reach), 1
 	}
 	if x.panels == 0 {
 		return 0, tiles
