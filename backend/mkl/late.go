@@ -11,8 +11,9 @@ import (
 	"github.com/carve-dev/carve/property"
 )
 
-// Where shapes depend on data, primitives are made in the run that finds shapes which none of the last few had. What that takes is
-// measured (backend.Efficiency.Late), so that such a node is taken only where much is done with it.
+// Primitives are made in the run that finds shapes which none of the last few had. What that takes is measured
+// (backend.Efficiency.Late). So a node whose shapes depend on data is taken only where much is done with it, and by cost one whose shapes
+// change with lengths of the inputs has to save as much.
 
 const (
 	// lateShare is the part of the runs that find new shapes.
@@ -21,7 +22,7 @@ const (
 	lateSaves = 0.1
 )
 
-// latePrice is what a run pays for the primitives of a node whose shapes depend on data, in nanoseconds, in the mean.
+// latePrice is what a run pays for the primitives of a node whose shapes change from run to run, in nanoseconds, in the mean.
 func (b *mkl) latePrice() float64 {
 	if e := b.efficiency(); e != nil {
 		return lateShare * e.Late
@@ -107,9 +108,31 @@ func (b *mkl) fit(n *graph.Node) func(v *graph.Value) *property.Reason {
 	}
 }
 
-// priced adds what a run pays for primitives to the signatures of a node whose shapes depend on data.
+// changes reports whether shapes of a node change from run to run: they depend on data, or on an open dim that is more than 1 as a rule.
+// That of a batch stays the same.
+func changes(n *graph.Node) bool {
+	open := map[string]bool{}
+	for _, vs := range [][]*graph.Value{n.Inputs, n.Outputs} {
+		for _, v := range vs {
+			if v == nil {
+				continue
+			}
+			for _, d := range v.Type.Shape {
+				d.Symbols(open)
+			}
+		}
+	}
+	for s := range open {
+		if graph.AssumedSize(s) != 1 {
+			return true
+		}
+	}
+	return depends(n)
+}
+
+// priced adds what a run pays for primitives to the signatures of a node whose shapes change from run to run; a view has none.
 func (b *mkl) priced(n *graph.Node, sigs []graph.Signature) []graph.Signature {
-	if !depends(n) {
+	if len(sigs) == 0 || place.IsView(n) || !changes(n) {
 		return sigs
 	}
 	sigs = slices.Clone(sigs)
