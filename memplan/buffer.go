@@ -79,6 +79,14 @@ type Options struct {
 
 	// Threads is the number of goroutines that search; 0 means GOMAXPROCS.
 	Threads int
+
+	// Like are offsets of as many buffers with the same lifetimes and other
+	// sizes. The order that they lie in is tried first, and nothing else
+	// where its height is at most Near times the lower bound (or within the
+	// capacity): that takes a small part of the time of heuristics and
+	// search. Nil means none.
+	Like []int64
+	Near float64
 }
 
 // DefaultSteps is the budget of search when the height is minimised, and

@@ -42,6 +42,9 @@ func Pack(ctx context.Context, bufs []Buffer, o *Options) (Plan, error) {
 	if err := checkInput(bufs); err != nil {
 		return Plan{}, err
 	}
+	if opt.Like != nil && len(opt.Like) != len(bufs) {
+		return Plan{}, &InputError{Buffer: -1, Field: "like", Reason: fmt.Sprintf("it has %d offsets for %d buffers", len(opt.Like), len(bufs))}
+	}
 	if opt.Threads == 0 {
 		opt.Threads = runtime.GOMAXPROCS(0)
 	}

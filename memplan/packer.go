@@ -42,6 +42,9 @@ func (k *packer) run() (Plan, error) {
 	if k.opt.Capacity > 0 && k.bound > k.opt.Capacity {
 		return k.result()
 	}
+	if k.alike() {
+		return k.result()
+	}
 	k.heuristics(k.p)
 	if k.p.merged && !k.done() {
 		// Buffers put together may have been better apart.

@@ -220,14 +220,18 @@ func (s *Spec) makePlan(ctx context.Context, m *Machine) error {
 	if s.problem = prob; s.planOfBounds(m) {
 		return nil
 	}
-	if last, ok := m.planned.Load(b); ok && last.(*planned).problem.Places(prob) {
-		s.plan, s.problem = last.(*planned).plan, nil
-		return nil
+	if last, ok := m.planned.Load(b); ok {
+		if last.(*planned).problem.Places(prob) {
+			s.plan, s.problem = last.(*planned).plan, nil
+			return nil
+		}
+		prob.Like = last.(*planned).plan
 	}
 	plan, err := schedule.Make(ctx, prob, m.env.Verify)
 	if err != nil {
 		return fmt.Errorf("memory plan: %w", err)
 	}
+	prob.Like = nil
 	m.planned.Store(b, &planned{prob, plan})
 	if s.plan = plan; b != m.main || len(m.env.Bounds) == 0 || m.bound != nil {
 		s.problem = nil

@@ -13,6 +13,9 @@ import (
 // searchSteps is the budget of exact search where the heuristics do not meet the lower bound: a few milliseconds.
 const searchSteps = 2000
 
+// nearShare is the part of the lower bound by which a plan that follows others may be further above it than the first of them.
+const nearShare = 1.0 / 32
+
 func aligned(n int64) int64 { return (n + tensor.Alignment - 1) &^ (tensor.Alignment - 1) }
 
 // packer makes the plan of one device.
@@ -164,16 +167,38 @@ func (k *packer) known() (memplan.Plan, bool) {
 		}) {
 			continue
 		}
-		plan := memplan.Plan{Offsets: make([]int64, len(a.Placed)), Height: a.Height, Method: a.Method}
-		for k := range a.Placed {
-			plan.Offsets[k] = a.Placed[k].Offset
-		}
+		plan := memplan.Plan{Offsets: offsets(a.Placed), Height: a.Height, Method: a.Method}
 		if a.Height > 0 && memplan.Verify(k.bufs, plan.Offsets, a.Height) == nil {
 			plan.LowerBound = memplan.LowerBound(k.bufs)
 			return plan, true
 		}
 	}
 	return memplan.Plan{}, false
+}
+
+// like returns the arena of the same buffers with other sizes that the plan follows, nil where there is none.
+func (k *packer) like() *Arena {
+	if k.p.Like == nil {
+		return nil
+	}
+	for i := range k.p.Like.Arenas {
+		a := &k.p.Like.Arenas[i]
+		if a.Device == k.device && slices.EqualFunc(a.Placed, k.arena.Placed, func(a, b Placed) bool {
+			return a.Step == b.Step && a.Index == b.Index && a.Lower == b.Lower && a.Upper == b.Upper
+		}) {
+			return a
+		}
+	}
+	return nil
+}
+
+// offsets returns where everything lies.
+func offsets(placed []Placed) []int64 {
+	out := make([]int64, len(placed))
+	for i := range placed {
+		out[i] = placed[i].Offset
+	}
+	return out
 }
 
 // pack fills in the device's part of plan.
@@ -186,8 +211,15 @@ func (k *packer) pack(ctx context.Context, plan *Plan, verify bool) error {
 	packed, known := k.known()
 	if !known {
 		var err error
-		if packed, err = memplan.Pack(ctx, k.bufs, &memplan.Options{Steps: searchSteps, Threads: 1}); err != nil {
+		o := memplan.Options{Steps: searchSteps, Threads: 1}
+		if like := k.like(); like != nil {
+			o.Like, o.Near = offsets(like.Placed), like.near
+		}
+		if packed, err = memplan.Pack(ctx, k.bufs, &o); err != nil {
 			return err
+		}
+		if k.arena.near = o.Near; packed.Method != memplan.Alike {
+			k.arena.near = float64(packed.Height)/float64(max(packed.LowerBound, 1)) + nearShare
 		}
 	}
 	if verify && !known {

@@ -23,6 +23,9 @@ type Problem struct {
 	Values []Value
 	Steps  []Step
 	Known  []Known // what need not be searched for
+	// Like is the plan of a problem with the same steps and other sizes. Where an arena has the same buffers in the same sub-steps, the
+	// plan's order is tried before others (memplan.Options.Like). Nil means none.
+	Like *Plan
 }
 
 // Known is an arena that was planned before. Where an arena of a problem has the same buffers in the same order and sub-steps, and
@@ -91,10 +94,11 @@ type Plan struct {
 // Arena is one device's part of the plan, in bytes.
 type Arena struct {
 	Device     tensor.DeviceID
-	Height     int64  // bytes that the arena needs
-	LowerBound int64  // no plan needs less
-	Naive      int64  // with a buffer of its own for everything
-	Method     string // what found the plan
+	Height     int64   // bytes that the arena needs
+	LowerBound int64   // no plan needs less
+	Naive      int64   // with a buffer of its own for everything
+	Method     string  // what found the plan
+	near       float64 // how many times its lower bound a plan that follows this one may be high
 	// Placed lists everything that takes space, values first. A value that shares its memory with others, since they
 	// overwrite it, stands for all of them.
 	Placed []Placed
