@@ -6,7 +6,7 @@ import (
 	"github.com/carve-dev/carve/graph/tensor"
 )
 
-// foldConstants computes nodes whose operands are constants, and replaces each If whose condition is a constant by the
+// foldConstants computes nodes whose operands are constants, and replaces each If whose condition is known by the
 // arm that it chooses. Random operators, nodes with other regions, carve's own operators and unknown ones stay.
 func (s *simplifier) foldConstants() error {
 	return s.each(func(n *Node) error {
@@ -194,17 +194,19 @@ func constantOf(n *Node) *tensor.Tensor {
 	return t
 }
 
-// chooseArm replaces an If with a constant condition by the nodes of the arm that it chooses.
+// chooseArm replaces an If whose condition is a constant, or follows from dims, by the nodes of the arm that it chooses.
 func (s *simplifier) chooseArm(n *Node) {
-	if !n.Is("If") || len(n.Inputs) != 1 || n.Inputs[0] == nil || n.Inputs[0].Const == nil {
+	if !n.Is("If") || len(n.Inputs) != 1 {
 		return
 	}
-	cond := n.Inputs[0].Const
-	if cond.DType != tensor.Bool || cond.Len() != 1 {
+	cond, ok := bools(n.Inputs[0], followDepth)
+	if !ok || len(cond) != 1 {
 		return
 	}
-	names := [2]string{"else_branch", "then_branch"}
-	arm, other := n.Region(names[cond.Int64At(0)]), n.Region(names[1-cond.Int64At(0)])
+	arm, other := n.Region("then_branch"), n.Region("else_branch")
+	if !cond[0] {
+		arm, other = other, arm
+	}
 	if arm == nil || other == nil || len(arm.Inputs) > 0 || len(arm.Captures) != len(n.Captures) || len(arm.Outputs) != len(n.Outputs) {
 		return
 	}

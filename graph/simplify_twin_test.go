@@ -124,6 +124,75 @@ var _ = Describe("Simplify, of twins, dead nodes and regions,", func() {
   %y: f32[2] = Neg(%e) "if/f"
   output %y
 `, "no:constant if:forwarded if/t:dead"),
+		Entry("so does one whose condition follows from open dims", 13, `
+  input %x: f32[N,4]
+  input %z: f32[N]
+  const %i = i64[1]{0}
+  %s = Shape(%x) "s"
+  %n = Gather(%s, %i) "n"
+  %m = Shape(%z) "m"
+  %same = Equal(%n, %m) "same"
+  %no = Not(%same) "no"
+  %y = If(%no | %x) "if" {
+    then_branch: graph {
+      capture %x
+      %t = Neg(%x) "if/t"
+      output %t
+    }
+    else_branch: graph {
+      capture %x
+      %e = Abs(%x) "if/e"
+      output %e
+    }
+  }
+  output %y
+`, `
+  input %x: f32[N,4]
+  input %z: f32[N]
+  %y: f32[N,4] = Abs(%x) "if/e"
+  output %y
+`, "if:forwarded if/t:dead s:shape n:shape m:shape no:dead same:dead"),
+		Entry("one whose condition compares dims that may be equal stays", 13, `
+  input %x: f32[N,4]
+  input %z: f32[M]
+  const %i = i64[1]{0}
+  %s = Shape(%x) "s"
+  %n = Gather(%s, %i) "n"
+  %m = Shape(%z) "m"
+  %same = Equal(%n, %m) "same"
+  %y = If(%same | %x) "if" {
+    then_branch: graph {
+      capture %x
+      %t = Neg(%x) "if/t"
+      output %t
+    }
+    else_branch: graph {
+      capture %x
+      %e = Abs(%x) "if/e"
+      output %e
+    }
+  }
+  output %y
+`, `
+  input %x: f32[N,4]
+  input %z: f32[M]
+  dims %n = i64 [N]
+  dims %m = i64 [M]
+  %same: bool[1] = Equal(%n, %m) "same"
+  %y: f32[N,4] = If(%same | %x) "if" {
+    then_branch: graph {
+      capture %x: f32[N,4]
+      %t: f32[N,4] = Neg(%x) "if/t"
+      output %t
+    }
+    else_branch: graph {
+      capture %x: f32[N,4]
+      %e: f32[N,4] = Abs(%x) "if/e"
+      output %e
+    }
+  }
+  output %y
+`, "s:shape n:shape m:shape"),
 		Entry("captured constants are cloned in, unread and repeated captures dropped", 13, `
   input %x: f32[2]
   input %c: bool[]
