@@ -77,7 +77,7 @@ var _ = Describe("Pack", func() {
 	)
 
 	It("refuses faulty options", func(ctx SpecContext) {
-		for _, o := range []memplan.Options{{Capacity: -1}, {Threads: -1}} {
+		for _, o := range []memplan.Options{{Capacity: -1}, {Threads: -1}, {Like: make([]int64, 1)}} {
 			_, err := memplan.Pack(ctx, nil, &o)
 			Expect(err).To(BeAssignableToTypeOf(&memplan.InputError{}))
 		}
@@ -120,6 +120,33 @@ var _ = Describe("Pack", func() {
 		_, err := memplan.Pack(ctx, []memplan.Buffer{buf(7, 0, 3)}, nil)
 		Expect(err).To(MatchError(memplan.ErrNoPlan))
 		Expect(err).To(MatchError(context.Canceled))
+	})
+
+	It("follows a plan for other sizes where that comes near enough", func(ctx SpecContext) {
+		r := rand.New(rand.NewPCG(3, 4))
+		followed := 0
+		for range 200 {
+			bufs := randomBuffers(r, 1+r.IntN(60), 50, 40)
+			first, err := memplan.Greedy(bufs)
+			Expect(err).NotTo(HaveOccurred())
+			near := float64(first.Height) / float64(first.LowerBound)
+			same, err := memplan.Pack(ctx, bufs, &memplan.Options{Like: first.Offsets, Near: near + 1e-9})
+			Expect(err).NotTo(HaveOccurred())
+			Expect(same.Method).To(Equal(memplan.Alike))
+			Expect(same.Height).To(BeNumerically("<=", first.Height))
+			for i := range bufs {
+				bufs[i].Size = 3*bufs[i].Size + r.Int64N(4)
+			}
+			near += 0.02
+			grown, err := memplan.Pack(ctx, bufs, &memplan.Options{Steps: -1, Like: first.Offsets, Near: near})
+			Expect(err).NotTo(HaveOccurred())
+			Expect(memplan.Verify(bufs, grown.Offsets, grown.Height)).To(Succeed())
+			if grown.Method == memplan.Alike {
+				Expect(float64(grown.Height)).To(BeNumerically("<=", near*float64(grown.LowerBound)))
+				followed++
+			}
+		}
+		Expect(followed).To(BeNumerically(">", 100))
 	})
 
 	It("packs by heuristics alone what Greedy is given", func() {

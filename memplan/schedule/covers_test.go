@@ -50,6 +50,37 @@ var _ = Describe("Covers", func() {
 	)
 })
 
+var _ = Describe("Problem.Like", func() {
+	It("is followed from size to size without getting further from the bound", func() {
+		for seed := range uint64(100) {
+			p := random(rand.New(rand.NewPCG(seed, 6)), 1+int(seed%40))
+			first := make1(p)
+			last := first
+			for times := range int64(6) {
+				q := &schedule.Problem{Values: slices.Clone(p.Values), Steps: slices.Clone(p.Steps), Like: last}
+				for i := range q.Steps {
+					q.Steps[i].Buffers = slices.Clone(q.Steps[i].Buffers)
+					for j := range q.Steps[i].Buffers {
+						q.Steps[i].Buffers[j].Bytes *= 2 + times
+					}
+				}
+				for i := range q.Values {
+					q.Values[i].Bytes *= 2 + times
+				}
+				last = make1(q)
+				simulate(q, last)
+				q.Like = nil
+				fresh := make1(q)
+				for k, a := range last.Arenas {
+					from := first.Arenas[k]
+					near := (float64(from.Height)/float64(max(from.LowerBound, 1)) + 1.0/32) * float64(a.LowerBound)
+					Expect(float64(a.Height)).To(BeNumerically("<=", max(near, 1.05*float64(fresh.Arenas[k].Height))))
+				}
+			}
+		}
+	})
+})
+
 var _ = Describe("Arena", func() {
 	It("lists what lies where, and what is shared once", func() {
 		p := chain(3, 1000)
