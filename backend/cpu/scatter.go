@@ -111,14 +111,15 @@ func planGatherElements(p *planner, n *graph.Node) error {
 	d, di := p.Dims[x.ID], p.Dims[idx.ID]
 	axis, size := axisOf(n, 0, len(d)), x.Type.DType.Size()
 	src, index, dst := p.In(x), p.In(idx), p.Out(n.Outputs[0])
-	count := product(di)
-	const part = 256
-	p.emit(step{chunks: ceilDiv(count, part), grain: 1, body: func(st *state, _, lo, hi int) {
+	count, length := product(di), max(di[len(di)-1], 1)
+	const part = 2048 // of a row
+	parts := ceilDiv(length, part)
+	p.emit(step{chunks: count / length * parts, grain: max(1, part/length), body: func(st *state, _, lo, hi int) {
 		o, s, read := st.Bytes(dst), st.Bytes(src), st.indices(n, index)
-		for i := lo * part; i < min(hi*part, count); i++ {
-			base, stride := along(d, di, axis, i)
-			at := base + read.at(i, d[axis])*stride
-			move(o[i*size:], s[at*size:], size)
+		for c := lo; c < hi; c++ {
+			from := c % parts * part
+			i := c/parts*length + from
+			read.gather(o, s, size, i, min(part, length-from), rowFrom(d, di, axis, i))
 		}
 	}}, []place.Memory{src, index}, []place.Memory{dst})
 	return nil
@@ -172,7 +173,7 @@ func combine(k vec.Kernels, n *graph.Node) func(dst, src []byte) {
 	r := n.Str("reduction", "none")
 	switch {
 	case r == "none":
-		return func(dst, src []byte) { copy(dst, src) }
+		return func(dst, src []byte) { move(dst, src, len(src)) }
 	case n.Inputs[0].Type.DType == tensor.Float32:
 		op := map[string]vec.BinaryOp{"add": vec.Add, "mul": vec.Mul, "max": vec.Max, "min": vec.Min}[r]
 		return func(dst, src []byte) {
@@ -205,7 +206,16 @@ func planScatterElements(p *planner, n *graph.Node) error {
 		}
 	}
 	p.copyStep(dst, src, p.Bytes(x))
-	p.emit(step{serial: func(st *state) { // in order: a later update wins
+	if length := max(di[len(di)-1], 1); inner == 1 && n.Str("reduction", "none") == "none" {
+		p.emit(step{serial: func(st *state) { // in order: a later update wins
+			o, u, read := st.Bytes(dst), st.Bytes(updates), st.indices(n, index)
+			for i := 0; i < count; i += length {
+				read.scatter(o, u, size, i, length, rowFrom(d, di, axis, i))
+			}
+		}}, []place.Memory{index, updates}, []place.Memory{dst})
+		return nil
+	}
+	p.emit(step{serial: func(st *state) {
 		o, u, read := st.Bytes(dst), st.Bytes(updates), st.indices(n, index)
 		for i := 0; i < count; i += inner {
 			base, stride := along(d, di, axis, i)
