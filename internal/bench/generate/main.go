@@ -2,7 +2,7 @@
 // fresh process of either side, one after the other, runs it. It prints medians over the rounds, and the medians of the rounds' ratios
 // with their 95 % intervals, as a Markdown table.
 //
-//	go run ./internal/bench/generate -python PYTHON [-tokens 64] [-prompt 8] [-lengths 20] [-threads 1] [-rounds 15] [-runs 3] [-head 64] [-bits 4 [-block 32] [-accuracy 4] [-asymmetric]] MODEL.onnx...
+//	go run ./internal/bench/generate -python PYTHON [-tokens 64] [-prompt 8] [-lengths 20] [-threads 1] [-backend mkl,cpu] [-rounds 15] [-runs 3] [-head 64] [-bits 4 [-block 32] [-accuracy 4] [-asymmetric]] MODEL.onnx...
 //
 // A model with inputs whose names begin with "past" is a decoder: both sides decode greedily, carve with the caches in one place
 // (Options.InPlace), ONNX Runtime with OrtValues bound to inputs and outputs; times are those of a token behind the prompt, and of
@@ -45,7 +45,7 @@ type sample struct {
 }
 
 type bench struct {
-	python                                        string
+	python, backend                               string
 	tokens, prompt, lengths, threads, rounds, run int
 	head                                          int
 	bits, block, accuracy                         int
@@ -55,6 +55,7 @@ type bench struct {
 func main() {
 	var b bench
 	flag.StringVar(&b.python, "python", "python3", "Python interpreter that has onnxruntime")
+	flag.StringVar(&b.backend, "backend", "cpu", "backends of carve, comma-separated; of several, each node is on the one that takes least by cost")
 	flag.IntVar(&b.tokens, "tokens", 64, "tokens to decode")
 	flag.IntVar(&b.prompt, "prompt", 8, "tokens of the prompt")
 	flag.IntVar(&b.lengths, "lengths", 20, "lengths of an encoder")

@@ -11,7 +11,9 @@ import (
 	"time"
 
 	"github.com/carve-dev/carve"
+	"github.com/carve-dev/carve/backend"
 	_ "github.com/carve-dev/carve/backend/cpu"
+	_ "github.com/carve-dev/carve/backend/mkl"
 	_ "github.com/carve-dev/carve/backend/reference"
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/tensor"
@@ -32,7 +34,11 @@ func (b *bench) work(ctx context.Context, path string) error {
 		return err
 	}
 	defer file.Close()
-	p, err := carve.Compile(ctx, file, &carve.Options{Threads: b.threads})
+	o := carve.Options{Threads: b.threads}
+	for name := range strings.SplitSeq(b.backend, ",") {
+		o.Backends = append(o.Backends, backend.Config{Name: name})
+	}
+	p, err := carve.Compile(ctx, file, &o)
 	if err != nil {
 		return err
 	}
@@ -47,7 +53,8 @@ func (b *bench) work(ctx context.Context, path string) error {
 	if err := p.Close(); err != nil {
 		return err
 	}
-	if p, err = carve.Compile(ctx, file, &carve.Options{Threads: b.threads, InPlace: pairs}); err != nil {
+	o.InPlace = pairs
+	if p, err = carve.Compile(ctx, file, &o); err != nil {
 		return err
 	}
 	defer p.Close()
