@@ -214,6 +214,11 @@ func (b cpu) compile(sub *graph.Graph, o backend.CompileOptions) (*executable, e
 	if i := slices.IndexFunc(e.order, chooses); i >= 0 && len(e.order) > 1 {
 		return nil, fmt.Errorf("%w: %v in a group with others, whose memory cannot be planned", backend.ErrUnavailable, e.order[i])
 	}
+	for _, n := range e.order {
+		if operators.Of(n.Op.Domain, n.Op.Name) == nbitsName {
+			e.packNBits(n)
+		}
+	}
 	return e, nil
 }
 

@@ -35,25 +35,52 @@ func nbitsSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 	return operators.RowMajor(n), nil
 }
 
-func planNBits(p *planner, n *graph.Node) error {
-	x, y, weights, scales := n.Inputs[0], n.Outputs[0], n.Inputs[1], n.Inputs[2]
-	dims, k := p.Dims[x.ID], int(n.Int("K", 0))
+// nbitsName is the operator's name in the table.
+var nbitsName = operators.Of(microsoft.Domain, "MatMulNBits")
+
+func nbitsShape(n *graph.Node) blockShape {
 	s := blockShape{bits: int(n.Int("bits", 4)), matrices: 1, columns: int(n.Int("N", 0)), block: int(n.Int("block_size", 0)), mayRound: n.Int("accuracy_level", 0) == roundsRows}
-	s.blocks = ceilDiv(k, s.block)
-	if dims[len(dims)-1] != k || product(p.Dims[weights.ID]) != s.columns*s.blocks*s.block*s.bits/8 || product(p.Dims[scales.ID]) != s.columns*s.blocks {
-		return property.Because(property.ShapeReason, "weights of %d x %d for %v", k, s.columns, dims)
+	if s.block > 0 {
+		s.blocks = ceilDiv(int(n.Int("K", 0)), s.block)
 	}
-	w, err := keep(p.e, n, func() (*blockWeights, error) {
+	return s
+}
+
+// nbitsWeights returns the weights of a node as they are multiplied, which are made once.
+func (e *executable) nbitsWeights(n *graph.Node, s blockShape) (*blockWeights, error) {
+	return keep(e, n, func() (*blockWeights, error) {
 		zeros, err := microsoft.Zeros(n)
 		if err != nil {
 			return nil, err
 		}
+		weights, scales := n.Inputs[1], n.Inputs[2]
 		w := &blockWeights{nibbles: nibble.Weights{Zeros: zeros, Block: s.block, Blocks: s.blocks}, columns: s.columns}
-		if k := octet.For(p.target); fuse.IsTensorConst(weights) && fuse.IsTensorConst(scales) && s.packs(k) {
+		if k := octet.For(e.target); fuse.IsTensorConst(weights) && fuse.IsTensorConst(scales) && s.packs(k) {
 			w.octets = s.packedConstants(k, weights, scales, zeros)
 		}
 		return w, nil
 	})
+}
+
+// packNBits makes the weights of a node before the first run, where they are whole; what is wrong with others its plan says.
+func (e *executable) packNBits(n *graph.Node) {
+	s := nbitsShape(n)
+	if !fuse.IsTensorConst(n.Inputs[1]) || !fuse.IsTensorConst(n.Inputs[2]) {
+		return
+	}
+	weights, scales := fuse.Behind(n.Inputs[1]).Const, fuse.Behind(n.Inputs[2]).Const
+	if len(weights.Bytes()) == s.columns*s.blocks*s.block*s.bits/8 && scales.Len() == s.columns*s.blocks {
+		_, _ = e.nbitsWeights(n, s)
+	}
+}
+
+func planNBits(p *planner, n *graph.Node) error {
+	x, y, weights, scales := n.Inputs[0], n.Outputs[0], n.Inputs[1], n.Inputs[2]
+	dims, k, s := p.Dims[x.ID], int(n.Int("K", 0)), nbitsShape(n)
+	if dims[len(dims)-1] != k || product(p.Dims[weights.ID]) != s.columns*s.blocks*s.block*s.bits/8 || product(p.Dims[scales.ID]) != s.columns*s.blocks {
+		return property.Because(property.ShapeReason, "weights of %d x %d for %v", k, s.columns, dims)
+	}
+	w, err := p.e.nbitsWeights(n, s)
 	if err != nil {
 		return err
 	}
@@ -139,5 +166,5 @@ func (p *planner) unpackedProduct(w *blockWeights, k int, src, bias, dst place.M
 }
 
 func init() {
-	table.Register(operators.Of(microsoft.Domain, "MatMulNBits"), operator{Signatures: nbitsSignatures, Plan: planNBits})
+	table.Register(nbitsName, operator{Signatures: nbitsSignatures, Plan: planNBits})
 }
