@@ -87,5 +87,22 @@ var _ = Describe("groups whose shapes depend on data", func() {
 				Expect(m.Close()).To(Succeed())
 			}
 		})
+
+		It("are priced by the primitives that lengths need, but not by those of a batch, and views not at all "+library, func() {
+			b := open(library)
+			extra := func(dim, op string) float64 {
+				g := parse("\n  input %x: f32[" + dim + ",64]\n  const %w = f32[64,64]{~}\n  const %to = i64[2]{-1, 32}\n  %y = " + op + "\n  output %y")
+				for n := range g.Nodes() {
+					s := b.Supports(n)
+					Expect(s.Signatures).NotTo(BeEmpty(), "%v", s.Reason)
+					return s.Signatures[0].Extra
+				}
+				return 0
+			}
+			const product, view = "MatMul(%x, %w)", "Reshape(%x, %to)"
+			Expect(extra("batch", product)).To(Equal(extra("4", product)))
+			Expect(extra("length", product)).To(BeNumerically(">", extra("4", product)+1000))
+			Expect(extra("length", view)).To(Equal(extra("4", view)))
+		})
 	}
 })
