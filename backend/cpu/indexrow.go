@@ -35,7 +35,7 @@ func (x *indices) gather(o, s []byte, size, i, n int, r indexRow) {
 }
 
 func gatherRow[T any](x *indices, o, s []T, i int, r indexRow) {
-	bad := -1
+	var bad int
 	if x.wide != nil {
 		bad = gatherBy(o, s, x.wide[i:i+len(o)], r)
 	} else {
@@ -76,7 +76,7 @@ func (x *indices) scatter(o, u []byte, size, i, n int, r indexRow) {
 }
 
 func scatterRow[T any](x *indices, o, u []T, i int, r indexRow) {
-	bad := -1
+	var bad int
 	if x.wide != nil {
 		bad = scatterBy(o, u, x.wide[i:i+len(u)], r)
 	} else {
