@@ -58,6 +58,27 @@ func D(n int) Dim { return Dim{c: int64(n)} }
 // data of a run.
 func Sym(name string) Dim { return fromAtom(atom{kind: atomSymbol, name: name, key: name}) }
 
+// unknown stands for an element of which an inference knows nothing, until SetDims gives it a symbol of its own. Names that begin as
+// this one are of integers that may be negative, unlike all other symbols.
+var unknown = Sym(unknownPrefix)
+
+const unknownPrefix = "?i"
+
+// asDim returns the dim that an unknown integer is where a shape has it, which every kernel refuses below 0: the symbol of its number.
+func (d Dim) asDim() (_ Dim, ok bool) {
+	if at, isAtom := d.atom(); isAtom && at.kind == atomMax && at.a.Is(0) { // as the length of a Range
+		d = at.b
+	}
+	name, _ := d.Symbol()
+	number, ok := strings.CutPrefix(name, unknownPrefix)
+	return Sym("?" + number), ok && number != ""
+}
+
+// hasUnknown reports whether d speaks of such integers.
+func (d Dim) hasUnknown() bool {
+	return d.e != nil && strings.Contains(d.e.key, unknownPrefix)
+}
+
 func fromAtom(a atom) Dim {
 	return Dim{e: newExpr([]term{{coef: 1, atoms: []atom{a}, key: a.key}})}
 }
@@ -415,7 +436,7 @@ func (d Dim) Backed() bool {
 	return true
 }
 
-// NonNegative reports whether d is surely ≥ 0, given that every symbol is.
+// NonNegative reports whether d is surely ≥ 0, given that every symbol is but those of elements that are not known.
 func (d Dim) NonNegative() bool {
 	if d.c < 0 {
 		return false
@@ -425,8 +446,16 @@ func (d Dim) NonNegative() bool {
 			return false
 		}
 		for _, a := range t.atoms {
-			if a.kind != atomSymbol && a.kind != atomPosition && (!a.a.NonNegative() || !a.b.NonNegative()) {
-				return false
+			switch a.kind {
+			case atomPosition:
+			case atomSymbol:
+				if strings.HasPrefix(a.name, unknownPrefix) {
+					return false
+				}
+			default:
+				if !a.a.NonNegative() || !a.b.NonNegative() {
+					return false
+				}
 			}
 		}
 	}

@@ -68,7 +68,7 @@ func (c *Inference) concat(n int, axis int64) error {
 	}
 	dims := []Dim{}
 	for i := range n {
-		part, ok := c.Dims(i)
+		part, ok := elements(c.Node.Input(i))
 		if !ok || len(dims)+len(part) > maxDimsContent {
 			return nil
 		}

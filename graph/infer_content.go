@@ -1,15 +1,38 @@
 package graph
 
-import "github.com/carve-dev/carve/graph/tensor"
+import (
+	"slices"
+
+	"github.com/carve-dev/carve/graph/tensor"
+)
 
 // followed reports whether contents of that element type are followed as dims.
 func followed(dt tensor.DType) bool { return dt == tensor.Int64 || dt == tensor.Int32 }
 
+// elements returns the elements of an integer value of rank 0 or 1, unknown ones as such; ok is false where their number is not known.
+func elements(v *Value) (dims []Dim, ok bool) {
+	if v == nil {
+		return nil, false
+	}
+	if v.Dims != nil {
+		return v.Dims, true
+	}
+	if v.Type.Kind != KindTensor || !followed(v.Type.DType) || v.Type.Shape == nil || len(v.Type.Shape) > 1 {
+		return nil, false
+	}
+	n, ok := numElements(v.Type.Shape)
+	k, isConst := n.Const()
+	if !ok || !isConst || k > maxDimsContent {
+		return nil, false
+	}
+	return slices.Repeat([]Dim{unknown}, int(k)), true
+}
+
 // zipDims applies f to the known elements of inputs i and j, of which one may be a single element, and sets the contents
-// of output 0 where f knows all.
+// of output 0 that f knows.
 func (c *Inference) zipDims(i, j int, f func(a, b Dim) (Dim, bool)) {
-	a, ok := c.Dims(i)
-	b, ok2 := c.Dims(j)
+	a, ok := elements(c.Node.Input(i))
+	b, ok2 := elements(c.Node.Input(j))
 	if !ok || !ok2 || !c.vectorOutput() {
 		return
 	}
@@ -24,11 +47,14 @@ func (c *Inference) zipDims(i, j int, f func(a, b Dim) (Dim, bool)) {
 	}
 	out := make([]Dim, n)
 	for k := range out {
-		d, ok := f(a[min(k, len(a)-1)], b[min(k, len(b)-1)])
-		if !ok {
-			return
+		x, y := a[min(k, len(a)-1)], b[min(k, len(b)-1)]
+		out[k] = unknown
+		if x.Equal(unknown) || y.Equal(unknown) {
+			continue
 		}
-		out[k] = d
+		if d, ok := f(x, y); ok {
+			out[k] = d
+		}
 	}
 	c.SetDims(0, out)
 }
@@ -48,7 +74,7 @@ func (c *Inference) mapDims(f func(Dim) (Dim, bool)) {
 	out := make([]Dim, len(a))
 	for k, d := range a {
 		if out[k], ok = f(d); !ok {
-			return
+			out[k] = unknown
 		}
 	}
 	c.SetDims(0, out)
@@ -216,8 +242,25 @@ func compareDims(a, b Dim) (sign int, ok bool) {
 // followDepth bounds how many producers are looked through.
 const followDepth = 12
 
-// bools returns the known elements of a Bool value of rank 0 or 1, looking through the comparisons that make it.
-func bools(v *Value, depth int) (out []bool, ok bool) {
+// truth is an element of a Bool value.
+type truth uint8
+
+const (
+	perhaps truth = iota // it is not known
+	no
+	yes
+)
+
+func truthOf(b bool) truth {
+	if b {
+		return yes
+	}
+	return no
+}
+
+// bools returns the elements of a Bool value of rank 0 or 1, looking through the comparisons that make it; ok is false where nothing is
+// known of it.
+func bools(v *Value, depth int) (out []truth, ok bool) {
 	if v == nil || depth == 0 {
 		return nil, false
 	}
@@ -230,7 +273,7 @@ func bools(v *Value, depth int) (out []bool, ok bool) {
 			return nil, false
 		}
 		for _, x := range vals {
-			out = append(out, x != 0)
+			out = append(out, truthOf(x != 0))
 		}
 		return out, true
 	}
@@ -243,8 +286,10 @@ func bools(v *Value, depth int) (out []bool, ok bool) {
 		return bools(n.Input(0), depth-1)
 	case "Not":
 		out, ok = bools(n.Input(0), depth-1)
-		for i := range out {
-			out[i] = !out[i]
+		for i, x := range out {
+			if x != perhaps {
+				out[i] = no + yes - x
+			}
 		}
 		return out, ok
 	case "And", "Or":
@@ -253,29 +298,44 @@ func bools(v *Value, depth int) (out []bool, ok bool) {
 		if !ok || !ok2 {
 			return nil, false
 		}
-		and := n.Op.Name == "And"
-		return zip(a, b, func(x, y bool) (bool, bool) { return and && x && y || !and && (x || y), true })
+		decides := truthOf(n.Op.Name == "Or") // whatever the other one is
+		return zip(a, b, func(x, y truth) (truth, bool) {
+			switch {
+			case x == decides || y == decides:
+				return decides, true
+			case x == perhaps || y == perhaps:
+				return perhaps, true
+			}
+			return x, true
+		})
 	case "Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqual":
-		a, b := n.Input(0), n.Input(1)
-		if a == nil || b == nil || a.Dims == nil || b.Dims == nil {
+		a, ok := elements(n.Input(0))
+		b, ok2 := elements(n.Input(1))
+		if !ok || !ok2 {
 			return nil, false
 		}
-		return zip(a.Dims, b.Dims, func(x, y Dim) (bool, bool) {
-			sign, ok := compareDims(x, y)
-			switch n.Op.Name {
-			case "Equal":
-				return sign == 0, ok
-			case "Less":
-				return sign < 0, ok
-			case "LessOrEqual":
-				return sign <= 0, ok
-			case "Greater":
-				return sign > 0, ok
-			}
-			return sign >= 0, ok
-		})
+		return zip(a, b, func(x, y Dim) (truth, bool) { return compared(n.Op.Name, x, y), true })
 	}
 	return nil, false
+}
+
+// compared returns what a comparison says of two integers.
+func compared(op string, x, y Dim) truth {
+	sign, ok := compareDims(x, y)
+	if !ok || x.Equal(unknown) || y.Equal(unknown) {
+		return perhaps
+	}
+	switch op {
+	case "Equal":
+		return truthOf(sign == 0)
+	case "Less":
+		return truthOf(sign < 0)
+	case "LessOrEqual":
+		return truthOf(sign <= 0)
+	case "Greater":
+		return truthOf(sign > 0)
+	}
+	return truthOf(sign >= 0)
 }
 
 // zip applies f to lists of equal length, or of which one has a single element; ok is false where f does not know.

@@ -181,44 +181,24 @@ func inferWhere(c *Inference) error {
 	if err := c.SetShape(0, s); err != nil || !c.vectorOutput() {
 		return err
 	}
-	x, okX := c.Dims(1)
-	y, okY := c.Dims(2)
+	n, ok := numElements(s)
+	k, isConst := n.Const()
 	cond, okC := bools(c.Node.Inputs[0], followDepth)
-	if !okC {
+	x, okX := elements(c.Node.Inputs[1])
+	y, okY := elements(c.Node.Inputs[2])
+	if !ok || !isConst || k > maxDimsContent || !okC || !okX || !okY {
 		return nil
 	}
-	n, known := 1, len(s) == 0
-	if len(s) == 1 {
-		var k int64
-		if k, known = s[0].Const(); known {
-			n = int(min(k, maxDimsContent+1))
-		}
-	}
-	if !known || n > maxDimsContent {
-		return nil
-	}
-	at := func(list []Dim, ok bool, i int) (Dim, bool) {
-		switch {
-		case !ok || len(list) == 0 || len(list) != 1 && i >= len(list):
-			return Dim{}, false
-		case len(list) == 1:
-			return list[0], true
-		}
-		return list[i], true
-	}
-	out := make([]Dim, n)
+	out := make([]Dim, k)
 	for i := range out {
-		if len(cond) == 0 || len(cond) != 1 && i >= len(cond) {
-			return nil
-		}
-		var ok bool
-		if cond[min(i, len(cond)-1)] {
-			out[i], ok = at(x, okX, i)
-		} else {
-			out[i], ok = at(y, okY, i)
-		}
-		if !ok {
-			return nil
+		a, b := x[min(i, len(x)-1)], y[min(i, len(y)-1)]
+		switch at := cond[min(i, len(cond)-1)]; {
+		case at == yes || at == perhaps && a.Equal(b):
+			out[i] = a
+		case at == no:
+			out[i] = b
+		default:
+			out[i] = unknown
 		}
 	}
 	c.SetDims(0, out)

@@ -180,13 +180,13 @@ func (c *Inference) trips(body *Graph) Dim {
 		return c.Fresh()
 	}
 	if c.Has(1) {
-		if b, ok := bools(c.Node.Inputs[1], followDepth); !ok || len(b) != 1 || !b[0] {
+		if b, ok := bools(c.Node.Inputs[1], followDepth); !ok || len(b) != 1 || b[0] != yes {
 			return c.Fresh()
 		}
 	}
 	v := body.Outputs[0]
 	for depth := 0; v != body.Inputs[1]; depth++ {
-		if b, ok := bools(v, followDepth); ok && len(b) == 1 && b[0] {
+		if b, ok := bools(v, followDepth); ok && len(b) == 1 && b[0] == yes {
 			break
 		}
 		if v.Producer == nil || !v.Producer.Is("Identity") || v.Producer.Input(0) == nil || depth > followDepth {

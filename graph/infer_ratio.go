@@ -2,6 +2,7 @@ package graph
 
 import (
 	"math"
+	"slices"
 
 	"github.com/carve-dev/carve/graph/tensor"
 )
@@ -44,7 +45,9 @@ func ratios(v *Value, depth int) (out []ratio, ok bool) {
 	case "Floor", "Ceil":
 		in, ok := ratios(n.Input(0), depth-1)
 		for _, r := range in {
-			if n.Op.Name == "Floor" {
+			if r.num.Equal(unknown) {
+				out = append(out, r)
+			} else if n.Op.Name == "Floor" {
 				out = append(out, ratio{r.num.FloorDiv(Dim{c: r.den}), 1})
 			} else {
 				out = append(out, ratio{r.num.CeilDiv(Dim{c: r.den}), 1})
@@ -54,10 +57,17 @@ func ratios(v *Value, depth int) (out []ratio, ok bool) {
 	case "Concat":
 		for _, in := range n.Inputs {
 			part, ok := ratios(in, depth-1)
-			if !ok || len(out)+len(part) > maxDimsContent {
+			if !ok {
+				n, _ := numElements(in.Type.Shape)
+				k, isConst := n.Const()
+				if in.Type.Shape == nil || !isConst || k > maxDimsContent {
+					return nil, false
+				}
+				part = slices.Repeat([]ratio{{unknown, 1}}, int(k))
+			}
+			if out = append(out, part...); len(out) > maxDimsContent {
 				return nil, false
 			}
-			out = append(out, part...)
 		}
 		return out, true
 	case "Gather":
@@ -137,6 +147,9 @@ func ratioOf(f float64) (ratio, bool) {
 }
 
 func arithRatios(op string, x, y ratio) (ratio, bool) {
+	if x.num.Equal(unknown) || y.num.Equal(unknown) {
+		return ratio{unknown, 1}, true
+	}
 	if x.den > 1<<20 || y.den > 1<<20 {
 		return ratio{}, false
 	}
@@ -185,10 +198,9 @@ func (c *Inference) castToDims() {
 	}
 	out := make([]Dim, len(in))
 	for i, r := range in {
-		if r.den != 1 && !r.num.NonNegative() { // Cast truncates
-			return
+		if out[i] = unknown; !r.num.Equal(unknown) && (r.den == 1 || r.num.NonNegative()) { // Cast truncates
+			out[i] = r.num.FloorDiv(Dim{c: r.den})
 		}
-		out[i] = r.num.FloorDiv(Dim{c: r.den})
 	}
 	c.SetDims(0, out)
 }

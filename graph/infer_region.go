@@ -2,6 +2,7 @@ package graph
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -159,8 +160,8 @@ func inferIf(c *Inference) error {
 	}
 	names := [2]string{"then_branch", "else_branch"}
 	taken := -1
-	if cond, ok := bools(c.Node.Inputs[0], followDepth); ok && len(cond) == 1 {
-		if taken = 1; cond[0] {
+	if cond, ok := bools(c.Node.Inputs[0], followDepth); ok && len(cond) == 1 && cond[0] != perhaps {
+		if taken = 1; cond[0] == yes {
 			taken = 0
 		}
 	}
@@ -187,21 +188,40 @@ func inferIf(c *Inference) error {
 			t = ta
 		case taken == 1:
 			t, dims = tb, vb.Dims
-		case !equalDims(va.Dims, vb.Dims):
-			dims = nil
+		default:
+			dims = commonDims(va, vb)
 		}
 		c.SetType(i, t)
-		if dims != nil && c.ownDims(dims) {
-			c.SetDims(i, dims)
+		if dims != nil {
+			c.SetDims(i, c.ownDims(dims))
 		}
 	}
 	return nil
 }
 
-func equalDims(a, b []Dim) bool { return a != nil && b != nil && Shape(a).Equal(Shape(b)) }
+// commonDims returns the elements that two values have in common, nil where there are none.
+func commonDims(v, w *Value) []Dim {
+	a, ok := elements(v)
+	b, ok2 := elements(w)
+	if !ok || !ok2 || len(a) != len(b) {
+		return nil
+	}
+	a = slices.Clone(a)
+	for i, d := range a {
+		if !d.Equal(b[i]) {
+			a[i] = unknown
+		}
+	}
+	return a
+}
 
-// ownDims reports whether no dim has symbols that only a region knows.
-func (c *Inference) ownDims(dims []Dim) bool {
+// ownDims returns elements, unknown ones in place of those with symbols that only a region knows.
+func (c *Inference) ownDims(dims []Dim) []Dim {
 	out := c.outerShape(Shape(dims))
-	return Shape(dims).Equal(out)
+	for i, d := range out {
+		if !d.Equal(dims[i]) {
+			out[i] = unknown
+		}
+	}
+	return out
 }

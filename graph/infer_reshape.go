@@ -49,15 +49,16 @@ func inferReshape(c *Inference) error {
 func (c *Inference) reshapeDims(in Shape, target []Dim) (Shape, error) {
 	allowZero := c.Node.Int("allowzero", 0) != 0
 	out := make(Shape, len(target))
-	open := -1
+	open, told := openDim(target)
 	for i, d := range target {
 		n, isConst := d.Const()
 		switch {
 		case isConst && n == -1:
-			if open >= 0 {
+			if i != open {
 				return nil, c.valueError(1, "at most one -1", Shape(target).String())
 			}
-			open = i
+		case d.hasUnknown():
+			out[i] = c.Fresh()
 		case isConst && n < -1:
 			return nil, c.valueError(1, "dims of at least -1", Shape(target).String())
 		case isConst && n == 0 && !allowZero:
@@ -73,7 +74,7 @@ func (c *Inference) reshapeDims(in Shape, target []Dim) (Shape, error) {
 			out[i] = d
 		}
 	}
-	if in == nil {
+	if in == nil || !told {
 		if open >= 0 {
 			out[open] = c.Fresh()
 		}
@@ -98,6 +99,24 @@ func (c *Inference) reshapeDims(in Shape, target []Dim) (Shape, error) {
 		}
 	}
 	return out, c.closeReshape(out, open, left, right, target)
+}
+
+// openDim returns the index of the element of a shape that is -1, or else of the only one that is not known, which is what the number of
+// elements leaves for it then; -1 where there is none. told is false where others are not known either: they may be -1, or 0, which copies.
+func openDim(target []Dim) (open int, told bool) {
+	open = slices.IndexFunc(target, func(d Dim) bool { return d.Is(-1) })
+	told = true
+	for i, d := range target {
+		if !d.hasUnknown() {
+			continue
+		}
+		if open >= 0 {
+			told = false
+		} else {
+			open = i
+		}
+	}
+	return open, told
 }
 
 // closeReshape computes the dim at open from the products of the dims left and right, or compares the products.

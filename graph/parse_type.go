@@ -215,7 +215,7 @@ func (p *parser) factor(depth int, sign int64) Dim {
 // symbol returns the symbol of that name, and takes note of the numbers that Fresh must not give again.
 func (p *parser) symbol(name string) Dim {
 	if rest, ok := strings.CutPrefix(name, "?"); ok {
-		if n, err := strconv.ParseInt(rest, 10, 32); err == nil {
+		if n, err := strconv.ParseInt(strings.TrimPrefix(rest, "i"), 10, 32); err == nil {
 			p.fresh = max(p.fresh, int32(n))
 		}
 	}

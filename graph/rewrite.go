@@ -134,11 +134,11 @@ func (g *Graph) Sort() error {
 }
 
 // Fresh returns a new unbacked symbol: a dim that only the data of a run determines.
-func (g *Graph) Fresh() Dim {
-	h := g
-	for h.owner != nil {
-		h = h.owner.graph
-	}
+func (g *Graph) Fresh() Dim { return g.fresh("?") }
+
+// fresh returns a new symbol whose name begins so, with a number that no other symbol has.
+func (g *Graph) fresh(prefix string) Dim {
+	h := g.outermost()
 	h.freshDims++
-	return Sym("?" + itoa(int(h.freshDims)))
+	return Sym(prefix + itoa(int(h.freshDims)))
 }

@@ -1,6 +1,7 @@
 package graph
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 
@@ -55,6 +56,7 @@ type Inference struct {
 	Node  *Node
 	g     *Graph
 	bound []binding  // what the type variables of the schema stand for
+	held  []Dim      // known elements, before this inference, of the output whose type was set last
 	mark  int32      // number of the last fresh symbol before this inference
 	first [2]binding // storage of the one or two type variables that most schemas have
 }
@@ -102,19 +104,35 @@ func (c *Inference) Fresh() Dim { return c.g.Fresh() }
 func (c *Inference) SetType(i int, t Type) {
 	if v := c.Node.Output(i); v != nil {
 		v.Type = c.mergeTypes(v.Type, t)
-		v.Dims = nil
+		c.held, v.Dims = v.Dims, nil
 	}
 }
 
-// SetDims sets the known elements of integer output i, after its type.
+// SetDims sets the elements of integer output i that are known, right after its type. The others get symbols of their own, the same
+// as in an earlier inference; where none is known it sets nothing.
 func (c *Inference) SetDims(i int, dims []Dim) {
-	if v := c.Node.Output(i); v != nil && len(dims) <= maxDimsContent {
-		for _, d := range dims {
-			if d.TooComplex() {
-				return
+	v := c.Node.Output(i)
+	if v == nil || len(dims) > maxDimsContent {
+		return
+	}
+	blank := func(d Dim) bool { return d.Equal(unknown) || d.TooComplex() }
+	if len(dims) > 0 && !slices.ContainsFunc(dims, func(d Dim) bool { return !blank(d) }) {
+		return
+	}
+	v.Dims = dims
+	if !slices.ContainsFunc(dims, blank) {
+		return
+	}
+	v.Dims = slices.Clone(dims)
+	for k, d := range dims {
+		if !blank(d) {
+			continue
+		}
+		if v.Dims[k] = c.g.fresh(unknownPrefix); len(c.held) == len(dims) {
+			if _, ok := c.held[k].asDim(); ok {
+				v.Dims[k] = c.held[k]
 			}
 		}
-		v.Dims = dims
 	}
 }
 
@@ -171,13 +189,17 @@ func (c *Inference) mergeShapes(old, s Shape) Shape {
 		if d.Backed() && !d.TooComplex() {
 			continue
 		}
-		was := c.bounded(d)
+		if x, ok := d.asDim(); ok {
+			d = x
+		}
+		was := d
 		if len(old) == len(s) {
-			if _, number := old[i].Const(); number || c.isFresh(d) || d.TooComplex() {
-				was = c.bounded(c.trusted(old[i]))
+			if _, number := old[i].Const(); number || c.isFresh(d) || vague(d) {
+				was = c.trusted(old[i])
 			}
 		}
-		if was.Equal(d) {
+		was = c.bounded(was)
+		if was.Equal(s[i]) {
 			continue
 		}
 		if &out[0] == &s[0] {
@@ -188,13 +210,17 @@ func (c *Inference) mergeShapes(old, s Shape) Shape {
 	return out
 }
 
-// bounded returns d, or a fresh symbol where d is too complex.
+// bounded returns d, or a fresh symbol where d is too vague for a shape.
 func (c *Inference) bounded(d Dim) Dim {
-	if d.TooComplex() {
+	if vague(d) {
 		return c.Fresh()
 	}
 	return d
 }
+
+// vague reports whether an expression says less than a symbol, which the first result of such a shape determines: it is too complex, or
+// speaks of unknown integers.
+func vague(d Dim) bool { return d.TooComplex() || d.hasUnknown() }
 
 // isFresh reports whether d is a symbol that was made since this inference began.
 func (c *Inference) isFresh(d Dim) bool {
