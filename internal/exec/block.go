@@ -19,7 +19,8 @@ type Block struct {
 	// Slots of the graph's inputs, captures and outputs.
 	Inputs, Captures, Outputs []int
 
-	lanes []lane // the first is the host
+	lanes []lane    // the first is the host
+	finds []finding // in the operands
 }
 
 // Slot is a value of the block.
@@ -54,6 +55,8 @@ type Step struct {
 	lane    int   // of Block.lanes
 	barrier bool  // it waits for all lanes
 	state   *stepState
+	finds   []finding // in the results
+	needs   []string  // symbols that a group's operands do not tell
 
 	// Of groups.
 	exe       backend.Executable
@@ -177,6 +180,7 @@ func NewBlock(g *graph.Graph, code Code, streams int) (*Block, error) {
 	b.chooseOwn()
 	b.assignLanes(streams)
 	b.reorder()
+	b.chooseFindings()
 	return b, nil
 }
 

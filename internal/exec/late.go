@@ -79,7 +79,7 @@ func (f *frame) lateInstance(ctx context.Context, i int, st *Step, a *backend.Ru
 		f.late = make([][]*lateInstance, len(f.s.block.Steps))
 	}
 	list := f.late[i]
-	at := slices.IndexFunc(list, func(l *lateInstance) bool { return matches(l.shapes, a.Inputs) })
+	at := slices.IndexFunc(list, func(l *lateInstance) bool { return matches(l.shapes, a.Inputs) && f.holds(st, l) })
 	if at >= 0 {
 		l := list[at]
 		copy(list[1:at+1], list[:at])
@@ -98,7 +98,7 @@ func (f *frame) specializeLate(ctx context.Context, st *Step, a *backend.RunArgs
 	m, body := f.session.m, st.Node.Regions[0].Graph
 	l := &lateInstance{}
 	var err error
-	if l.bindings, err = bindOperands(f.s.bindings, body, body.Inputs, a.Inputs); err != nil {
+	if l.bindings, err = bindOperands(f.known(st), body, body.Inputs, a.Inputs); err != nil {
 		return nil, err
 	}
 	for _, t := range a.Inputs {

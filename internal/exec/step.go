@@ -46,12 +46,15 @@ func (f *frame) walk(ctx context.Context) error {
 	if f.poison != nil {
 		f.poison.begin()
 	}
+	clear(f.found)
+	f.find(f.s.block.finds)
 	for i := range f.s.block.Steps {
 		err := ctx.Err()
 		if err == nil {
 			err = f.step(ctx, i)
 		}
 		if err == nil {
+			f.find(f.s.block.Steps[i].finds)
 			continue
 		}
 		st := &f.s.block.Steps[i]

@@ -1,0 +1,113 @@
+package exec
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/graph/tensor"
+)
+
+// A symbol of a dim that depends on data is found when the first value is made that has it as a dim. Groups behind that need not have an
+// operand that tells: of bcast(?1,N), which is how long the sum of two values is, ?1 does not follow.
+
+// finding says where a run finds the value of a symbol.
+type finding struct {
+	symbol     string
+	slot, axis int
+}
+
+// chooseFindings notes which symbols the groups of a block need that their operands do not tell, and where a run of the block finds them.
+func (b *Block) chooseFindings() {
+	needed := map[string]bool{}
+	for i := range b.Steps {
+		if st := &b.Steps[i]; st.Kind == StepGroup && st.dynamic {
+			st.needs = untold(st.Node.Regions[0].Graph)
+			for _, s := range st.needs {
+				needed[s] = true
+			}
+		}
+	}
+	if len(needed) == 0 {
+		return
+	}
+	find := func(slots []int) (list []finding) {
+		for _, slot := range slots {
+			if slot < 0 {
+				continue
+			}
+			for axis, d := range b.Slots[slot].Value.Type.Shape {
+				if s, ok := d.Symbol(); ok && needed[s] {
+					delete(needed, s)
+					list = append(list, finding{s, slot, axis})
+				}
+			}
+		}
+		return list
+	}
+	b.finds = find(slices.Concat(b.Inputs, b.Captures))
+	for i := range b.Steps {
+		b.Steps[i].finds = find(b.Steps[i].out)
+	}
+}
+
+// untold returns the symbols that depend on data of which the shapes in a body speak, though no operand has one as a dim, in order.
+func untold(body *graph.Graph) []string {
+	set := map[string]bool{}
+	for _, v := range body.ValuesByID() {
+		if v == nil {
+			continue
+		}
+		for _, d := range v.Type.Shape {
+			if !d.Backed() {
+				d.Symbols(set)
+			}
+		}
+	}
+	for _, v := range body.Inputs {
+		for _, d := range v.Type.Shape {
+			if s, ok := d.Symbol(); ok {
+				delete(set, s)
+			}
+		}
+	}
+	maps.DeleteFunc(set, func(s string, _ bool) bool { return s == "" || s[0] != '?' })
+	return slices.Sorted(maps.Keys(set))
+}
+
+// find notes the values of symbols that a run has found now.
+func (f *frame) find(list []finding) {
+	for _, x := range list {
+		if t, ok := f.values[x.slot].(*tensor.Tensor); ok && t != nil && x.axis < len(t.Shape) {
+			if f.found == nil {
+				f.found = graph.Bindings{}
+			}
+			f.found[x.symbol] = int64(t.Shape[x.axis])
+		}
+	}
+}
+
+// known returns the bindings of the frame's spec with those that the run has found and a group needs.
+func (f *frame) known(st *Step) graph.Bindings {
+	if len(st.needs) == 0 || len(f.found) == 0 {
+		return f.s.bindings
+	}
+	b := maps.Clone(f.s.bindings)
+	if b == nil {
+		b = graph.Bindings{}
+	}
+	for _, s := range st.needs {
+		if x, ok := f.found[s]; ok {
+			b[s] = x
+		}
+	}
+	return b
+}
+
+// holds reports whether an instance was made for what the run has found.
+func (f *frame) holds(st *Step, l *lateInstance) bool {
+	return !slices.ContainsFunc(st.needs, func(s string) bool {
+		x, ok := f.found[s]
+		return ok && l.bindings[s] != x
+	})
+}
