@@ -108,7 +108,11 @@ func (c *ShapeChecks) Graph() *Graph {
 // the results with the types for open dims. Symbols that b does not have stay open. It costs about as much as InferNode
 // for each of the nodes that are not alike. The error names the first such node: an *InferError, or one that wraps
 // ErrShapeMismatch.
-func (c *ShapeChecks) Check(b Bindings) error { return c.check(b, nil) }
+func (c *ShapeChecks) Check(b Bindings) error { return c.check(b, nil, false) }
+
+// Settle is Check that also gives b the values of symbols that name dims of results which no operand of the graph has: those that a node's
+// operands determine, though no expression that is worth carrying says how.
+func (c *ShapeChecks) Settle(b Bindings) error { return c.check(b, nil, true) }
 
 // CheckSince is Check where it has found nothing for other values of the same symbols: it looks at the nodes that see one of
 // those that have changed.
@@ -120,17 +124,17 @@ func (c *ShapeChecks) CheckSince(b, passed Bindings) error {
 	for s, n := range b {
 		old, ok := passed[s]
 		if !ok {
-			return c.check(b, nil)
+			return c.check(b, nil, false)
 		}
 		if old != n {
 			changed = append(changed, s)
 		}
 	}
 	if len(b) != len(passed) {
-		return c.check(b, nil)
+		return c.check(b, nil, false)
 	}
 	slices.Sort(changed)
-	return c.check(b, c.seeing(changed))
+	return c.check(b, c.seeing(changed), false)
 }
 
 // maxSeeing bounds the sets of symbols for which it is kept which nodes see them.
@@ -170,7 +174,7 @@ func (c *ShapeChecks) seeing(symbols []string) []bool {
 }
 
 // check is Check of the nodes that some marks, of all where it is nil.
-func (c *ShapeChecks) check(b Bindings, some []bool) error {
+func (c *ShapeChecks) check(b Bindings, some []bool, settle bool) error {
 	if c == nil || len(c.nodes) == 0 {
 		return nil
 	}
@@ -192,14 +196,34 @@ func (c *ShapeChecks) check(b Bindings, some []bool) error {
 			return err
 		}
 		for k := range m.Outputs {
-			if at := own[int(n.inputs)+k]; at >= 0 {
-				if err := sameResult(m, k, &c.values[at], b); err != nil {
-					return err
-				}
+			at := own[int(n.inputs)+k]
+			if at < 0 {
+				continue
+			}
+			if settle && settleDims(c.values[at].typ.Shape, m.Outputs[k].Type.Shape, b) {
+				sub.sub = nil
+			}
+			if err := sameResult(m, k, &c.values[at], b); err != nil {
+				return err
 			}
 		}
 	}
 	return nil
+}
+
+// settleDims gives b the values of the symbols of open that it lacks and that static has numbers for, and reports whether there are some.
+func settleDims(open, static Shape, b Bindings) (some bool) {
+	if len(open) != len(static) {
+		return false
+	}
+	for k, d := range open {
+		name, ok := d.Symbol()
+		n, isConst := static[k].Const()
+		if _, bound := b[name]; ok && isConst && !bound {
+			b[name], some = n, true
+		}
+	}
+	return some
 }
 
 // detached returns a copy of a node in a graph of its own, with values in place of symbols.

@@ -436,6 +436,20 @@ func (d Dim) Backed() bool {
 	return true
 }
 
+// broadcastsLate reports whether d speaks of what two dims are broadcast to of which one depends on data.
+func (d Dim) broadcastsLate() bool {
+	for _, t := range d.terms() {
+		for _, a := range t.atoms {
+			switch {
+			case a.kind == atomSymbol:
+			case a.kind == atomBroadcast && (!a.a.Backed() || !a.b.Backed()), a.a.broadcastsLate(), a.b.broadcastsLate():
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // NonNegative reports whether d is surely ≥ 0, given that every symbol is but those of elements that are not known.
 func (d Dim) NonNegative() bool {
 	if d.c < 0 {

@@ -194,7 +194,9 @@ func (c *Inference) mergeShapes(old, s Shape) Shape {
 		}
 		was := d
 		if len(old) == len(s) {
-			if _, number := old[i].Const(); number || c.isFresh(d) || vague(d) {
+			_, number := old[i].Const()
+			_, symbol := old[i].Symbol() // an expression may speak of symbols that no value has any more
+			if number || c.isFresh(d) || vague(d) && (symbol || old[i].Backed()) {
 				was = c.trusted(old[i])
 			}
 		}
@@ -218,9 +220,18 @@ func (c *Inference) bounded(d Dim) Dim {
 	return d
 }
 
-// vague reports whether an expression says less than a symbol, which the first result of such a shape determines: it is too complex, or
-// speaks of unknown integers.
-func vague(d Dim) bool { return d.TooComplex() || d.hasUnknown() }
+// vague reports whether an expression says less than a symbol, which the first result of such a shape determines: it is too complex,
+// speaks of unknown integers, or computes with what dims that depend on data are broadcast to, as layer after layer does with what the one
+// before has added.
+func vague(d Dim) bool {
+	if d.TooComplex() || d.hasUnknown() {
+		return true
+	}
+	if at, ok := d.atom(); ok && at.kind == atomBroadcast {
+		return at.a.broadcastsLate() || at.b.broadcastsLate()
+	}
+	return d.broadcastsLate()
+}
 
 // isFresh reports whether d is a symbol that was made since this inference began.
 func (c *Inference) isFresh(d Dim) bool {

@@ -57,6 +57,7 @@ type Step struct {
 	state   *stepState
 	finds   []finding // in the results
 	needs   []string  // symbols that a group's operands do not tell
+	settles []string  // symbols that groups behind need and this one's instances tell
 
 	// Of groups.
 	exe       backend.Executable

@@ -47,12 +47,34 @@ func (b *Block) chooseFindings() {
 	}
 	b.finds = find(slices.Concat(b.Inputs, b.Captures))
 	for i := range b.Steps {
-		b.Steps[i].finds = find(b.Steps[i].out)
+		st := &b.Steps[i]
+		st.finds = find(st.out)
+		if st.Kind == StepGroup && st.dynamic {
+			for _, s := range symbolsOf(st.Node.Regions[0].Graph) {
+				if needed[s] {
+					delete(needed, s)
+					st.settles = append(st.settles, s)
+				}
+			}
+		}
 	}
 }
 
 // untold returns the symbols that depend on data of which the shapes in a body speak, though no operand has one as a dim, in order.
 func untold(body *graph.Graph) []string {
+	told := map[string]bool{}
+	for _, v := range body.Inputs {
+		for _, d := range v.Type.Shape {
+			if s, ok := d.Symbol(); ok {
+				told[s] = true
+			}
+		}
+	}
+	return slices.DeleteFunc(symbolsOf(body), func(s string) bool { return told[s] })
+}
+
+// symbolsOf returns the symbols that depend on data of which the shapes in a body speak, in order.
+func symbolsOf(body *graph.Graph) []string {
 	set := map[string]bool{}
 	for _, v := range body.ValuesByID() {
 		if v == nil {
@@ -61,13 +83,6 @@ func untold(body *graph.Graph) []string {
 		for _, d := range v.Type.Shape {
 			if !d.Backed() {
 				d.Symbols(set)
-			}
-		}
-	}
-	for _, v := range body.Inputs {
-		for _, d := range v.Type.Shape {
-			if s, ok := d.Symbol(); ok {
-				delete(set, s)
 			}
 		}
 	}
@@ -83,6 +98,18 @@ func (f *frame) find(list []finding) {
 				f.found = graph.Bindings{}
 			}
 			f.found[x.symbol] = int64(t.Shape[x.axis])
+		}
+	}
+}
+
+// settled notes the values of symbols within a group that its instance was made for.
+func (f *frame) settled(st *Step, l *lateInstance) {
+	for _, s := range st.settles {
+		if x, ok := l.bindings[s]; ok {
+			if f.found == nil {
+				f.found = graph.Bindings{}
+			}
+			f.found[s] = x
 		}
 	}
 }

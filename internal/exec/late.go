@@ -57,6 +57,7 @@ func (f *frame) runLate(ctx context.Context, i int, st *Step, a *backend.RunArgs
 		}
 		return f.runInstance(ctx, i, f.session.m.fallback(ctx, st, f.s.bindings, err), a)
 	}
+	f.settled(st, l)
 	copy(l.args.Inputs, a.Inputs)
 	for k, slot := range st.out {
 		if slot < 0 {
@@ -104,7 +105,7 @@ func (f *frame) specializeLate(ctx context.Context, st *Step, a *backend.RunArgs
 	for _, t := range a.Inputs {
 		l.shapes = append(l.shapes, slices.Clone(t.Shape))
 	}
-	if err := st.shapes.Check(l.bindings); err != nil {
+	if err := st.shapes.Settle(l.bindings); err != nil {
 		return nil, err
 	}
 	for _, v := range body.Outputs {

@@ -30,6 +30,9 @@ func Unfounded(n *graph.Node) *graph.Value {
 		}
 		for s := range own {
 			if !known[s] && s[0] == '?' {
+				if graph.Determined(n) {
+					return nil
+				}
 				return v
 			}
 		}
