@@ -4,8 +4,47 @@ package graph
 // results' dims are expressions of the operands' symbols that shows; others are symbols of their own, since expressions would grow
 // without end or say little, and a trial tells: it infers the node with 1 for all symbols of its operands.
 func Determined(n *Node) bool {
-	if n.Schema == nil || n.Schema.Infer == nil || len(n.Regions) > 0 {
+	static, err := tried(n, false)
+	return static && err == nil
+}
+
+// DeterminedByContents reports whether the shapes of a node's results are not Determined but for elements of integer operands that only a run
+// knows: the sizes of a Resize, the limit of a Range.
+func DeterminedByContents(n *Node) bool {
+	if !hasUnknownContents(n) || Determined(n) {
 		return false
+	}
+	static, err := tried(n, true)
+	return static || err != nil // an error, since these are not all 1
+}
+
+func hasUnknownContents(n *Node) bool {
+	for _, v := range n.Inputs {
+		if v.HasUnknown() {
+			return true
+		}
+	}
+	return false
+}
+
+// HasUnknown reports whether elements of an integer value have symbols that only its data gives values to.
+func (v *Value) HasUnknown() bool {
+	if v == nil {
+		return false
+	}
+	for _, d := range v.Dims {
+		if d.hasUnknown() {
+			return true
+		}
+	}
+	return false
+}
+
+// tried infers a copy of n with 1 for the symbols of its operands' shapes, and of their contents where these are known or contents is
+// true, and reports whether that gives numbers for the shapes of all results.
+func tried(n *Node, contents bool) (static bool, err error) {
+	if n.Schema == nil || n.Schema.Infer == nil || len(n.Regions) > 0 {
+		return false, nil
 	}
 	symbols := map[string]bool{}
 	for _, v := range n.Inputs {
@@ -16,7 +55,7 @@ func Determined(n *Node) bool {
 			d.Symbols(symbols)
 		}
 		for _, d := range v.Dims {
-			if d.Backed() {
+			if d.Backed() || contents {
 				d.Symbols(symbols)
 			}
 		}
@@ -30,28 +69,27 @@ func Determined(n *Node) bool {
 	m := d.node(n.Name, len(n.Inputs), len(n.Outputs))
 	m.Op, m.Attrs, m.Schema = n.Op, n.Attrs, n.Schema
 	for i, v := range n.Inputs {
-		if v == nil {
-			continue
+		if v != nil {
+			w := d.operand(i)
+			w.Name, w.Type, w.Const = v.Name, v.Type, readable(v)
+			w.Type.Shape, w.Dims = sub.put(v.Type.Shape), sub.put(v.Dims)
 		}
-		w := d.operand(i)
-		w.Name, w.Type, w.Const = v.Name, v.Type, readable(v)
-		w.Type.Shape, w.Dims = sub.put(v.Type.Shape), sub.put(v.Dims)
 	}
 	for i, v := range n.Outputs {
 		if v != nil {
 			d.result(i, v.Name, v.Type)
 		}
 	}
-	if new(Inference).infer(m) != nil {
-		return false
+	if err := new(Inference).infer(m); err != nil {
+		return false, err
 	}
 	for i, v := range n.Outputs {
 		if v == nil {
 			continue
 		}
-		if s, static := m.Outputs[i].Type.Shape.Static(); !static || len(s) != len(v.Type.Shape) {
-			return false
+		if s, ok := m.Outputs[i].Type.Shape.Static(); !ok || len(s) != len(v.Type.Shape) {
+			return false, nil
 		}
 	}
-	return true
+	return true, nil
 }

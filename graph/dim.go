@@ -74,6 +74,15 @@ func (d Dim) asDim() (_ Dim, ok bool) {
 	return Sym("?" + number), ok && number != ""
 }
 
+// BindElement gives b the value x of the symbol that d is as an unknown element of an integer value, and of the dim that it is in shapes.
+func (d Dim) BindElement(b Bindings, x int64) {
+	size, ok := d.asDim()
+	if name, symbol := d.Symbol(); ok && symbol {
+		number, _ := size.Symbol()
+		b[name], b[number] = x, max(x, 0)
+	}
+}
+
 // hasUnknown reports whether d speaks of such integers.
 func (d Dim) hasUnknown() bool {
 	return d.e != nil && strings.Contains(d.e.key, unknownPrefix)

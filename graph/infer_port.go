@@ -227,19 +227,35 @@ func (c *Inference) floats(i int) (vals []float64, ok bool) {
 }
 
 // contents returns the elements of integer input i as dims where they are known, its constants of any integer type and
-// rank included.
+// rank included. Of others whose number is known it makes symbols, so that all who ask see the same ones.
 func (c *Inference) contents(i int) (dims []Dim, ok bool) {
 	if dims, ok = c.Dims(i); ok {
 		return dims, true
 	}
 	vals, ok := c.ints(i)
 	if !ok {
-		return nil, false
+		return c.name(c.Node.Input(i))
 	}
 	dims = make([]Dim, len(vals))
 	for k, n := range vals {
 		dims[k] = Dim{c: n}
 	}
+	return dims, true
+}
+
+// name gives the elements of a value, of which nothing is known, symbols. Parameters of regions have those of their owner's operands.
+func (c *Inference) name(v *Value) ([]Dim, bool) {
+	if v == nil || v.IsConst() || v.Producer == nil && (!v.IsInput() || c.g.owner != nil) {
+		return nil, false
+	}
+	dims, ok := elements(v)
+	if !ok {
+		return nil, false
+	}
+	for k := range dims {
+		dims[k] = c.g.fresh(unknownPrefix)
+	}
+	v.Dims = dims
 	return dims, true
 }
 

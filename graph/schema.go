@@ -104,8 +104,18 @@ func (c *Inference) Fresh() Dim { return c.g.Fresh() }
 func (c *Inference) SetType(i int, t Type) {
 	if v := c.Node.Output(i); v != nil {
 		v.Type = c.mergeTypes(v.Type, t)
-		c.held, v.Dims = v.Dims, nil
+		if c.held = v.Dims; !namesOnly(v) {
+			v.Dims = nil
+		}
 	}
+}
+
+// namesOnly reports whether nothing is known of the elements of a value but their number, and they have symbols, which they keep.
+func namesOnly(v *Value) bool {
+	if n, ok := numElements(v.Type.Shape); !ok || !n.Is(int64(len(v.Dims))) {
+		return false
+	}
+	return !slices.ContainsFunc(v.Dims, func(d Dim) bool { _, ok := d.asDim(); return !ok })
 }
 
 // SetDims sets the elements of integer output i that are known, right after its type. The others get symbols of their own, the same
@@ -117,7 +127,7 @@ func (c *Inference) SetDims(i int, dims []Dim) {
 	}
 	blank := func(d Dim) bool { return d.Equal(unknown) || d.TooComplex() }
 	if len(dims) > 0 && !slices.ContainsFunc(dims, func(d Dim) bool { return !blank(d) }) {
-		return
+		return // what they were named stays
 	}
 	v.Dims = dims
 	if !slices.ContainsFunc(dims, blank) {

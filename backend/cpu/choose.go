@@ -47,7 +47,7 @@ func chooserOf(n *graph.Node) func(c *choice) error {
 // alone keeps such nodes out of the groups of others.
 func alone() property.SubgraphProperty {
 	return property.WithKind(property.Bounding, property.Limit(property.Nodes("data-dependent", func(n *graph.Node) *property.Reason {
-		if !chooses(n) {
+		if !chooses(n) && !place.ReadsContents(n) {
 			return property.Because(property.NotSelected, "shapes tell the results of %v", n.Op)
 		}
 		return nil

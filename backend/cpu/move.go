@@ -293,7 +293,7 @@ func (p *planner) permute(dims, perm []int, size int, src, dst place.Memory) {
 // known reports whether operands from the first on are small integers known when shapes are.
 func known(n *graph.Node, first int) *property.Reason {
 	for i := first; i < len(n.Inputs); i++ {
-		if v := n.Inputs[i]; v != nil && (v.Dims == nil || !(v.IsConst() || v.IsDims())) {
+		if v := n.Inputs[i]; v != nil && !place.Told(n, v) {
 			return property.Because(property.Unsupported, "operand %v is not known at compile time", v)
 		}
 	}
@@ -335,7 +335,7 @@ func padSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 	}
 	if n.Op.Since >= 11 {
 		for _, i := range []int{1, 3} {
-			if v := n.Input(i); v != nil && (v.Dims == nil || !(v.IsConst() || v.IsDims())) {
+			if v := n.Input(i); v != nil && !place.Told(n, v) {
 				return nil, property.Because(property.Unsupported, "operand %v is not known at compile time", v)
 			}
 		}

@@ -93,7 +93,7 @@ func topKSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 	if rankingOf(x.Type.DType) == nil {
 		return nil, property.Because(property.DTypeReason, "%v is %v", x, x.Type.DType)
 	}
-	if _, _, ok := topKOf(n); !ok && n.Input(1).Dims == nil && !chooses(n) {
+	if _, _, ok := topKOf(n); !ok && !place.Told(n, n.Input(1)) && !chooses(n) {
 		return nil, property.Because(property.Unsupported, "number of elements %v is not known at compile time", n.Input(1))
 	}
 	return operators.RowMajor(n), nil

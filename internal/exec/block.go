@@ -48,16 +48,17 @@ const (
 // Step is one entry of the schedule.
 type Step struct {
 	// ID counts groups and the host scheduler's nodes in the order of execution, regions behind their node; -1 for conversions.
-	ID      int
-	Node    *graph.Node
-	Kind    StepKind
-	in, out []int // slots of operands (inputs, then captures) and results; -1 for omitted ones
-	lane    int   // of Block.lanes
-	barrier bool  // it waits for all lanes
-	state   *stepState
-	finds   []finding // in the results
-	needs   []string  // symbols that a group's operands do not tell
-	settles []string  // symbols that groups behind need and this one's instances tell
+	ID       int
+	Node     *graph.Node
+	Kind     StepKind
+	in, out  []int // slots of operands (inputs, then captures) and results; -1 for omitted ones
+	lane     int   // of Block.lanes
+	barrier  bool  // it waits for all lanes
+	state    *stepState
+	finds    []finding // in the results
+	needs    []string  // symbols that a group's operands do not tell
+	contents []int     // operands of a group whose elements its shapes depend on
+	settles  []string  // symbols that groups behind need and this one's instances tell
 
 	// Of groups.
 	exe       backend.Executable

@@ -22,7 +22,7 @@ func (b *Block) chooseFindings() {
 	needed := map[string]bool{}
 	for i := range b.Steps {
 		if st := &b.Steps[i]; st.Kind == StepGroup && st.dynamic {
-			st.needs = untold(st.Node.Regions[0].Graph)
+			st.needs, st.contents = untold(st.Node.Regions[0].Graph), contentsRead(st.Node.Regions[0].Graph)
 			for _, s := range st.needs {
 				needed[s] = true
 			}
@@ -100,6 +100,55 @@ func (f *frame) find(list []finding) {
 			f.found[x.symbol] = int64(t.Shape[x.axis])
 		}
 	}
+}
+
+// contentsRead returns which operands of a body have elements that the shapes in it depend on.
+func contentsRead(body *graph.Graph) (list []int) {
+	for n := range body.Nodes() {
+		if !graph.DeterminedByContents(n) {
+			continue
+		}
+		for i, v := range body.Inputs {
+			if v.HasUnknown() && v.Type.DType.Size() > 0 && v.Format == graph.HostFormat && !slices.Contains(list, i) && slices.Contains(n.Inputs, v) {
+				list = append(list, i)
+			}
+		}
+	}
+	return list
+}
+
+// contentsOf appends the elements of the operands of a group that its shapes depend on.
+func contentsOf(list []int64, st *Step, operands []*tensor.Tensor) []int64 {
+	for _, i := range st.contents {
+		t := operands[i]
+		at := len(list)
+		list = append(list, make([]int64, t.Len())...)
+		if tensor.DecodeInts(list[at:], t) != nil {
+			list = list[:at]
+		}
+	}
+	return list
+}
+
+// bindContents returns b with the symbols of such elements, and of the dims that they are.
+func bindContents(b graph.Bindings, st *Step, operands []*tensor.Tensor) graph.Bindings {
+	if len(st.contents) == 0 {
+		return b
+	}
+	if b = maps.Clone(b); b == nil {
+		b = graph.Bindings{}
+	}
+	for _, i := range st.contents {
+		v := st.Node.Regions[0].Graph.Inputs[i]
+		elements := make([]int64, len(v.Dims))
+		if operands[i].Len() != len(elements) || tensor.DecodeInts(elements, operands[i]) != nil {
+			continue
+		}
+		for k, d := range v.Dims {
+			d.BindElement(b, elements[k])
+		}
+	}
+	return b
 }
 
 // settled notes the values of symbols within a group that its instance was made for.

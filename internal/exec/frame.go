@@ -29,6 +29,7 @@ type frame struct {
 	beside     []int64           // per slot: bytes outside of the plan, on the host; nil before there are any
 	late       [][]*lateInstance // per step, of late groups: the instances for the latest shapes
 	found      graph.Bindings    // by the run: see found.go
+	read       []int64           // of the operands of a late group
 	edges      *edges            // nil before the first operand that is no plain tensor of the host
 	patches    []patched         // operands of groups, as they were before this run changed them
 	extra      []device.Memory   // what patches lie in, on other devices than the host

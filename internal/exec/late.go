@@ -18,6 +18,7 @@ import (
 // lateInstance is a late group for the shapes of its operands.
 type lateInstance struct {
 	shapes   [][]int // of the operands; nil for omitted ones
+	contents []int64 // of the operands that the shapes depend on, one after the other
 	bindings graph.Bindings
 	inst     backend.Instance
 	reqs     backend.Requirements
@@ -80,7 +81,10 @@ func (f *frame) lateInstance(ctx context.Context, i int, st *Step, a *backend.Ru
 		f.late = make([][]*lateInstance, len(f.s.block.Steps))
 	}
 	list := f.late[i]
-	at := slices.IndexFunc(list, func(l *lateInstance) bool { return matches(l.shapes, a.Inputs) && f.holds(st, l) })
+	f.read = contentsOf(f.read[:0], st, a.Inputs)
+	at := slices.IndexFunc(list, func(l *lateInstance) bool {
+		return matches(l.shapes, a.Inputs) && slices.Equal(l.contents, f.read) && f.holds(st, l)
+	})
 	if at >= 0 {
 		l := list[at]
 		copy(list[1:at+1], list[:at])
@@ -97,9 +101,9 @@ func (f *frame) lateInstance(ctx context.Context, i int, st *Step, a *backend.Ru
 
 func (f *frame) specializeLate(ctx context.Context, st *Step, a *backend.RunArgs) (*lateInstance, error) {
 	m, body := f.session.m, st.Node.Regions[0].Graph
-	l := &lateInstance{}
+	l := &lateInstance{contents: slices.Clone(f.read)}
 	var err error
-	if l.bindings, err = bindOperands(f.known(st), body, body.Inputs, a.Inputs); err != nil {
+	if l.bindings, err = bindOperands(bindContents(f.known(st), st, a.Inputs), body, body.Inputs, a.Inputs); err != nil {
 		return nil, err
 	}
 	for _, t := range a.Inputs {

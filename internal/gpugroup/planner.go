@@ -2,6 +2,7 @@ package gpugroup
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -83,6 +84,10 @@ func concrete(sub *graph.Graph, b graph.Bindings) (*graph.Graph, error) {
 		known := make([]graph.Dim, len(v.Dims))
 		for i, d := range v.Dims {
 			n, err := d.Eval(b)
+			if errors.Is(err, graph.ErrUnbound) && !v.IsDims() {
+				known = nil
+				break
+			}
 			if err != nil {
 				return nil, fmt.Errorf("value %v: %w", v, err)
 			}

@@ -39,3 +39,35 @@ func Unfounded(n *graph.Node) *graph.Value {
 	}
 	return nil
 }
+
+// ReadsContents reports whether a node has a result whose shape the elements of integer operands tell, which only a run knows. In a group of
+// its own, whose operands they are, it can be placed when these are there.
+func ReadsContents(n *graph.Node) bool { return Unfounded(n) != nil && graph.DeterminedByContents(n) }
+
+// Told reports whether the elements of an integer operand of a node are known where its group is specialised.
+func Told(n *graph.Node, v *graph.Value) bool {
+	return v.Dims != nil && (!v.HasUnknown() && within(n, v.Dims) || ReadsContents(n))
+}
+
+// within reports whether dims speak of no symbols that depend on data but those of the shapes of a node's operands.
+func within(n *graph.Node, dims []graph.Dim) bool {
+	known, own := map[string]bool{}, map[string]bool{}
+	for _, d := range dims {
+		if !d.Backed() {
+			d.Symbols(own)
+		}
+	}
+	for _, v := range n.Inputs {
+		if v != nil && len(own) > 0 {
+			for _, d := range v.Type.Shape {
+				d.Symbols(known)
+			}
+		}
+	}
+	for s := range own {
+		if !known[s] && s[0] == '?' {
+			return false
+		}
+	}
+	return true
+}
