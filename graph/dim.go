@@ -459,32 +459,6 @@ func (d Dim) broadcastsLate() bool {
 	return false
 }
 
-// NonNegative reports whether d is surely ≥ 0, given that every symbol is but those of elements that are not known.
-func (d Dim) NonNegative() bool {
-	if d.c < 0 {
-		return false
-	}
-	for _, t := range d.terms() {
-		if t.coef < 0 {
-			return false
-		}
-		for _, a := range t.atoms {
-			switch a.kind {
-			case atomPosition:
-			case atomSymbol:
-				if strings.HasPrefix(a.name, unknownPrefix) {
-					return false
-				}
-			default:
-				if !a.a.NonNegative() || !a.b.NonNegative() {
-					return false
-				}
-			}
-		}
-	}
-	return true
-}
-
 // TooComplex reports whether d has outgrown what is worth carrying.
 func (d Dim) TooComplex() bool {
 	return len(d.terms()) > maxTerms || (d.e != nil && len(d.e.key) > 512)

@@ -22,7 +22,7 @@ func elements(v *Value) (dims []Dim, ok bool) {
 	}
 	n, ok := numElements(v.Type.Shape)
 	k, isConst := n.Const()
-	if !ok || !isConst || k > maxDimsContent {
+	if !ok || !isConst || k < 0 || k > maxDimsContent {
 		return nil, false
 	}
 	return slices.Repeat([]Dim{unknown}, int(k)), true
@@ -230,10 +230,10 @@ func compareDims(a, b Dim) (sign int, ok bool) {
 		}
 		return 0, true
 	}
-	if d.c > 0 && d.NonNegative() {
+	if n, ok := d.least(); ok && n > 0 {
 		return 1, true
 	}
-	if m := d.Scale(-1); m.c > 0 && m.NonNegative() {
+	if n, ok := d.Scale(-1).least(); ok && n > 0 {
 		return -1, true
 	}
 	return 0, false

@@ -186,8 +186,11 @@ func inferWhere(c *Inference) error {
 	cond, okC := bools(c.Node.Inputs[0], followDepth)
 	x, okX := elements(c.Node.Inputs[1])
 	y, okY := elements(c.Node.Inputs[2])
-	if !ok || !isConst || k > maxDimsContent || !okC || !okX || !okY {
+	if !ok || !isConst || k > maxDimsContent || !okX || !okY {
 		return nil
+	}
+	if !okC {
+		cond = []truth{perhaps}
 	}
 	out := make([]Dim, k)
 	for i := range out {

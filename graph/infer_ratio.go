@@ -60,7 +60,7 @@ func ratios(v *Value, depth int) (out []ratio, ok bool) {
 			if !ok {
 				n, _ := numElements(in.Type.Shape)
 				k, isConst := n.Const()
-				if in.Type.Shape == nil || !isConst || k > maxDimsContent {
+				if in.Type.Shape == nil || !isConst || k < 0 || k > maxDimsContent {
 					return nil, false
 				}
 				part = slices.Repeat([]ratio{{unknown, 1}}, int(k))

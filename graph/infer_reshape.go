@@ -58,7 +58,9 @@ func (c *Inference) reshapeDims(in Shape, target []Dim) (Shape, error) {
 				return nil, c.valueError(1, "at most one -1", Shape(target).String())
 			}
 		case d.hasUnknown():
-			out[i] = c.Fresh()
+			if i != open {
+				out[i] = c.Fresh()
+			}
 		case isConst && n < -1:
 			return nil, c.valueError(1, "dims of at least -1", Shape(target).String())
 		case isConst && n == 0 && !allowZero:

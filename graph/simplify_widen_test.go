@@ -249,7 +249,7 @@ var _ = DescribeTable("nodes of half precision compute in float32", func(body, w
   output %d, %c
 `, `
   input %x: f16[2]
-  input %n: i64[1]
+  input %n: i64[1] dims [?i1]
   const %s = f16[]{0.5}
   %q: u8[2] = QuantizeLinear(%x, %s) "q"
   %d: f16[2] = DequantizeLinear(%q, %s) "d"
