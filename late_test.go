@@ -149,6 +149,19 @@ var _ = Describe("groups whose shapes depend on data", func() {
   %%b = MatMul(%%a, %%w) "product"
   %%c = Relu(%%b) "relu"
   output %%c`, twice, constant("w", 8, 4)), "rows", "product", "relu"),
+		Entry("layers that broadcast what the ones before have added", fmt.Sprintf(`  %s%s
+  const %%cols = i64[2]{0, 4}
+  const %%three = i64[3]{-1, 2, 8}
+  %%p1 = MatMul(%%both, %%w) "product1"
+  %%s1 = Reshape(%%p1, %%cols) "view1"
+  %%a1 = Add(%%s1, %%rows2q) "sum1"
+  %%p2 = MatMul(%%a1, %%v) "product2"
+  %%a2 = Add(%%p2, %%both) "sum2"
+  %%p3 = MatMul(%%a2, %%w) "product3"
+  %%a3 = Add(%%p3, %%a1) "sum3"
+  %%y = Softmax(%%a3; axis=1) "softmax"
+  output %%y`, twice+"  "+constant("q", 8, 4)+"\n  "+constant("v", 4, 8)+"\n  %rows2q = MatMul(%rows2, %q) \"narrow\"\n", constant("w", 8, 4)),
+			"rows", "product1", "sum1", "product2", "sum2", "product3", "sum3", "softmax"),
 		Entry("and those where one of the lengths is known, too", fmt.Sprintf(`  %s%s
   %%a = EyeLike(%%both) "rest"
   %%b = MatMul(%%a, %%w) "product"

@@ -281,6 +281,13 @@ func (d Dim) FloorDiv(o Dim) Dim {
 				}
 				return Dim{c: floorDiv(d.c, k), e: newExpr(out)}
 			}
+			if at, ok := d.atom(); ok && at.kind == atomFloorDiv { // ⌊⌊x/m⌋/k⌋ = ⌊x/(m·k)⌋
+				if m, ok := at.b.Const(); ok && m > 0 {
+					if p, ok := mulChecked(m, k); ok {
+						return at.a.FloorDiv(Dim{c: p})
+					}
+				}
+			}
 		}
 		return fromFunc(atomFloorDiv, d, o)
 	}

@@ -138,10 +138,14 @@ func divDims(a, b Dim) (Dim, bool) {
 		return Dim{}, false
 	case ac && bc:
 		return Dim{c: an / bn}, true
-	case !a.NonNegative() || !b.NonNegative():
-		return Dim{}, false
+	case a.NonNegative() && b.NonNegative():
+		return quotient(a, b), true
 	}
-	return quotient(a, b), true
+	if n, ok := a.least(); ok && bc && n > -bn { // what is below 0 is truncated to 0
+		a, _ = maxDims(a, D(0))
+		return quotient(a, b), true
+	}
+	return Dim{}, false
 }
 
 // quotient returns ⌊a/b⌋ and cancels what both have in common: products of symbols, and the numbers before them.

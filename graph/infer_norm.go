@@ -6,7 +6,7 @@ import (
 	"github.com/carve-dev/carve/graph/tensor"
 )
 
-// needChannels checks that inputs are vectors of as many elements as axis 1 of input 0.
+// needChannels checks that inputs are vectors of as many elements as axis 1 of input 0, of one where that is a vector.
 func (c *Inference) needChannels(inputs ...int) error {
 	in := c.Shape(0)
 	for _, i := range inputs {
@@ -19,6 +19,10 @@ func (c *Inference) needChannels(inputs ...int) error {
 		if len(in) > 1 {
 			if err := c.needDim(i, 0, in[1]); err != nil {
 				return err
+			}
+		} else if s := c.Shape(i); len(in) == 1 && len(s) == 1 {
+			if _, ok := sameDim(s[0], D(1)); !ok {
+				return c.shapeError(i, fmt.Sprintf("[1], since input 0 of shape %v has no axis of channels and counts as one", in))
 			}
 		}
 	}

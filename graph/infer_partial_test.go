@@ -33,6 +33,8 @@ var _ = DescribeTable("Inference where elements of a shape are not known", infer
 	Entry("contents multiplied with what is not known", "Mul", ins("#[N,2]", "i64[1]"), "i64[2]"),
 	Entry("contents in part", "Slice", ins("#[N,?i7,4]", "=[1]", "=[3]", "=[0]"), "i64[2] = [?i7,4]"),
 	Entry("one of contents", "Gather", ins("#[N,?i7,4]", "=1"), "i64[] = [?i7]", num("axis", 0)),
+	Entry("contents divided, truncated", "Div", ins("#[N-1,N-9]", "=[4]"), "i64[2] = [floordiv(max(0,N-1),4),?i1]"),
+	Entry("a sequence of single ones", "SplitToSequence", ins("f32[N,4]", "=1"), "seq(f32[1,4])", num("axis", 0)),
 	Entry("chosen contents", "Where", ins("bool[]", "#[N,3,4]", "#[N,2,4]"), "i64[3] = [N,?i1,4]"),
 )
 
@@ -95,4 +97,14 @@ var _ = DescribeTable("Least values", func(text string, nonNegative bool) {
 	Entry(nil, "bcast(P,Q)", true),
 	Entry(nil, "P*Q+P", true),
 	Entry(nil, "2*position(P-3,Q)", true),
+)
+
+var _ = DescribeTable("Dims that are divided", func(text, normal string) {
+	d, err := graph.ParseDim(text)
+	Expect(err).NotTo(HaveOccurred())
+	Expect(d.String()).To(Equal(normal))
+},
+	Entry("twice", "floordiv(floordiv(H-1,2),2)", "floordiv(H-1,4)"),
+	Entry("and once more", "floordiv(floordiv(floordiv(H-1,2),2)+1,3)", "floordiv(floordiv(H-1,4)+1,3)"),
+	Entry("by what may be negative", "floordiv(floordiv(H,N),2)", "floordiv(floordiv(H,N),2)"),
 )

@@ -115,7 +115,9 @@ func inferSplitToSequence(c *Inference) error {
 		out[a] = c.Fresh()
 		sizes, ok := c.contents(1)
 		n, isConst := in[a].Const()
-		if ok && len(sizes) > 0 && (len(c.Shape(1)) == 1 || isConst) {
+		if ok && len(c.Shape(1)) == 0 && len(sizes) == 1 && sizes[0].Is(1) {
+			out[a] = D(1)
+		} else if ok && len(sizes) > 0 && (len(c.Shape(1)) == 1 || isConst) {
 			equal := true
 			for _, d := range sizes {
 				equal = equal && d.Equal(sizes[0])

@@ -40,7 +40,7 @@ func (p *Plan) ReachOf(symbols map[string]bool) *Reach {
 	r := &Reach{}
 	seen := make([]bool, len(p.Dims))
 	note := func(v *graph.Value) {
-		if v != nil && !seen[v.ID] && (mentions(v.Type.Shape, symbols) || v.IsDims() && mentions(v.Dims, symbols)) {
+		if v != nil && !seen[v.ID] && (mentions(v.Type.Shape, symbols) || mentions(v.Dims, symbols)) {
 			seen[v.ID] = true
 			r.values = append(r.values, v)
 		}
