@@ -5,7 +5,8 @@
 //
 // node, op: one operation and the operator that it is an instance of. value: an edge, defined once. operand, use: a value
 // as a node reads it. attr: a named parameter of a node. shape, axis, rank, dtype: of tensors. constant: a value with
-// data; initializer is what a model file calls it. dims value: a small integer tensor known as expressions of symbols.
+// data; initializer is what a model file calls it. dims value: a small integer tensor known as expressions of symbols. Symbols
+// "?7" are dims that depend on data, "?i7" elements of integer values of which nothing is known, which may be negative.
 // region: a nested graph of a node. layout: the order of elements in storage; format: a device and a layout. signature: a
 // format for every port of a node. claim, group, subgraph, boundary, convex, seed, selector, property: see packages
 // property and partition. lifetime, buffer, arena, alias, in-place: see memplan.
