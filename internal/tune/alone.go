@@ -73,7 +73,7 @@ func operand(g *graph.Graph, v *graph.Value, name string, at graph.Bindings) (*g
 		c.Type = v.Type
 		return c, nil
 	}
-	if v.Dims != nil && v.Type.Shape.Known() && (v.Type.DType == tensor.Int64 || v.Type.DType == tensor.Int32) {
+	if v.Dims != nil && !v.HasUnknown() && v.Type.Shape.Known() && (v.Type.DType == tensor.Int64 || v.Type.DType == tensor.Int32) {
 		shape, err := v.Type.Shape.Eval(at, nil)
 		if err != nil {
 			return nil, err
