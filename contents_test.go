@@ -108,6 +108,12 @@ var _ = Describe("nodes whose shapes the elements of an operand tell", func() {
   output %y`), []int64{-4, 3, 4}, "-4"),
 		Entry("a shape that does not broadcast", sized(3, 17, `  %y = Expand(%x, %n) "late"
   output %y`), []int64{3, 3, 4}, "3"),
+		Entry("a dim that is not the operand's", sized(1, 17, `  %s = Concat(%one, %n, %four; axis=0) "s"
+  %y = Expand(%x, %s) "late"
+  output %y`), []int64{2}, "2"),
+		Entry("another number of elements, in one dim", sized(1, 17, `  %s = Concat(%two, %n; axis=0) "s"
+  %y = Reshape(%x, %s) "late"
+  output %y`), []int64{5}, "5"),
 		Entry("another number of elements", sized(2, 17, `  %y = Reshape(%x, %n) "late"
   output %y`), []int64{7, 5}, "7"),
 		Entry("more than there are", sized(1, 17, `  %y, %i = TopK(%x, %n) "late"

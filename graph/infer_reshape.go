@@ -49,18 +49,17 @@ func inferReshape(c *Inference) error {
 func (c *Inference) reshapeDims(in Shape, target []Dim) (Shape, error) {
 	allowZero := c.Node.Int("allowzero", 0) != 0
 	out := make(Shape, len(target))
-	open, told := openDim(target)
+	open, told := -1, true
 	for i, d := range target {
 		n, isConst := d.Const()
 		switch {
 		case isConst && n == -1:
-			if i != open {
+			if open >= 0 {
 				return nil, c.valueError(1, "at most one -1", Shape(target).String())
 			}
-		case d.hasUnknown():
-			if i != open {
-				out[i] = c.Fresh()
-			}
+			open = i
+		case d.hasUnknown(): // it may be -1, or 0, which copies; and nothing but the run checks it
+			out[i], told = c.Fresh(), false
 		case isConst && n < -1:
 			return nil, c.valueError(1, "dims of at least -1", Shape(target).String())
 		case isConst && n == 0 && !allowZero:
@@ -101,24 +100,6 @@ func (c *Inference) reshapeDims(in Shape, target []Dim) (Shape, error) {
 		}
 	}
 	return out, c.closeReshape(out, open, left, right, target)
-}
-
-// openDim returns the index of the element of a shape that is -1, or else of the only one that is not known, which is what the number of
-// elements leaves for it then; -1 where there is none. told is false where others are not known either: they may be -1, or 0, which copies.
-func openDim(target []Dim) (open int, told bool) {
-	open = slices.IndexFunc(target, func(d Dim) bool { return d.Is(-1) })
-	told = true
-	for i, d := range target {
-		if !d.hasUnknown() {
-			continue
-		}
-		if open >= 0 {
-			told = false
-		} else {
-			open = i
-		}
-	}
-	return open, told
 }
 
 // closeReshape computes the dim at open from the products of the dims left and right, or compares the products.
@@ -378,6 +359,11 @@ func inferExpand(c *Inference) error {
 	out, ok := broadcastDims(in, Shape(target))
 	if !ok {
 		return c.valueError(1, "a shape that broadcasts with "+in.String(), Shape(target).String())
+	}
+	for i, d := range target {
+		if k := len(out) - len(target) + i; d.hasUnknown() && !out[k].Equal(d) { // the run has to check that
+			out[k] = c.Fresh()
+		}
 	}
 	if err := c.SetShape(0, out); err != nil {
 		return err
