@@ -55,21 +55,7 @@ func ratios(v *Value, depth int) (out []ratio, ok bool) {
 		}
 		return out, ok
 	case "Concat":
-		for _, in := range n.Inputs {
-			part, ok := ratios(in, depth-1)
-			if !ok {
-				n, _ := numElements(in.Type.Shape)
-				k, isConst := n.Const()
-				if in.Type.Shape == nil || !isConst || k < 0 || k > maxDimsContent {
-					return nil, false
-				}
-				part = slices.Repeat([]ratio{{unknown, 1}}, int(k))
-			}
-			if out = append(out, part...); len(out) > maxDimsContent {
-				return nil, false
-			}
-		}
-		return out, true
+		return joinedRatios(n, depth)
 	case "Gather":
 		data, ok := ratios(n.Input(0), depth-1)
 		i, ok2 := constIndex(n.Input(1), len(data))
@@ -101,6 +87,25 @@ func ratios(v *Value, depth int) (out []ratio, ok bool) {
 		return zip(a, b, func(x, y ratio) (ratio, bool) { return arithRatios(n.Op.Name, x, y) })
 	}
 	return nil, false
+}
+
+// joinedRatios returns the elements of a Concat, of which some may be unknown.
+func joinedRatios(n *Node, depth int) (out []ratio, ok bool) {
+	for _, in := range n.Inputs {
+		part, ok := ratios(in, depth-1)
+		if !ok {
+			n, _ := numElements(in.Type.Shape)
+			k, isConst := n.Const()
+			if in.Type.Shape == nil || !isConst || k < 0 || k > maxDimsContent {
+				return nil, false
+			}
+			part = slices.Repeat([]ratio{{unknown, 1}}, int(k))
+		}
+		if out = append(out, part...); len(out) > maxDimsContent {
+			return nil, false
+		}
+	}
+	return out, true
 }
 
 // constIndex returns the number that an input of one element holds, counted from the end of n elements where negative.
