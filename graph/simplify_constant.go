@@ -200,11 +200,11 @@ func (s *simplifier) chooseArm(n *Node) {
 		return
 	}
 	cond, ok := bools(n.Inputs[0], followDepth)
-	if !ok || len(cond) != 1 {
+	if !ok || len(cond) != 1 || cond[0] == perhaps {
 		return
 	}
 	arm, other := n.Region("then_branch"), n.Region("else_branch")
-	if !cond[0] {
+	if cond[0] == no {
 		arm, other = other, arm
 	}
 	if arm == nil || other == nil || len(arm.Inputs) > 0 || len(arm.Captures) != len(n.Captures) || len(arm.Outputs) != len(n.Outputs) {
