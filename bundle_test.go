@@ -79,6 +79,9 @@ var _ = Describe("bundles", func() {
 			is, err := q.Report(ctx, nil)
 			Expect(err).NotTo(HaveOccurred())
 			is.Peak.Before = was.Peak.Before // a bundle does not have the model's order
+			for i := range is.Devices {
+				is.Devices[i].Method = was.Devices[i].Method // a plan follows the one before, which is of the other shapes here
+			}
 			for _, r := range []*carve.Report{was, is} {
 				for i := range r.Conversions {
 					if c := &r.Conversions[i]; strings.HasPrefix(c.Value, "%") {
