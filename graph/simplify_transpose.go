@@ -12,15 +12,19 @@ import (
 //	QLinearConv → Transpose → DequantizeLinear → Concat → QuantizeLinear → Transpose⁻¹ → QLinearConv
 //
 // A node is passed where all its operands are transposed alike, or are constants that may be broadcast on other axes, and where fewer
-// transpositions are left then.
+// transpositions are left then; nodes that pay together only, as those of x·Sigmoid(x) do, see sinkTogether.
 func (s *simplifier) sinkTransposes() error {
-	return s.each(func(n *Node) error {
-		p, ok := s.passableOf(n)
+	err := s.each(func(n *Node) error {
+		p, ok := passableOf(n, transposition)
 		if !ok || !p.pays() {
 			return nil
 		}
 		return s.sink(&p)
 	})
+	if err != nil {
+		return err
+	}
+	return s.sinkTogether()
 }
 
 // passable is a node that a transposition may be taken behind.
@@ -29,8 +33,7 @@ type passable struct {
 	data    int     // operands from 0 on that may be transposed
 	axis    string  // the attribute that names an axis of theirs, "" where none does
 	axisDef int64   // its default
-	op      Op      // of the operands' transpositions
-	perm    []int64 // what they do
+	perm    []int64 // what the transpositions of its operands do
 }
 
 // elementWise are operators whose result has, for each element of the first operand, one that depends on it alone. Other operands are numbers.
@@ -51,8 +54,8 @@ const byShapes = 7
 // byAxis is the version from which on numbers are quantised along an axis.
 const byAxis = 13
 
-// passableOf describes n; ok is false where it is another operator, or its operands are not transposed alike.
-func (s *simplifier) passableOf(n *Node) (p passable, ok bool) {
+// passableOf describes n; ok is false where it is another operator, or its operands are not transposed alike, as of says.
+func passableOf(n *Node, of func(v *Value) []int64) (p passable, ok bool) {
 	if n.Op.Domain != "" || len(n.Inputs) == 0 || len(n.Regions) > 0 || !onlyFirst(n) {
 		return p, false
 	}
@@ -69,7 +72,7 @@ func (s *simplifier) passableOf(n *Node) (p passable, ok bool) {
 	default:
 		return p, false
 	}
-	return p, p.alike() && (p.axis == "" || p.axisOf() >= 0)
+	return p, p.alike(of) && (p.axis == "" || p.axisOf() >= 0)
 }
 
 // axisOf returns the axis that the node names, -1 where its operands have no such.
@@ -94,36 +97,35 @@ func changesType(n *Node) bool {
 }
 
 // alike finds the permutation of the operands, and reports whether all have it or are constants that follow it.
-func (p *passable) alike() bool {
+func (p *passable) alike(of func(v *Value) []int64) bool {
 	y := p.n.Outputs[0]
 	for _, v := range p.n.Inputs[:p.data] {
-		t := transposeOf(v, p.n.graph)
-		if t == nil {
+		perm := of(v)
+		if perm == nil {
 			continue
 		}
-		perm := permutation(t)
-		if perm == nil || p.perm != nil && !slices.Equal(perm, p.perm) || v.Format != y.Format || t.Inputs[0].Format != y.Format {
+		if p.perm != nil && !slices.Equal(perm, p.perm) || v.Format != y.Format {
 			return false
 		}
-		p.op, p.perm = t.Op, perm
+		p.perm = perm
 	}
 	if p.perm == nil || len(y.Type.Shape) != len(p.perm) {
 		return false
 	}
 	for _, v := range p.n.Inputs[:p.data] {
-		if v == nil || transposeOf(v, p.n.graph) == nil && (p.axis != "" || !p.follows(v)) {
+		if v == nil || of(v) == nil && (p.axis != "" || !p.follows(v)) {
 			return false
 		}
 	}
 	return true
 }
 
-// transposeOf returns the Transpose of g that makes v, nil where another node does.
-func transposeOf(v *Value, g *Graph) *Node {
-	if v == nil || v.Producer == nil || v.Producer.graph != g || !v.Producer.Is("Transpose") {
+// transposition returns the permutation of the Transpose that makes v, nil where another node does.
+func transposition(v *Value) []int64 {
+	if v == nil || v.Producer == nil || !v.Producer.Is("Transpose") || v.Producer.Inputs[0].Format != v.Format {
 		return nil
 	}
-	return v.Producer
+	return permutation(v.Producer)
 }
 
 // follows reports whether v is a constant that is broadcast and is longer than 1 along one axis at most: its elements lie as they do
@@ -157,7 +159,7 @@ func (p *passable) turned(c *tensor.Tensor) (*tensor.Tensor, error) {
 func (p *passable) pays() bool {
 	gone := 0 // operands' transpositions that nobody else reads
 	for i, v := range p.n.Inputs[:p.data] {
-		if transposeOf(v, p.n.graph) != nil && !slices.Contains(p.n.Inputs[:i], v) && readOnlyBy(v, p.n) {
+		if transposition(v) != nil && !slices.Contains(p.n.Inputs[:i], v) && readOnlyBy(v, p.n) {
 			gone++
 		}
 	}
@@ -222,7 +224,8 @@ func undoes(first, second []int64) bool {
 // sink takes the operands' transpositions behind the node.
 func (s *simplifier) sink(p *passable) error {
 	n, y := p.n, p.n.Outputs[0]
-	t := s.g.AddNode(NodeSpec{Op: p.op, Attrs: []Attr{IntsAttr("perm", p.perm...)}, Inputs: []*Value{nil}, Outputs: []string{""}, Origins: []string{}})
+	i := slices.IndexFunc(n.Inputs[:p.data], func(v *Value) bool { return v.Producer != nil })
+	t := s.g.AddNode(NodeSpec{Op: n.Inputs[i].Producer.Op, Attrs: []Attr{IntsAttr("perm", p.perm...)}, Inputs: []*Value{nil}, Outputs: []string{""}, Origins: []string{}})
 	t.Outputs[0].Type, t.Outputs[0].Format = y.Type, y.Format
 	s.replace(y, t.Outputs[0])
 	t.SetOperand(0, y)

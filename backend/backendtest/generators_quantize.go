@@ -70,9 +70,20 @@ func (m *maker) dequantized(shape ...int) *graph.Value {
 	return m.dequantize(m.bytes(tensor.Uint8, shape...), quantization{dtype: tensor.Uint8, scale: float32(0.01 + 0.03*m.r.Float64()), zero: m.between(0, 255)})
 }
 
+// wide reports whether the integers have 16 bits.
+func (q quantization) wide() bool { return q.dtype == tensor.Uint16 || q.dtype == tensor.Int16 }
+
+// linear returns the name of QuantizeLinear or DequantizeLinear: that of ONNX Runtime's domain for integers of 16 bits in old operator sets.
+func (m *maker) linear(op string, q quantization) string {
+	if q.wide() && m.g.Opsets[""] < 21 {
+		return microsoft.Domain + ":" + op
+	}
+	return op
+}
+
 func (m *maker) dequantize(x *graph.Value, q quantization) *graph.Value {
 	scale, zero := m.numbers(q)
-	y := m.call("DequantizeLinear", x, scale, zero).one()
+	y := m.call(m.linear("DequantizeLinear", q), x, scale, zero).one()
 	m.c.slack[y] = m.c.slack[x] * float64(q.scale)
 	return y
 }
@@ -80,7 +91,7 @@ func (m *maker) dequantize(x *graph.Value, q quantization) *graph.Value {
 // quantize adds QuantizeLinear. Where x differs from backend to backend by rounding, some results are a step off.
 func (m *maker) quantize(x *graph.Value, q quantization) *graph.Value {
 	scale, zero := m.numbers(q)
-	y := m.call("QuantizeLinear", x, scale, zero).one()
+	y := m.call(m.linear("QuantizeLinear", q), x, scale, zero).one()
 	if slack := m.c.slack[x]; slack > 0 || !m.exact[x] {
 		m.c.slack[y] = math.Ceil(slack/float64(q.scale)) + 1
 	}

@@ -99,6 +99,14 @@ func (n *quantisedNet) round(x *graph.Value) {
 // mostProducts is how many products of such operands and weights may be added so that a float32 holds the sum: 255·60·1024 < 2^24.
 const mostProducts = 1024
 
+// mostProducts is that for products of a value: integers of 16 bits have 2 bits more.
+func (n *quantisedNet) mostProducts(v *graph.Value) int {
+	if n.how[v].wide() {
+		return mostProducts / 4
+	}
+	return mostProducts
+}
+
 // step adds an operator to one of the last values.
 func (n *quantisedNet) step() {
 	v := n.values[max(0, len(n.values)-1-n.r.IntN(2))]
@@ -184,7 +192,7 @@ func (n *quantisedNet) convolved(v *graph.Value) {
 	for _, k := range kernel {
 		fan *= k
 	}
-	if fan > mostProducts {
+	if fan > n.mostProducts(v) {
 		return
 	}
 	w, exponents := n.integerWeights(0, append([]int{groups * each, in / groups}, kernel...)...)
@@ -199,6 +207,9 @@ func (n *quantisedNet) convolved(v *graph.Value) {
 func (n *quantisedNet) multiplied(v *graph.Value) {
 	shape := n.shapeOf(v)
 	k, columns := shape[len(shape)-1], pick(n.maker, 1, 7, 16, 17, 40, 64, 97)
+	if k > n.mostProducts(v) {
+		return
+	}
 	if len(shape) == 2 && n.chance(2) {
 		dims, transposed := []int{k, columns}, n.r.IntN(2)
 		if transposed == 1 {
@@ -292,6 +303,9 @@ func (n *quantisedNet) pooled(v *graph.Value) {
 
 // integerPool pools integers.
 func (n *quantisedNet) integerPool(v *graph.Value) {
+	if n.how[v].wide() {
+		return // which it does not take
+	}
 	c := n.call("MaxPool", v)
 	y := c.ints("kernel_shape", c.window(n.shapeOf(v))...).one()
 	n.values, n.how[y] = append(n.values, y), n.how[v]
@@ -300,6 +314,9 @@ func (n *quantisedNet) integerPool(v *graph.Value) {
 // grouped multiplies rows that are quantised in the run by their range, if there are products of few bits: whatever the scale, sums
 // of the integers are exact, and the floats behind them are the case's last.
 func (n *quantisedNet) grouped(v *graph.Value) {
+	if n.how[v].wide() {
+		return
+	}
 	shape := n.shapeOf(v)
 	k, columns := shape[len(shape)-1], pick(n.maker, 1, 8, 17, 40)
 	dt := n.byteType()

@@ -35,4 +35,14 @@ func TestRandomCases(t *testing.T) {
 	if refused > 20 {
 		t.Errorf("%d chains of 200 are refused", refused)
 	}
+	refused = 0
+	for seed := range uint64(200) {
+		if _, err := backendtest.RandomForms(seed, 1); err != nil {
+			refused++
+			t.Log(err)
+		}
+	}
+	if refused > 20 {
+		t.Errorf("%d networks of 200 are refused", refused)
+	}
 }

@@ -1,6 +1,7 @@
 package cpu_test
 
 import (
+	"flag"
 	"slices"
 	"strings"
 
@@ -45,12 +46,15 @@ func checkRandom(first, operators, chains int) {
 	}
 }
 
+// firstNetwork is the seed of the first case of the specs that make 20,000.
+var firstNetwork = flag.Int("first-network", 1000, "seed of the first of 20,000 networks on integers")
+
 // checkQuantised runs so many cases of networks on integers.
-func checkQuantised(first, n int) {
+func checkQuantised(random func(seed uint64, zeros int) (*backendtest.Case, error), first, n int) {
 	GinkgoHelper()
 	ran := 0
 	for seed := range n {
-		if c, err := backendtest.RandomQuantised(uint64(first+seed), 1); err == nil {
+		if c, err := random(uint64(first+seed), 1); err == nil {
 			checkCase(c)
 			ran++
 		}
@@ -122,13 +126,22 @@ var _ = Describe("random operators, and chains of them", func() {
 		checkRandom(1000, 60, 6000)
 	})
 
-	It("of networks on integers are the reference's, bit for bit", func() { checkQuantised(0, 300) })
+	It("of networks on integers are the reference's, bit for bit", func() { checkQuantised(backendtest.RandomQuantised, 0, 300) })
+
+	It("of networks in the forms that tools write are the reference's", func() { checkQuantised(backendtest.RandomForms, 0, 300) })
 
 	It("of networks on integers are the reference's, bit for bit: 20,000", Label("slow"), func() {
 		if !strings.Contains(GinkgoLabelFilter(), "slow") {
 			Skip("takes minutes: -ginkgo.label-filter=slow")
 		}
-		checkQuantised(1000, 20000)
+		checkQuantised(backendtest.RandomQuantised, *firstNetwork, 20000)
+	})
+
+	It("of networks in the forms that tools write are the reference's: 20,000", Label("slow"), func() {
+		if !strings.Contains(GinkgoLabelFilter(), "slow") {
+			Skip("takes minutes: -ginkgo.label-filter=slow")
+		}
+		checkQuantised(backendtest.RandomForms, *firstNetwork, 20000)
 	})
 
 	It("include every operator that the backend has", func() {

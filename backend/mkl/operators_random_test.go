@@ -2,6 +2,7 @@ package mkl_test
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -38,13 +39,16 @@ func randomly(lib string, seed uint64) carve.Options {
 	return o
 }
 
+// firstNetwork is the seed of the first case of the specs that make 20,000.
+var firstNetwork = flag.Int("first-network", 1000, "seed of the first of 20,000 networks on integers")
+
 // checkQuantised runs so many cases of networks on integers, in the formats that the library likes best, and shows the first few that
 // differ.
-func checkQuantised(ctx context.Context, lib string, first, n int) {
+func checkQuantised(ctx context.Context, random func(seed uint64, zeros int) (*backendtest.Case, error), lib string, first, n int) {
 	GinkgoHelper()
 	var wrong []string
 	for seed := 0; seed < n && len(wrong) < 5; seed++ {
-		if c, err := backendtest.RandomQuantised(uint64(first+seed), 2); err == nil {
+		if c, err := random(uint64(first+seed), 2); err == nil {
 			o := carve.Options{Placement: carve.Priority, Threads: 1 + seed%2, Backends: []backend.Config{mklWith(lib)}}
 			if err := c.Agree(ctx, o, map[string]int{}); err != nil {
 				wrong = append(wrong, fmt.Sprintf("%v\n%v", c, err))
@@ -106,13 +110,18 @@ var _ = Describe("random operators, and chains of them", func() {
 
 		It(strings.TrimSpace("of networks on integers are the reference's, bit for bit "+lib), func(ctx SpecContext) {
 			open(lib)
-			checkQuantised(ctx, lib, 0, 200)
+			checkQuantised(ctx, backendtest.RandomQuantised, lib, 0, 200)
+		})
+
+		It(strings.TrimSpace("of networks in the forms that tools write are the reference's "+lib), func(ctx SpecContext) {
+			open(lib)
+			checkQuantised(ctx, backendtest.RandomForms, lib, 0, 200)
 		})
 
 		It(strings.TrimSpace("of networks with grouped windows of one tap, whose weights version 2 packs with wrong sums, are the reference's "+lib), func(ctx SpecContext) {
 			open(lib)
 			for _, seed := range []int{5628, 9620, 10501, 13277} {
-				checkQuantised(ctx, lib, seed, 1)
+				checkQuantised(ctx, backendtest.RandomQuantised, lib, seed, 1)
 			}
 		})
 
@@ -121,7 +130,15 @@ var _ = Describe("random operators, and chains of them", func() {
 				Skip("takes minutes: -ginkgo.label-filter=slow")
 			}
 			open(lib)
-			checkQuantised(ctx, lib, 1000, 20000)
+			checkQuantised(ctx, backendtest.RandomQuantised, lib, *firstNetwork, 20000)
+		})
+
+		It(strings.TrimSpace("of networks in the forms that tools write are the reference's: 20,000 "+lib), Label("slow"), func(ctx SpecContext) {
+			if !strings.Contains(GinkgoLabelFilter(), "slow") {
+				Skip("takes minutes: -ginkgo.label-filter=slow")
+			}
+			open(lib)
+			checkQuantised(ctx, backendtest.RandomForms, lib, *firstNetwork, 20000)
 		})
 	}
 
