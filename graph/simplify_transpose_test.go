@@ -85,6 +85,62 @@ var _ = Describe("Simplify, of transpositions,", func() {
   %y: f32[1,2,4] = DequantizeLinear(%x, %s, %z) "b"
   output %y
 `, "a:forwarded y:forwarded"),
+		Entry("behind a value and a function of it that are multiplied, which pay together only", 21, `
+  input %x: f32[1,8,4,5]
+  %a = Transpose(%x; perm=[0, 2, 3, 1]) "a"
+  %s = Tanh(%a) "s"
+  %m = Mul(%a, %s) "m"
+  %y = Transpose(%m; perm=[0, 3, 1, 2]) "y"
+  %z = Transpose(%m; perm=[0, 3, 1, 2]) "z"
+  %u = Relu(%y) "u"
+  %v = Exp(%z) "v"
+  output %u
+  output %v
+`, `
+  input %x: f32[1,8,4,5]
+  %s: f32[1,8,4,5] = Tanh(%x) "s"
+  %m: f32[1,8,4,5] = Mul(%x, %s) "m"
+  %u: f32[1,8,4,5] = Relu(%m) "u"
+  %v: f32[1,8,4,5] = Exp(%m) "v"
+  output %u, %v
+`, "y:forwarded a:forwarded z:forwarded"),
+		Entry("behind what an operand that moves nothing is multiplied with, though its own reader wants it as it is", 21, `
+  input %x: f32[1,8,4,5]
+  input %w: f32[1,8,1,1]
+  %a = Transpose(%x; perm=[0, 2, 3, 1]) "a"
+  %b = Transpose(%w; perm=[0, 2, 3, 1]) "b"
+  %s = Softmax(%b) "s"
+  %m = Mul(%a, %b) "m"
+  %t = Tanh(%m) "t"
+  %n = Add(%m, %t) "n"
+  %y = Transpose(%n; perm=[0, 3, 1, 2]) "y"
+  output %y
+  output %s
+`, `
+  input %x: f32[1,8,4,5]
+  input %w: f32[1,8,1,1]
+  %b: f32[1,1,1,8] = Transpose(%w; perm=[0, 2, 3, 1]) "b"
+  %s: f32[1,1,1,8] = Softmax(%b) "s"
+  %m: f32[1,8,4,5] = Mul(%x, %w) "m"
+  %t: f32[1,8,4,5] = Tanh(%m) "t"
+  %y: f32[1,8,4,5] = Add(%m, %t) "n"
+  output %y, %s
+`, "a:forwarded y:forwarded"),
+		Entry("not where a value and a function of it are read as they lie", 21, `
+  input %x: f32[1,8,4,5]
+  %a = Transpose(%x; perm=[0, 2, 3, 1]) "a"
+  %s = Tanh(%a) "s"
+  %m = Mul(%a, %s) "m"
+  %y = Softmax(%m) "y"
+  output %y
+`, `
+  input %x: f32[1,8,4,5]
+  %a: f32[1,4,5,8] = Transpose(%x; perm=[0, 2, 3, 1]) "a"
+  %s: f32[1,4,5,8] = Tanh(%a) "s"
+  %m: f32[1,4,5,8] = Mul(%a, %s) "m"
+  %y: f32[1,4,5,8] = Softmax(%m) "y"
+  output %y
+`, ""),
 		Entry("not behind scales of an axis that there is not", 21, `
   input %x: u8[1,2,4]
   const %s = f32[1]{0.5}

@@ -274,7 +274,8 @@ func (n *formsNet) nibbles(v *graph.Value) {
 		blocks := (k + 15) / 16
 		c := n.call(microsoft.Domain+":MatMulNBits", n.floats(v), n.constant(n.fill(tensor.Uint8, []int{columns, blocks, 8}, func(int) float64 { return float64(n.r.IntN(256)) })),
 			n.constant(n.uniform(tensor.Float32, 0.01, 0.1, columns, blocks)))
-		n.end(c.int("K", k).int("N", columns).int("bits", 4).int("block_size", 16).one(), 256*float64(n.how[v].scale)*float64(k)*1e-6) // where sums cancel
+		c.operand(5, n.constant(n.fill(tensor.Float32, []int{columns}, func(int) float64 { return 128 * float64(n.how[v].scale) }))) // so that sums do not cancel
+		n.end(c.int("K", k).int("N", columns).int("bits", 4).int("block_size", 16).one(), 0)
 		return
 	}
 	if n.g.Opsets[""] < 21 || n.isWide(v) && k > mostProducts/4 {

@@ -2,6 +2,7 @@ package cpu
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/tensor"
@@ -18,7 +19,8 @@ import (
 //	DequantizeLinear(w) → MatMul|Gemm(x, ·) → [bias]
 //
 // Scales and zero points are one, one for each output, or one for each block of whole groups of k. Weights stay 4 bits, in the order of
-// the kernels, and so the node is that of MatMulNBits.
+// the kernels, and so the node is that of MatMulNBits. Rows that are integers of 8 bits themselves are multiplied by integers of 8 bits,
+// but for a single one, whose time is that of reading the weights.
 
 // nibbleLinks is such a product that was read.
 type nibbleLinks struct {
@@ -57,7 +59,7 @@ func followNibbles(head *graph.Node, own bool) *nibbleLinks {
 	if l.dw == nil || !l.dw.Is("DequantizeLinear") || own && !head.Inputs[1].HasOneUse() || l.bias != nil && !fuse.IsConst(l.bias) {
 		return nil
 	}
-	if _, _, ok := integerWeights(head); !ok || !l.readWeights() {
+	if _, _, ok := integerWeights(head); !ok || !l.readWeights() || l.dw.Int("block_size", 0) == 0 && byteRows(head.Inputs[0]) {
 		return nil
 	}
 	y := head.Outputs[0]
@@ -67,6 +69,15 @@ func followNibbles(head *graph.Node, own bool) *nibbleLinks {
 		}
 	}
 	return l
+}
+
+// byteRows reports whether x are several rows that are dequantised from 8 bits.
+func byteRows(x *graph.Value) bool {
+	if x.Producer == nil || !x.Producer.Is("DequantizeLinear") {
+		return false
+	}
+	_, ok := levelsBetween(x.Producer)
+	return ok && slices.ContainsFunc(x.Type.Shape[:len(x.Type.Shape)-1], func(d graph.Dim) bool { return !d.Is(1) })
 }
 
 // readWeights reports whether weights, scales and zero points are constants that kernels multiply.
