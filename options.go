@@ -103,7 +103,7 @@ type Options struct {
 	// process, in large pages. nil means device.Host. Everything is given back when the Program is closed; therefore packed
 	// constants on the host are the Program's own then, and not shared with others of the Model.
 	Allocator device.Allocator
-	// MaxFold bounds the bytes of a constant that folding may create; 0 means 64 MiB.
+	// MaxFold bounds the bytes of a constant that folding may create, but for one that is another transposed; 0 means 64 MiB.
 	MaxFold int64
 	// MaxSpecializations bounds the concrete shapes for which plans are kept, each some 10 KB for a layer of a transformer; 0 means 256.
 	// A decoder meets a length at every token: where all are kept, the next text is not planned for again.

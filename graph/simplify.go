@@ -20,8 +20,8 @@ type SimplifyOptions struct {
 	// Evaluator computes nodes whose operands are constants. Without one only Constant nodes become constants.
 	Evaluator Evaluator
 	// MaxFold bounds the bytes of the results of a node that is evaluated, and of weights that a scale is folded into; 0
-	// means 64 MiB, a negative number folds nothing. Nodes whose results have no known size are evaluated only where their
-	// operands bound it.
+	// means 64 MiB, a negative number folds nothing. A constant that is transposed may be as large as it is. Nodes whose results
+	// have no known size are evaluated only where their operands bound it.
 	MaxFold int64
 	// Skip names passes that are left out; see SimplifyPasses.
 	Skip []string

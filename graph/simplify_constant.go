@@ -84,10 +84,18 @@ func isRandomNode(n *Node) bool {
 	return n.Schema != nil && n.Schema.Random
 }
 
-// worthwhile reports whether the results of n are tensors that fit in MaxFold, by their inferred types or, for operators
+// maxFold is how many bytes the results of n may have: MaxFold, or those of a constant that they take the place of.
+func (s *simplifier) maxFold(n *Node) int64 {
+	if x := n.Input(0); x == nil || !n.Is("Transpose") || s.o.MaxFold < 0 || !x.Const.IsCompact() {
+		return s.o.MaxFold
+	}
+	return max(s.o.MaxFold, int64(n.Inputs[0].Const.NumBytes()))
+}
+
+// worthwhile reports whether the results of n are tensors that fit in maxFold, by their inferred types or, for operators
 // that choose elements of their operands, by those.
 func (s *simplifier) worthwhile(n *Node) bool {
-	total := int64(0)
+	total, most := int64(0), s.maxFold(n)
 	for _, v := range n.Outputs {
 		if v == nil {
 			continue
@@ -107,7 +115,7 @@ func (s *simplifier) worthwhile(n *Node) bool {
 		if v.Type.DType.Bits() == 0 { // strings, or not known
 			size = v.Type.DType.Bytes(0) + 16*count
 		}
-		if size < 0 || int64(size) > s.o.MaxFold || total+int64(size) > s.o.MaxFold {
+		if size < 0 || int64(size) > most || total+int64(size) > most {
 			return false
 		}
 		total += int64(size)
@@ -134,12 +142,13 @@ func (s *simplifier) acceptable(n *Node, results []tensor.Value) bool {
 	if len(results) < len(n.Outputs) {
 		return false
 	}
+	most := s.maxFold(n)
 	for i, v := range n.Outputs {
 		if v == nil {
 			continue
 		}
 		t, ok := results[i].(*tensor.Tensor)
-		if !ok || t == nil || t.Check() != nil || !t.Device.IsHost() || int64(t.NumBytes()) > s.o.MaxFold {
+		if !ok || t == nil || t.Check() != nil || !t.Device.IsHost() || int64(t.NumBytes()) > most {
 			return false
 		}
 		want := v.Type

@@ -103,6 +103,12 @@ var _ = Describe("Simplify, of constants and shapes,", func() {
 			Expect(folded(simplify(parse(text), graph.SimplifyOptions{MaxFold: limit}))).To(Equal(want))
 		}
 	})
+	It("transposes constants of any size, which take no more place than they do", func() {
+		text := statements(13, "  const %a = f32[2,2]{1, 2, 3, 4}\n  %y = Transpose(%a) \"y\"\n  output %y\n")
+		for limit, want := range map[int64]string{8: "y:constant", -1: ""} {
+			Expect(folded(simplify(parse(text), graph.SimplifyOptions{MaxFold: limit}))).To(Equal(want))
+		}
+	})
 	DescribeTable("does without what an evaluator should not return",
 		func(results ...tensor.Value) {
 			g := parse(statements(13, "  const %a = f32[2]{1, 2}\n  %y = Neg(%a) \"y\"\n  output %y\n"))

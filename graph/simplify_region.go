@@ -4,6 +4,7 @@ package graph
 type transposed struct {
 	perm  []int64
 	saved int64       // bytes that transpositions move, less those that they move where all of them are behind the nodes
+	fewer int         // transpositions, less those that are left then
 	into  *transposed // what it has become a part of, nil where it is whole
 }
 
@@ -18,7 +19,7 @@ func (t *transposed) whole() *transposed {
 	return t
 }
 
-// sinkTogether takes transpositions behind connected nodes at once, where less is moved then. Values are found in one walk, by how
+// sinkTogether takes transpositions behind connected nodes at once, where fewer are left and less is moved then. Values are found in one walk, by how
 // they would be transposed: O(V+E).
 func (s *simplifier) sinkTogether() error {
 	order, err := s.order()
@@ -33,10 +34,12 @@ func (s *simplifier) sinkTogether() error {
 		}
 	}
 	for v, t := range parts {
-		t.whole().saved += savedAt(v, t.perm, parts)
+		bytes, count := savedAt(v, t.perm, parts)
+		t.whole().saved += bytes
+		t.whole().fewer += count
 	}
 	for _, n := range inside {
-		if parts[n.Outputs[0]].whole().saved <= 0 {
+		if t := parts[n.Outputs[0]].whole(); t.saved <= 0 || t.fewer <= 0 {
 			continue
 		}
 		if p, ok := passableOf(n, transposition); ok {
@@ -76,27 +79,27 @@ func transposedBehind(n *Node, parts map[*Value]*transposed) bool {
 	return true
 }
 
-// savedAt returns how many bytes less are moved where v is not transposed: by the node that transposes it, and those that undo that;
+// savedAt returns how many bytes less are moved, by how many transpositions less, where v is not transposed: by the node that transposes it, and those that undo that;
 // others that read it would have it transposed behind.
-func savedAt(v *Value, perm []int64, parts map[*Value]*transposed) (bytes int64) {
+func savedAt(v *Value, perm []int64, parts map[*Value]*transposed) (bytes int64, count int) {
 	moved := movedBytes(v, perm)
 	if v.Producer.Is("Transpose") {
-		bytes = moved
+		bytes, count = moved, 1
 	}
 	outside := v.output > 0
 	for _, u := range v.uses {
 		m := u.Node
 		switch {
 		case m.graph == v.Producer.graph && m.Is("Transpose") && undoes(perm, permutation(m)):
-			bytes += moved
+			bytes, count = bytes+moved, count+1
 		case m.graph != v.Producer.graph || m.Is("Transpose") || m.Output(0) == nil || parts[m.Outputs[0]] == nil:
 			outside = true
 		}
 	}
 	if outside {
-		bytes -= moved
+		bytes, count = bytes-moved, count-1
 	}
-	return bytes
+	return bytes, count
 }
 
 // movedBytes returns how many bytes a permutation moves whose result is v, open dims counted as 1: none where it leaves the dims in
