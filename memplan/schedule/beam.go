@@ -274,6 +274,7 @@ func (b *beam) run(live int64) (best *state, tried int, complete bool) {
 		links := make([]link, len(next))
 		for i := range next {
 			links[i] = next[i].link
+			b.findReady(&level[links[i].parent], &next[i])
 		}
 		b.trail = append(b.trail, links)
 		level, spare = next, level
@@ -287,15 +288,21 @@ func (b *beam) run(live int64) (best *state, tried int, complete bool) {
 	return best, tried, complete
 }
 
-// after fills in what is done and ready once node i has run in state st.
+// after fills in what is done once node i has run in state st.
 func (b *beam) after(st *state, i int, next state) state {
 	m := &b.slabs[1]
 	m.sets = append(m.sets, st.done...)
 	next.done = m.sets[len(m.sets)-b.words:]
 	next.done[i>>6] |= 1 << (i & 63)
+	return next
+}
+
+// findReady fills in what is ready in a state that was reached from st.
+func (b *beam) findReady(st, next *state) {
+	m, i := &b.slabs[1], next.node
 	from := len(m.lists)
 	for _, r := range st.ready {
-		if int(r) != i {
+		if r != i {
 			m.lists = append(m.lists, r)
 		}
 	}
@@ -306,7 +313,6 @@ func (b *beam) after(st *state, i int, next state) state {
 	}
 	next.ready = m.lists[from:]
 	slices.Sort(next.ready)
-	return next
 }
 
 // same reports whether st is the set of prev and node i.
