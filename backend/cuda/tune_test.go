@@ -34,7 +34,7 @@ var _ = Describe("tuning", func() {
 			Cache: cache, Threads: 1, Pins: []partition.Pin{{Node: "c", Backend: "cuda"}, {Node: "y", Backend: "cuda"}}}
 	}
 	tune := func(ctx context.Context, fake *fakecuda.Driver, cache string) (*carve.Tuning, error) {
-		return carve.Tune(ctx, both(), &carve.TuneOptions{Options: options(fake, cache), Time: 4 * time.Second})
+		return carve.Tune(ctx, both(), &carve.TuneOptions{Options: options(fake, cache), Time: time.Minute})
 	}
 	// libraries are those that a model compiled by what was measured uses, sorted.
 	libraries := func(ctx context.Context, fake *fakecuda.Driver, cache string) []string {
