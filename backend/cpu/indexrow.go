@@ -48,14 +48,15 @@ func gatherRow[T any](x *indices, o, s []T, i int, r indexRow) {
 
 // gatherBy returns the place of the first index that the axis does not have, -1 where there is none.
 func gatherBy[T any, I int32 | int64](o, s []T, index []I, r indexRow) int {
-	for k, at := range index {
+	for k, i := range index {
+		at := int(i)
 		if at < 0 {
-			at += I(r.length)
+			at += r.length
 		}
-		if uint64(at) >= uint64(r.length) {
+		if uint(at) >= uint(r.length) {
 			return k
 		}
-		o[k] = s[r.base+k*r.next+int(at)*r.stride]
+		o[k] = s[r.base+k*r.next+at*r.stride]
 	}
 	return -1
 }
@@ -89,14 +90,15 @@ func scatterRow[T any](x *indices, o, u []T, i int, r indexRow) {
 
 // scatterBy returns what gatherBy does.
 func scatterBy[T any, I int32 | int64](o, u []T, index []I, r indexRow) int {
-	for k, at := range index {
+	for k, i := range index {
+		at := int(i)
 		if at < 0 {
-			at += I(r.length)
+			at += r.length
 		}
-		if uint64(at) >= uint64(r.length) {
+		if uint(at) >= uint(r.length) {
 			return k
 		}
-		o[r.base+k*r.next+int(at)*r.stride] = u[k]
+		o[r.base+k*r.next+at*r.stride] = u[k]
 	}
 	return -1
 }

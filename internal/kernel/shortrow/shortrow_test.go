@@ -19,7 +19,7 @@ import (
 var _ = It("generated files are up to date", func(ctx SpecContext) {
 	err := asm.Verify(ctx, "gen.go")
 	if errors.Is(err, exec.ErrNotFound) {
-		Skip("no go command")
+		Skip("no go command to run the generator with")
 	}
 	Expect(err).NotTo(HaveOccurred())
 })
