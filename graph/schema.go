@@ -104,7 +104,7 @@ func (c *Inference) Fresh() Dim { return c.g.Fresh() }
 func (c *Inference) SetType(i int, t Type) {
 	if v := c.Node.Output(i); v != nil {
 		v.Type = c.mergeTypes(v.Type, t)
-		if c.held = v.Dims; !namesOnly(v) {
+		if c.held = v.Dims; v.Dims != nil && !namesOnly(v) {
 			v.Dims = nil
 		}
 	}
