@@ -71,7 +71,10 @@ func (d Dim) asDim() (_ Dim, ok bool) {
 	}
 	name, _ := d.Symbol()
 	number, ok := strings.CutPrefix(name, unknownPrefix)
-	return Sym("?" + number), ok && number != ""
+	if !ok || number == "" {
+		return Dim{}, false
+	}
+	return Sym("?" + number), true
 }
 
 // BindElement gives b the value x of the symbol that d is as an unknown element of an integer value, and of the dim that it is in shapes.
