@@ -5,7 +5,10 @@
 // admit.
 package cpuid
 
-import "strings"
+import (
+	"strings"
+	"sync"
+)
 
 // Features is a set of features. The zero value is a processor without any that kernels ask for.
 type Features uint64
@@ -41,10 +44,16 @@ const (
 	ASIMDHP
 	// BF16 rounds float32 to bfloat16, and multiplies bfloat16 in pairs and adds the products to sums of 32 bits, on arm64.
 	BF16
+	// AMXInt8 multiplies tiles of 16 rows of 64 integers of 8 bits, of either signedness, and adds four products at a time to sums of 32 bits, where
+	// the system lets this process use tiles.
+	AMXInt8
+	// AMXBF16 does so for bfloat16, two products at a time, and float32.
+	AMXBF16
 	end
 )
 
-var names = [...]string{"avx2", "fma", "f16c", "avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512_vnni", "split512", "asimd", "bmi2", "asimddp", "i8mm", "avx512_bf16", "avx512vbmi", "asimdhp", "bf16"}
+var names = [...]string{"avx2", "fma", "f16c", "avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512_vnni", "split512", "asimd", "bmi2", "asimddp", "i8mm", "avx512_bf16", "avx512vbmi", "asimdhp", "bf16",
+	"amx_int8", "amx_bf16"}
 
 // Has reports whether f has all of the features of want.
 func (f Features) Has(want Features) bool { return f&want == want }
@@ -65,7 +74,10 @@ func (f Features) String() string {
 func All() Features { return end - 1 }
 
 // Host returns the features of this processor. It does not change while the process runs.
-func Host() Features { return host }
+//
+// Where the processor has AMX, the first call asks Linux for the process's permission to use tiles, which every thread of it has from then on:
+// the frames of its signals take 8 KiB more.
+func Host() Features { return host() }
 
-// host is computed after the initialisation of package cpu, which reads CPUID and XCR0 and obeys GODEBUG=cpu.avx512f=off.
-var host = detect()
+// host reads what package cpu found in CPUID and XCR0; it obeys GODEBUG=cpu.avx512f=off.
+var host = sync.OnceValue(detect)

@@ -29,6 +29,11 @@ var _ = Describe("Host", func() {
 		for _, f := range []cpuid.Features{cpuid.AVX2, cpuid.FMA, cpuid.F16C, cpuid.AVX512F, cpuid.AVX512BW, cpuid.AVX512DQ, cpuid.AVX512VL, cpuid.AVX512VNNI, cpuid.BMI2, cpuid.AVX512BF16, cpuid.AVX512VBMI} {
 			Expect(cpuid.Host().Has(f)).To(Equal(flags[f.String()]), "%v", f)
 		}
+		for _, f := range []cpuid.Features{cpuid.AMXInt8, cpuid.AMXBF16} { // a system may refuse them
+			if cpuid.Host().Has(f) {
+				Expect(flags).To(HaveKeyWithValue(f.String(), true))
+			}
+		}
 		amd := flags["AuthenticAMD"] && strings.Contains(string(text), "cpu family\t: 25\n")
 		Expect(cpuid.Host().Has(cpuid.Split512)).To(Equal(amd))
 	})

@@ -21,6 +21,14 @@ func detect() Features {
 			f |= e.feature
 		}
 	}
+	if x.HasAMXTile && (x.HasAMXInt8 || x.HasAMXBF16) && tilesAllowed() {
+		if x.HasAMXInt8 {
+			f |= AMXInt8
+		}
+		if x.HasAMXBF16 {
+			f |= AMXBF16
+		}
+	}
 	return f
 }
 

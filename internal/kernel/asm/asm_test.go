@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -238,4 +239,40 @@ func apply(set isa.Set, op int, x unsafe.Pointer) {
 		Entry("two answers", func(f *asm.File) { f.Serve("side", asm.AVX2(), "return 8"); f.Serve("side", asm.AVX2(), "return 9") }),
 		Entry("no Go", func(f *asm.File) { f.Serve("side", asm.AVX2(), "return )") }),
 	)
+})
+
+var _ = Describe("Tiles", func() {
+	It("are encoded as GNU as does, with a displacement", func() {
+		f := asm.New("p", "amd64")
+		fn := f.Func("tiles", "tiles does nothing useful.")
+		fn.ConfigureTiles("DI")
+		fn.ConfigureTiles("R9")
+		fn.ReleaseTiles()
+		fn.ClearTile(3)
+		fn.LoadTile("R9", "SI", 4)
+		fn.LoadTile("R12", "R8", 7)
+		fn.LoadTile("BP", "R15", 0)
+		fn.StoreTile(2, "R13", "R14")
+		fn.MultiplyTiles(asm.SignedSigned, 4, 7, 0)
+		fn.MultiplyTiles(asm.SignedUnsigned, 4, 7, 1)
+		fn.MultiplyTiles(asm.UnsignedSigned, 5, 6, 2)
+		fn.MultiplyTiles(asm.UnsignedUnsigned, 5, 6, 3)
+		fn.MultiplyTiles(asm.BFloat16Tiles, 5, 6, 3)
+		var got []string
+		for line := range strings.Lines(string(f.Text())) {
+			if line = strings.TrimSpace(line); strings.HasPrefix(line, "BYTE") {
+				got = append(got, strings.ReplaceAll(strings.ReplaceAll(line, "BYTE $0x", ""), ";", ""))
+			}
+		}
+		Expect(got).To(Equal([]string{"c4 e2 78 49 47 00", "c4 c2 78 49 41 00", "c4 e2 78 49 c0", "c4 e2 7b 49 d8", "c4 c2 7b 4b 64 31 00", "c4 82 7b 4b 7c 04 00",
+			"c4 a2 7b 4b 44 3d 00", "c4 82 7a 4b 54 35 00", "c4 e2 43 5e c4", "c4 e2 42 5e cc", "c4 e2 49 5e d5", "c4 e2 48 5e dd", "c4 e2 4a 5c dd"}))
+	})
+
+	It("are refused where there are no such registers", func() {
+		fn := asm.New("p", "amd64").Func("f", "f.")
+		for _, use := range []func(){func() { fn.ClearTile(8) }, func() { fn.LoadTile("SP", "AX", 0) }, func() { fn.ConfigureTiles("R12") },
+			func() { fn.LoadTile("AX", "X1", 0) }} {
+			Expect(use).To(Panic())
+		}
+	})
 })

@@ -10,13 +10,11 @@ import (
 
 // DotPairs emits VDPBF16PS: to each float32 of sum it adds the products of the two bfloat16 that stand there in a and b.
 func (fn *Func) DotPairs(a, b, sum string) {
-	const f3 = 2
 	fn.evex(f3, 0x52, a, b, sum)
 }
 
 // RoundPairs emits VCVTNE2PS2BF16: the 16 float32 of low and, behind them, those of high become bfloat16, rounded to nearest, ties to even.
 func (fn *Func) RoundPairs(low, high, result string) {
-	const f2 = 3
 	fn.evex(f2, 0x72, low, high, result)
 }
 

@@ -77,6 +77,18 @@ func (t Target) BFloat16() bool {
 	return t.Set == AVX512 && t.Features.Has(cpuid.AVX512BF16) || t.Set == NEON && t.Features.Has(cpuid.BF16)
 }
 
+// Int8Tiles reports whether kernels of the set multiply tiles of integers of 8 bits (package amx).
+func (t Target) Int8Tiles() bool { return t.Set == AVX512 && t.Features.Has(cpuid.AMXInt8) }
+
+// BFloat16Tiles reports whether kernels of the set multiply tiles of bfloat16 (package amx).
+func (t Target) BFloat16Tiles() bool { return t.Set == AVX512 && t.Features.Has(cpuid.AMXBF16|cpuid.AVX512BF16) }
+
+// WithoutTiles returns the target of the same processor as if it had no AMX.
+func (t Target) WithoutTiles() Target {
+	t.Features &^= cpuid.AMXInt8 | cpuid.AMXBF16
+	return t
+}
+
 // Float16 reports whether kernels of the set multiply float16.
 func (t Target) Float16() bool { return t.Set == NEON && t.Features.Has(cpuid.ASIMDHP) }
 
