@@ -65,10 +65,10 @@ type call struct {
 
 // config is the memory operand of LDTILECFG: palette 1, and of each tile register the bytes of its rows and their number.
 type config struct {
-	palette, row uint8
-	_            [14]byte
-	bytes        [16]uint16
-	rows         [16]uint8
+	palette uint8
+	_       [15]byte
+	bytes   [16]uint16
+	rows    [16]uint8
 }
 
 // callCycles bounds what is multiplied in one call, which cannot be preempted: some 20 µs. To begin one takes 250.

@@ -81,7 +81,9 @@ func (t Target) BFloat16() bool {
 func (t Target) Int8Tiles() bool { return t.Set == AVX512 && t.Features.Has(cpuid.AMXInt8) }
 
 // BFloat16Tiles reports whether kernels of the set multiply tiles of bfloat16 (package amx).
-func (t Target) BFloat16Tiles() bool { return t.Set == AVX512 && t.Features.Has(cpuid.AMXBF16|cpuid.AVX512BF16) }
+func (t Target) BFloat16Tiles() bool {
+	return t.Set == AVX512 && t.Features.Has(cpuid.AMXBF16|cpuid.AVX512BF16)
+}
 
 // WithoutTiles returns the target of the same processor as if it had no AMX.
 func (t Target) WithoutTiles() Target {
