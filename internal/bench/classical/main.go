@@ -2,10 +2,10 @@
 // in this process, ONNX Runtime through its C interface, by turns, each into results that it was given; it prints medians of rounds in
 // microseconds, and the median ratio with its interval of 95 %, as a Markdown table.
 //
-//	go run ./internal/bench/classical -python PYTHON [-models REGEXP] [-folder FOLDER] [-threads 1,2] [-rounds 15] [-millis 20] [-processor] [-isa avx2]
+//	go run ./internal/bench/classical -python PYTHON [-models REGEXP] [-folder FOLDER] [-rows 1,1000] [-threads 1,2] [-rounds 15] [-millis 20] [-processor] [-isa avx2]
 //
-// It makes models, or takes those of FOLDER: NAME/model.onnx, with operands as x_1.npy and x_1000.npy, or of several inputs as
-// x_1_INPUT.npy and x_1000_INPUT.npy. A model that fails, or whose results differ, is named at the end.
+// It makes models, or takes those of FOLDER: NAME/model.onnx, with operands of each number of rows as x_ROWS.npy, or of several
+// inputs as x_ROWS_INPUT.npy. A model that fails, or whose results differ, is named at the end.
 // PYTHON is an interpreter that has onnxruntime, skl2onnx, onnxmltools, lightgbm and xgboost; the library is onnxruntime's.
 package main
 
@@ -37,6 +37,8 @@ import (
 var script []byte
 
 type settings struct {
+	threads, rows []int
+
 	rounds int
 	each   time.Duration // of each side in a round
 	isa    string        // of cpu, "" for that of the machine
@@ -51,20 +53,37 @@ func main() {
 	rounds := flag.Int("rounds", 15, "rounds")
 	millis := flag.Int("millis", 20, "milliseconds of each side in a round")
 	processor := flag.Bool("processor", false, "count the process's processor time in place of the wall clock's, which others on the machine disturb less")
+	rows := flag.String("rows", "1,1000", "numbers of rows")
 	isa := flag.String("isa", "", "instruction set of carve's kernels, such as avx2; the machine's by default")
 	flag.Parse()
 	start := time.Now()
-	s := settings{*rounds, time.Duration(*millis) * time.Millisecond, *isa, func() time.Duration { return time.Since(start) }}
+	s := settings{rounds: *rounds, each: time.Duration(*millis) * time.Millisecond, isa: *isa, now: func() time.Duration { return time.Since(start) }}
+	err := errors.Join(numbers(&s.threads, *threads), numbers(&s.rows, *rows))
 	if *processor {
 		s.now = clock.Process
 	}
-	if err := measure(*python, *folder, *only, *threads, s); err != nil {
+	if err == nil {
+		err = measure(*python, *folder, *only, s)
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "classical:", err)
 		os.Exit(1)
 	}
 }
 
-func measure(python, folder, only, threads string, s settings) error {
+// numbers reads a list of whole numbers.
+func numbers(list *[]int, text string) error {
+	for _, t := range strings.Split(text, ",") {
+		n, err := strconv.Atoi(t)
+		if err != nil {
+			return err
+		}
+		*list = append(*list, n)
+	}
+	return nil
+}
+
+func measure(python, folder, only string, s settings) error {
 	want, err := regexp.Compile(only)
 	if err != nil {
 		return err
@@ -92,17 +111,13 @@ func measure(python, folder, only, threads string, s settings) error {
 	}
 	fmt.Println("| model | rows | threads | carve µs | ONNX Runtime µs | ratio |\n|---|--:|--:|--:|--:|--:|")
 	var failed error
-	for _, t := range strings.Split(threads, ",") {
-		n, err := strconv.Atoi(t)
-		if err != nil {
-			return err
-		}
+	for _, n := range s.threads {
 		for _, path := range models {
 			name := filepath.Base(filepath.Dir(path))
 			if !want.MatchString(name) {
 				continue
 			}
-			for _, rows := range []int{1, 1000} {
+			for _, rows := range s.rows {
 				if err := compare(lib, path, name, n, rows, s); err != nil {
 					failed = errors.Join(failed, fmt.Errorf("%s, %d rows: %w", name, rows, err))
 				}
