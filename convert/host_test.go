@@ -59,7 +59,7 @@ var pairs = []struct {
 	{"", "ba", 2}, {"ba", "", 2}, {"", "acb", 3}, {"", "bac", 3}, {"", "cab", 3}, {"acbd", "", 4}, {"", "cdab", 4}, {"", "dcba", 4},
 	{"", "ABcd16b16a", 4}, {"ABcd16b16a", "", 4}, {"", "ABc16b16a", 3}, {"", "BAcd16a16b", 4}, {"BAcd16a16b", "", 4},
 	{"", "Abcd16a", 4}, {"Abcd16a", "", 4}, {"", "Ab16a", 2}, {"Ab16a", "", 2}, {"", "Ba16b", 2}, {"Ba16b", "", 2}, {"", "A16a", 1},
-	{"", "aBcd8b", 4}, {"aBcd8b", "aBcd16b", 4}, {"", "ABcd4b16a4b", 4}, {"aBcd16b", "ABcd4b16a4b", 4}, {"", "", 4}, {"aBcd16b", "aBcd16b", 4},
+	{"", "aBcd8b", 4}, {"aBcd8b", "aBcd16b", 4}, {"", "ABcd4b16a4b", 4}, {"aBcd16b", "ABcd4b16a4b", 4}, {"", "BA16b4a", 2}, {"", "BA48b4a", 2}, {"", "aCB16c4b", 3}, {"", "", 4}, {"aBcd16b", "aBcd16b", 4},
 }
 
 // shape returns random dims, small or long in one direction, now and then 1, 0 or a multiple of 16.

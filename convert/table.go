@@ -42,15 +42,18 @@ func tableReorder(src, dst strided, size int) *reorderer {
 	var move func(d, s []byte, lo, hi int)
 	switch size {
 	case 1:
-		move = tableMove[uint8](t)
+		move = tableMove(t, tableTile[uint8])
+		if t.fours() {
+			move = tableMove(t, foursTile)
+		}
 	case 2:
-		move = tableMove[uint16](t)
+		move = tableMove(t, tableTile[uint16])
 	case 4:
-		move = tableMove[uint32](t)
+		move = tableMove(t, tableTile[uint32])
 	case 8:
-		move = tableMove[uint64](t)
+		move = tableMove(t, tableTile[uint64])
 	case 16:
-		move = tableMove[[2]uint64](t)
+		move = tableMove(t, tableTile[[2]uint64])
 	default:
 		return nil
 	}
@@ -94,8 +97,8 @@ func innermost(s *strided) int {
 	return s.axes[0].dim
 }
 
-// tableMove returns the move of tiles: an item is a tile of one index of the outer dims, the tiles varying fastest.
-func tableMove[T any](t *tables) func(d, s []byte, lo, hi int) {
+// tableMove returns the move of tiles, each by moveTile: an item is a tile of one index of the outer dims, the tiles varying fastest.
+func tableMove[T any](t *tables, moveTile func(t *tables, to, from []T, toAt, fromAt, tile int)) func(d, s []byte, lo, hi int) {
 	return func(d, s []byte, lo, hi int) {
 		to, from := elements[T](d), elements[T](s)
 		var index [maxRank]int
@@ -110,7 +113,7 @@ func tableMove[T any](t *tables) func(d, s []byte, lo, hi int) {
 			fromAt += t.src[i][index[i]]
 		}
 		for ; lo < hi; lo++ {
-			tableTile(t, to, from, toAt, fromAt, tile)
+			moveTile(t, to, from, toAt, fromAt, tile)
 			if tile++; tile < tiles {
 				continue
 			}

@@ -67,7 +67,7 @@ func Open(c backend.Config) (backend.Backend, error) {
 			return nil, fmt.Errorf("%w: %q", backend.ErrOption, k)
 		}
 	}
-	b := &mkl{answers: &answers{}, quants: &fuse.Quants{}, fail: c.Options["fail"]}
+	b := &mkl{answers: &answers{}, quants: &fuse.Quants{Counts: true}, fail: c.Options["fail"]}
 	switch b.fail {
 	case "", "compile", "primitive", "run", "execute":
 	default:

@@ -15,13 +15,17 @@ import (
 type Integers struct {
 	Q      *tensor.Tensor // int8, in the shape of the constant; nil where the constant itself holds them
 	Scales []float32      // one per index of the axis
-	Sums   []int64        // of Q, per index of the axis
-	Most   int            // the largest magnitude
+	// Where Quants counts, the sums of the integers per index of the axis, and their largest magnitude.
+	Sums []int64
+	Most int
 }
 
 // Quants remembers what constants turned out to be, as long as they live; nil stands for weights that are no integers. The zero
 // value is ready, and safe for concurrent use.
 type Quants struct {
+	// Counts says that sums and magnitudes are wanted, for which all weights have to be read when one asks for them.
+	Counts bool
+
 	mu sync.Mutex
 	m  map[quantKey]*Integers
 }
@@ -73,6 +77,9 @@ func (q *Quants) WeightsOf(t, scale, zero *tensor.Tensor, axis int) *Integers {
 		w = recovered(t, axis)
 	} else {
 		w = given(t, scale, zero, axis)
+	}
+	if w != nil && q.Counts {
+		w.count(t, axis)
 	}
 	if q.m == nil {
 		q.m = map[quantKey]*Integers{}
@@ -130,14 +137,64 @@ func given(t, scale, zero *tensor.Tensor, axis int) *Integers {
 		}
 	}
 	if t.DType == tensor.Int8 && !shifted && t.Strides == nil {
-		w.count(tensor.Of[int8](t), axis, t.Shape)
 		return w
 	}
-	src := make([]int64, t.Len())
-	if tensor.DecodeInts(src, t) != nil || !w.fill(t.Shape, axis, func(c, i int) int64 { return src[i] - shift[c] }) {
+	if !t.IsCompact() {
+		compact, err := t.Clone()
+		if err != nil {
+			return nil
+		}
+		t = compact
+	}
+	if !w.shift(t, axis, shift) {
 		return nil
 	}
 	return w
+}
+
+// shift sets the elements to those of a compact tensor less what belongs to their channel. It reports whether all of them fit.
+func (w *Integers) shift(t *tensor.Tensor, axis int, by []int64) bool {
+	q, err := tensor.New(tensor.Int8, t.Shape...)
+	if err != nil {
+		return false
+	}
+	w.Q = q
+	if t.DType == tensor.Int8 {
+		return shiftRows(tensor.Of[int8](q), tensor.Of[int8](t), by, elements(t.Shape[axis+1:]))
+	}
+	return shiftRows(tensor.Of[int8](q), tensor.Of[uint8](t), by, elements(t.Shape[axis+1:]))
+}
+
+// shiftRows does it for channels of inner elements.
+func shiftRows[T int8 | uint8](to []int8, from []T, by []int64, inner int) bool {
+	ok := true
+	eachRow(len(from), len(by), inner, func(c, at, n int) {
+		x, y := from[at:at+n], to[at:at+n]
+		for i := range x {
+			k := int64(x[i])
+			if inner == 1 {
+				k -= by[i]
+			} else {
+				k -= by[c]
+			}
+			y[i], ok = int8(k), ok && k == int64(int8(k))
+		}
+	})
+	return ok
+}
+
+// eachRow calls do for rows of count elements, at from on: those of channel c, or one of every channel where they lie next to each other.
+func eachRow(count, channels, inner int, do func(c, at, n int)) {
+	n := inner
+	if inner == 1 {
+		n = channels
+	}
+	for at, c := 0, 0; n > 0 && at < count; at += n {
+		do(c, at, n)
+		if c++; c == channels {
+			c = 0
+		}
+	}
 }
 
 // Usable reports whether a scale is a positive number that is not subnormal.
@@ -212,23 +269,30 @@ func scaleOf(most, before float32, each func(func(float32) bool) bool) (float32,
 	return 0, false
 }
 
-// count sums weights that are integers about zero as they stand.
-func (w *Integers) count(q []int8, axis int, shape []int) {
-	n, inner := shape[axis], elements(shape[axis+1:])
-	if inner == 0 {
-		return
+// count adds up the integers, which are those of the constant where they have no tensor of their own.
+func (w *Integers) count(t *tensor.Tensor, axis int) {
+	if w.Q != nil {
+		t = w.Q
 	}
-	for at := 0; at < len(q); at += inner {
-		c := at / inner % n
-		for _, x := range q[at : at+inner] {
-			w.Sums[c] += int64(x)
-			w.Most = max(w.Most, int(x), -int(x))
+	q, inner := tensor.Of[int8](t), elements(t.Shape[axis+1:])
+	w.Sums = make([]int64, t.Shape[axis])
+	eachRow(len(q), len(w.Sums), inner, func(c, at, n int) {
+		sum, most := int64(0), w.Most
+		for i, x := range q[at : at+n] {
+			most = max(most, int(x), -int(x))
+			if inner == 1 {
+				w.Sums[i] += int64(x)
+			} else {
+				sum += int64(x)
+			}
 		}
-	}
+		w.Sums[c] += sum
+		w.Most = most
+	})
 }
 
 func newIntegers(shape []int, axis int) *Integers {
-	return &Integers{Scales: make([]float32, shape[axis]), Sums: make([]int64, shape[axis])}
+	return &Integers{Scales: make([]float32, shape[axis])}
 }
 
 // fill sets the elements by channel and index. It reports whether all of them fit.
@@ -246,8 +310,6 @@ func (w *Integers) fill(shape []int, axis int, at func(c, i int) int64) bool {
 			return false
 		}
 		q[i] = int8(x)
-		w.Sums[c] += x
-		w.Most = max(w.Most, int(x), -int(x))
 	}
 	w.Q = t
 	return true

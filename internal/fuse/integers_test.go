@@ -20,7 +20,7 @@ var _ = Describe("integers behind weights", func() {
 	weights := func(call string, axis int) *fuse.Integers {
 		GinkgoHelper()
 		g := parse(text + call)
-		return new(fuse.Quants).Weights(g.Outputs[0].Producer.Inputs[1], axis)
+		return (&fuse.Quants{Counts: true}).Weights(g.Outputs[0].Producer.Inputs[1], axis)
 	}
 	want := []int8{1, -2, 3, -128, 5, 127}
 
@@ -37,6 +37,24 @@ var _ = Describe("integers behind weights", func() {
 		Expect(tensor.Of[int8](w.Q)).To(Equal(want))
 		Expect(w.Scales).To(Equal([]float32{0.5, 0.25}))
 		Expect(w.Sums).To(Equal([]int64{9, -3}))
+	})
+
+	It("are shifted by one zero point for each row, and none where they leave eight bits", func() {
+		rows := func(zeros string) *fuse.Integers {
+			return weights("  const %p = f32[3]{1,2,3}\n  const %q = u8[3]"+zeros+"\n  %d = DequantizeLinear(%u, %p, %q; axis=0)\n  %y = MatMul(%x, %d)\n  output %y", 0)
+		}
+		w := rows("{128,10,200}")
+		Expect(tensor.Of[int8](w.Q)).To(Equal([]int8{1, -2, 121, -10, -67, 55}))
+		Expect(w.Sums).To(Equal([]int64{-1, 111, -12}))
+		Expect(w.Most).To(Equal(121))
+		Expect(rows("{128,0,200}")).To(BeNil())
+	})
+
+	It("are not counted unless somebody asks", func() {
+		g := parse(text + "  %d = DequantizeLinear(%w, %s; axis=1)\n  %y = MatMul(%x, %d)\n  output %y")
+		w := new(fuse.Quants).Weights(g.Outputs[0].Producer.Inputs[1], 1)
+		Expect(w.Scales).To(HaveLen(2))
+		Expect(w.Sums).To(BeNil())
 	})
 
 	It("are found again in floats", func() {
