@@ -38,7 +38,7 @@ type base struct {
 }
 
 func (x *bases) add(p *planner, in *instance) {
-	if p.calls > 0 {
+	if p.calls > 0 || p.mayFail || slices.ContainsFunc(p.Order, hasTexts) {
 		return
 	}
 	x.mu.Lock()

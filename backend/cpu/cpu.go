@@ -175,6 +175,9 @@ func (b cpu) Supports(n *graph.Node) backend.Support {
 	if n.IsCarve(graph.OpFused) && n.Str("pattern", "") == nibbleProductName {
 		check = unfitNibbles
 	}
+	if hasTexts(n) {
+		check = unfitText
+	}
 	return tableOf(n).Supports(n, "kernel", check, func(signatures func(*graph.Node) ([]graph.Signature, *property.Reason)) ([]graph.Signature, *property.Reason) {
 		if v := place.Unfounded(n); v != nil && !chooses(n) && !place.ReadsContents(n) {
 			return nil, property.Because(property.DynamicShape, "the shape of %v depends on data", v)

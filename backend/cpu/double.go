@@ -27,9 +27,12 @@ func isDouble(vs ...*graph.Value) bool {
 	return true
 }
 
-// tableOf returns the table that has the operator of a node: that of float64 where the first result that there is is one, and there is such
+// tableOf returns the table that has the operator of a node: that of strings where there are some, that of float64 where the first result that there is is one, and there is such
 // a row.
 func tableOf(n *graph.Node) operators.Table[func(n *graph.Node) ([]graph.Signature, *property.Reason), *planner] {
+	if hasTexts(n) {
+		return textTable
+	}
 	first := slices.IndexFunc(n.Outputs, func(v *graph.Value) bool { return v != nil })
 	if first >= 0 && isDouble(n.Outputs[first]) || comparesDoubles(n) {
 		if _, ok := doubleTable.Lookup(n); ok {

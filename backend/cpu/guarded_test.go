@@ -181,7 +181,7 @@ func (i *guardedInstance) guarded(ctx context.Context, a *backend.RunArgs) (devi
 				return nil, nil, err
 			}
 			all, fences[k] = append(all, f), f
-			out[k] = &tensor.Tensor{DType: t.DType, Shape: t.Shape, Data: f.data}
+			out[k] = &tensor.Tensor{DType: t.DType, Shape: t.Shape, Data: f.data, Strings: t.Strings}
 		}
 		return out, fences, nil
 	}
@@ -220,7 +220,7 @@ func (i *guardedInstance) guarded(ctx context.Context, a *backend.RunArgs) (devi
 			}
 		}
 		for k, u := range r.Outputs {
-			if u.First == s+1 {
+			if u.First == s+1 && outs[k] != nil { // strings are allocated
 				outs[k].spoil()
 			}
 		}

@@ -1,7 +1,9 @@
 package cpu
 
 import (
+	"errors"
 	"math"
+	"slices"
 
 	"github.com/carve-dev/carve/backend"
 	"github.com/carve-dev/carve/graph"
@@ -11,7 +13,7 @@ import (
 	"github.com/carve-dev/carve/property"
 )
 
-// LabelEncoder and OneHotEncoder between numbers, and ArrayFeatureExtractor. Strings are package reference's.
+// LabelEncoder, OneHotEncoder and ArrayFeatureExtractor.
 
 // placeOf finds integer keys: in a table of the integers between the least and the largest key where these lie close together.
 type placeOf struct {
@@ -55,10 +57,13 @@ func (p *placeOf) find(k int64) (int, bool) {
 	return 0, false
 }
 
-// encoder is a LabelEncoder from numbers to numbers. Floating-point keys are found by their bits, NaN and the zeros by one each.
+// encoder is a LabelEncoder. Floating-point keys are found by their bits, NaN and the zeros by one each.
 type encoder struct {
 	at     *placeOf
-	values []byte // and the default one behind them
+	words  *words   // keys that are strings
+	values []byte   // and the default one behind them
+	count  int      // of values
+	texts  []string // the same of strings
 }
 
 // key returns what stands for a number.
@@ -72,17 +77,19 @@ func key(f float64) int64 {
 	return int64(math.Float64bits(f))
 }
 
-// listOf returns the first of some attributes as a tensor, nil where the node has none, or has strings.
+// listOf returns the first of some attributes as a tensor, nil where the node has none.
 func listOf(n *graph.Node, names ...string) *tensor.Tensor {
 	for _, name := range names {
 		switch a := n.Attrs.Lookup(name); {
 		case a == nil:
-		case a.Kind == graph.AttrTensor && a.Tensor.Check() == nil && a.Tensor.DType != tensor.String:
+		case a.Kind == graph.AttrTensor && a.Tensor.Check() == nil:
 			return a.Tensor
 		case a.Kind == graph.AttrInts:
 			return tensor.From(a.Ints)
 		case a.Kind == graph.AttrFloats:
 			return tensor.From(a.Floats)
+		case a.Kind == graph.AttrStrings:
+			return tensor.FromStrings(a.Strs)
 		default:
 			return nil
 		}
@@ -90,51 +97,97 @@ func listOf(n *graph.Node, names ...string) *tensor.Tensor {
 	return nil
 }
 
+// encoded returns the keys and values of a LabelEncoder. Version 1 maps strings to their numbers in a list, and back.
+func encoded(n *graph.Node) (keys, values *tensor.Tensor) {
+	strs := n.Strs("classes_strings")
+	if len(strs) == 0 {
+		return listOf(n, "keys_tensor", "keys_strings", "keys_int64s", "keys_floats"), listOf(n, "values_tensor", "values_strings", "values_int64s", "values_floats")
+	}
+	numbers := make([]int64, len(strs))
+	for i := range numbers {
+		numbers[i] = int64(i)
+	}
+	if keys, values = tensor.FromStrings(strs), tensor.From(numbers); n.Inputs[0].Type.DType != tensor.String {
+		keys, values = values, keys
+	}
+	return keys, values
+}
+
 func newEncoder(n *graph.Node) (*encoder, *property.Reason) {
-	keys, values := listOf(n, "keys_tensor", "keys_strings", "keys_int64s", "keys_floats"), listOf(n, "values_tensor", "values_strings", "values_int64s", "values_floats")
-	from := n.Inputs[0].Type.DType
-	if keys == nil || values == nil || keys.Len() != values.Len() || from.IsFloat() != keys.DType.IsFloat() || values.DType != n.Outputs[0].Type.DType {
-		return nil, property.Because(property.Attribute, "keys or values are missing, or strings")
+	keys, values := encoded(n)
+	from, to := n.Inputs[0].Type.DType, n.Outputs[0].Type.DType
+	if keys == nil || values == nil || keys.Len() != values.Len() || values.DType != to ||
+		from.IsFloat() != keys.DType.IsFloat() || (from == tensor.String) != (keys.DType == tensor.String) {
+		return nil, property.Because(property.Attribute, "keys or values are missing, or of other types")
+	}
+	e := &encoder{}
+	if err := e.find(keys); err != nil {
+		return nil, property.Because(property.Attribute, "keys: %v", err)
 	}
 	def := listOf(n, "default_tensor")
 	switch {
 	case def != nil:
-	case values.DType.IsFloat():
+	case to == tensor.String:
+		def = tensor.FromStrings([]string{n.Str("default_string", "_Unused")})
+	case to.IsFloat():
 		def = tensor.From([]float32{float32(n.Float("default_float", float32(math.Copysign(0, -1))))})
 	default:
 		def = tensor.From([]int64{n.Int("default_int64", -1)})
 	}
+	if err := e.give(values, def); err != nil {
+		return nil, property.Because(property.Attribute, "default_tensor %v: %v", def, err)
+	}
+	return e, nil
+}
+
+// find sets the keys.
+func (e *encoder) find(keys *tensor.Tensor) error {
+	if keys.DType == tensor.String {
+		e.words = newWords(keys.Strings[:keys.Len()])
+		return nil
+	}
 	list := make([]int64, keys.Len())
-	var err error
 	if keys.DType.IsFloat() {
 		floats := make([]float64, len(list))
-		err = tensor.Decode(floats, keys)
+		err := tensor.Decode(floats, keys)
 		for i, f := range floats {
 			list[i] = key(f)
 		}
-	} else {
-		var wide *tensor.Tensor
-		if wide, err = tensor.Convert(keys, tensor.Int64, nil); err == nil {
-			copy(list, place.Elements[int64](wide.Bytes()))
-		}
+		e.at = newPlaceOf(list)
+		return err
 	}
+	wide, err := tensor.Convert(keys, tensor.Int64, nil)
 	if err == nil {
-		def, err = tensor.Convert(def, values.DType, nil)
+		copy(list, place.Elements[int64](wide.Bytes()))
 	}
-	if err == nil {
-		values, err = values.Clone()
-	}
-	if err != nil || def.Len() != 1 {
-		return nil, property.Because(property.Attribute, "default_tensor %v: %v", def, err)
-	}
-	return &encoder{at: newPlaceOf(list), values: append(append([]byte{}, values.Bytes()...), def.Bytes()...)}, nil
+	e.at = newPlaceOf(list)
+	return err
 }
 
-// labelSignatures takes labels that are numbers, to numbers.
+// give sets the values, and the one of all that is no key.
+func (e *encoder) give(values, def *tensor.Tensor) error {
+	if def.DType != values.DType && (def.DType == tensor.String || values.DType == tensor.String) || def.Len() != 1 {
+		return tensor.ErrDType
+	}
+	if values.DType == tensor.String {
+		e.texts, e.count = append(slices.Clone(values.Strings[:values.Len()]), def.Strings[0]), values.Len()+1
+		return nil
+	}
+	def, err := tensor.Convert(def, values.DType, nil)
+	if err != nil {
+		return err
+	}
+	if values, err = values.Clone(); err == nil {
+		e.values, e.count = append(append([]byte{}, values.Bytes()...), def.Bytes()...), values.Len()+1
+	}
+	return err
+}
+
+// labelSignatures takes labels that are strings or numbers of some types.
 func labelSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 	for _, v := range []*graph.Value{n.Inputs[0], n.Outputs[0]} {
 		switch v.Type.DType {
-		case tensor.Float32, tensor.Float64, tensor.Int64, tensor.Int32, tensor.Int16:
+		case tensor.Float32, tensor.Float64, tensor.Int64, tensor.Int32, tensor.Int16, tensor.String:
 		default:
 			return nil, property.Because(property.DTypeReason, "%v has element type %v", v, v.Type.DType)
 		}
@@ -157,6 +210,8 @@ func planLabelEncoder(p *planner, n *graph.Node) error {
 		return err
 	}
 	switch n.Inputs[0].Type.DType {
+	case tensor.String:
+		return encodeTexts(p, n, e)
 	case tensor.Float32:
 		encode(p, n, e, func(x float32) int64 { return key(float64(x)) })
 	case tensor.Float64:
@@ -172,66 +227,151 @@ func planLabelEncoder(p *planner, n *graph.Node) error {
 }
 
 func encode[S tensor.Element](p *planner, n *graph.Node, e *encoder, key func(S) int64) {
-	src, dst, size := p.In(n.Inputs[0]), p.Out(n.Outputs[0]), n.Outputs[0].Type.DType.Size()
-	last := len(e.values)/size - 1
-	p.emit(step{chunks: product(p.Dims[n.Outputs[0].ID]), grain: grainFor(10), body: func(st *state, _, lo, hi int) {
-		x, y := of[S](st, src), st.Bytes(dst)
-		for i := lo; i < hi; i++ {
-			at, ok := e.at.find(key(x[i]))
+	src := p.In(n.Inputs[0])
+	e.emit(p, n, func(st *state, places []int32, lo int) {
+		last := e.count - 1
+		for i, x := range of[S](st, src)[lo:][:len(places)] {
+			at, ok := e.at.find(key(x))
 			if !ok {
 				at = last
 			}
-			move(y[i*size:], e.values[at*size:], size)
+			places[i] = int32(at)
 		}
-	}}, []place.Memory{src}, []place.Memory{dst})
+	})
 }
 
-// oneHotSignatures takes integers; that one is no category is an error where zeros is 0, which package reference makes.
+// encodeTexts is encode for strings.
+func encodeTexts(p *planner, n *graph.Node, e *encoder) error {
+	from, err := p.textsOf(n.Inputs[0])
+	if err != nil {
+		return err
+	}
+	e.emit(p, n, e.words.among(from, int32(e.count-1)))
+	return nil
+}
+
+// placesTogether is how many elements are looked up before their values are written.
+const placesTogether = 128
+
+// emit emits the lookup of all elements: find gives the places of the values of those from lo on.
+func (e *encoder) emit(p *planner, n *graph.Node, find func(st *state, places []int32, lo int)) {
+	y := n.Outputs[0]
+	dst, size := p.Out(y), y.Type.DType.Size()
+	room := p.scratch(4 * placesTogether)
+	p.emit(step{chunks: product(p.Dims[y.ID]), grain: grainFor(10), body: func(st *state, worker, lo, hi int) {
+		for ; lo < hi; lo += placesTogether {
+			places := room.of(st, worker)[:min(hi-lo, placesTogether)]
+			find(st, places, lo)
+			switch size {
+			case 0:
+				choose(st.texts[y.ID][lo:], e.texts, places)
+			case 4:
+				choose(of[uint32](st, dst)[lo:], place.Elements[uint32](e.values), places)
+			case 8:
+				choose(of[uint64](st, dst)[lo:], place.Elements[uint64](e.values), places)
+			default:
+				choose(of[uint16](st, dst)[lo:], place.Elements[uint16](e.values), places)
+			}
+		}
+	}}, []place.Memory{p.In(n.Inputs[0])}, []place.Memory{dst, room.at})
+}
+
+// choose writes the values at some places.
+func choose[T any](to, values []T, places []int32) {
+	to = to[:len(places)]
+	for i, at := range places {
+		to[i] = values[at]
+	}
+}
+
+// oneHotSignatures takes integers and strings, of which the node has categories.
 func oneHotSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
-	if dt := n.Inputs[0].Type.DType; dt != tensor.Int64 && dt != tensor.Int32 {
+	dt := n.Inputs[0].Type.DType
+	if dt != tensor.Int64 && dt != tensor.Int32 && dt != tensor.String {
 		return nil, property.Because(property.DTypeReason, "%v has element type %v", n.Inputs[0], dt)
 	}
-	if cats, _ := n.Ints("cats_int64s"); len(cats) == 0 || len(n.Strs("cats_strings")) > 0 || n.Int("zeros", 1) == 0 {
-		return nil, property.Because(property.Attribute, "%d categories that are integers, zeros %d", len(cats), n.Int("zeros", 1))
+	cats, _ := n.Ints("cats_int64s")
+	if strs := n.Strs("cats_strings"); len(cats) > 0 == (len(strs) > 0) || len(strs) > 0 != (dt == tensor.String) {
+		return nil, property.Because(property.Attribute, "%d categories that are integers, %d strings, of %v", len(cats), len(strs), dt)
 	}
 	return operators.RowMajor(n), nil
 }
 
+// oneHot is a OneHotEncoder of so many categories.
+type oneHot struct {
+	width  int
+	strict bool // what is no category is an error
+}
+
+// errNoCategory is what a strict OneHotEncoder fails with. The run is done again by package reference, which says which element is none.
+var errNoCategory = errors.New("no category")
+
 func planOneHotEncoder(p *planner, n *graph.Node) error {
 	cats, _ := n.Ints("cats_int64s")
-	at := newPlaceOf(cats)
-	src, dst, wide := p.In(n.Inputs[0]), p.Out(n.Outputs[0]), n.Inputs[0].Type.DType == tensor.Int64
-	to, _ := dst.Runs(4 * len(cats))
-	p.emit(step{chunks: product(p.Dims[n.Inputs[0].ID]), grain: grainFor(10 + float64(len(cats))/4), body: func(st *state, _, lo, hi int) {
-		y := st.F32(dst)
-		if wide {
-			oneHot(y, to, of[int64](st, src), at, len(cats), lo, hi)
-		} else {
-			oneHot(y, to, of[int32](st, src), at, len(cats), lo, hi)
+	strs := n.Strs("cats_strings")
+	h := oneHot{max(len(cats), len(strs)), n.Int("zeros", 1) == 0}
+	p.mayFail = p.mayFail || h.strict
+	switch n.Inputs[0].Type.DType {
+	case tensor.String:
+		from, err := p.textsOf(n.Inputs[0])
+		if err != nil {
+			return err
 		}
-	}}, []place.Memory{src}, []place.Memory{dst})
+		h.emit(p, n, newWords(strs).among(from, -1))
+	case tensor.Int64:
+		emitOneHot[int64](p, n, h, newPlaceOf(cats))
+	default:
+		emitOneHot[int32](p, n, h, newPlaceOf(cats))
+	}
 	return nil
 }
 
-// oneHot writes rows [lo, hi) of so many numbers, which lie where runs say.
-func oneHot[T int32 | int64](y []float32, to place.Runs, x []T, at *placeOf, width, lo, hi int) {
-	for lo < hi {
-		first, n := to.At(lo, hi-lo)
-		for i, x := range x[lo:][:n] {
-			row := y[(first+i*to.Near)/4:][:width]
-			clear(row)
-			if k, ok := at.find(int64(x)); ok {
-				row[k] = 1
+func emitOneHot[T int32 | int64](p *planner, n *graph.Node, h oneHot, at *placeOf) {
+	src := p.In(n.Inputs[0])
+	h.emit(p, n, func(st *state, places []int32, lo int) {
+		for i, x := range of[T](st, src)[lo:][:len(places)] {
+			k, ok := at.find(int64(x))
+			if !ok {
+				k = -1
 			}
+			places[i] = int32(k)
 		}
-		lo += n
+	})
+}
+
+// emit emits the rows of all elements, which lie where runs say; find gives the categories of elements from lo on, -1 for none.
+func (h oneHot) emit(p *planner, n *graph.Node, find func(st *state, places []int32, lo int)) {
+	dst, room := p.Out(n.Outputs[0]), p.scratch(4*placesTogether)
+	to, _ := dst.Runs(4 * h.width)
+	p.emit(step{chunks: product(p.Dims[n.Inputs[0].ID]), grain: grainFor(10 + float64(h.width)/4), body: func(st *state, worker, lo, hi int) {
+		y := st.F32(dst)
+		for lo < hi {
+			first, n := to.At(lo, min(hi-lo, placesTogether))
+			places := room.of(st, worker)[:n]
+			find(st, places, lo)
+			h.write(st, y[first/4:], to.Near/4, places)
+			lo += n
+		}
+	}}, []place.Memory{p.In(n.Inputs[0])}, []place.Memory{dst, room.at})
+}
+
+// write writes rows that lie a step apart.
+func (h oneHot) write(st *state, y []float32, step int, places []int32) {
+	for i, k := range places {
+		row := y[i*step:][:h.width]
+		clear(row)
+		if k >= 0 {
+			row[k] = 1
+		} else if h.strict {
+			st.fail(errNoCategory)
+		}
 	}
 }
 
 // oneHotStrided is the Strided of OneHotEncoder: of results whose rows of all categories are whole.
 func oneHotStrided(_ *planner, n *graph.Node, v *graph.Value, m place.Memory) bool {
 	cats, _ := n.Ints("cats_int64s")
-	_, ok := m.Runs(4 * len(cats))
+	_, ok := m.Runs(4 * max(len(cats), len(n.Strs("cats_strings"))))
 	return ok && v == n.Outputs[0] && v.Format == rowMaj
 }
 

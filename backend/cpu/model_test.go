@@ -10,6 +10,7 @@ import (
 	"math/rand/v2"
 	"strings"
 
+	"github.com/google/go-cmp/cmp"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
@@ -292,6 +293,12 @@ func (m *model) String() string {
 func differ(got, want *tensor.Tensor) error {
 	if got.DType != want.DType || fmt.Sprint(got.Shape) != fmt.Sprint(want.Shape) {
 		return fmt.Errorf("%v %v instead of %v %v", got.DType, got.Shape, want.DType, want.Shape)
+	}
+	if want.DType == tensor.String {
+		if d := cmp.Diff(want.Strings[:want.Len()], got.Strings); d != "" {
+			return fmt.Errorf("other strings: %s", d)
+		}
+		return nil
 	}
 	if !want.DType.IsFloat() {
 		if string(got.Bytes()) != string(want.Bytes()) {

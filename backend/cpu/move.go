@@ -543,6 +543,13 @@ func planGather(p *planner, n *graph.Node) error {
 
 // gatherElements sets elements [lo, hi) of dst, count of each row of src, which have length, by their indices.
 func gatherElements[T uint32 | uint64](dst, src []T, read indices, lo, hi, count, length int) {
+	if count == 1 {
+		for at := read.at(0, length) + lo*length; lo < hi; lo++ {
+			dst[lo] = src[at]
+			at += length
+		}
+		return
+	}
 	for lo < hi {
 		first := lo % count
 		row, out := src[lo/count*length:][:length], dst[lo:lo+min(count-first, hi-lo)]

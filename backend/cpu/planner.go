@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 
 	"github.com/carve-dev/carve/backend"
 	"github.com/carve-dev/carve/graph"
@@ -74,7 +75,8 @@ type planner struct {
 
 	integers quant.Kernels // of 8-bit integers, for the target
 	steps    []step
-	calls    int // of users' kernels
+	calls    int  // of users' kernels
+	mayFail  bool // by a step that finds something in the operands
 }
 
 // instance is a subgraph for concrete shapes.
@@ -82,6 +84,7 @@ type instance struct {
 	steps []step
 	slots []place.Slot
 	reqs  backend.Requirements
+	texts []madeText
 }
 
 // Specialize implements backend.Executable.
@@ -109,8 +112,8 @@ func (e *executable) specialize(ctx context.Context, b graph.Bindings) (*planner
 	if err := p.Each(ctx, p.settle, p.plan); err != nil {
 		return nil, nil, err
 	}
-	in := &instance{steps: p.steps, slots: p.Slots, reqs: p.Finish()}
-	if p.calls > 0 {
+	in := &instance{steps: p.steps, slots: p.Slots, reqs: p.Finish(), texts: p.madeTexts()}
+	if p.calls > 0 || p.mayFail {
 		place.KeepInputs(&in.reqs)
 	}
 	for _, x := range p.Reqs.Extends {
@@ -166,7 +169,7 @@ func (p *planner) nothing(n *graph.Node) bool {
 		return false
 	}
 	for _, v := range n.Outputs {
-		if v != nil && p.Bytes(v) != 0 {
+		if v != nil && (p.Bytes(v) != 0 || isText(v)) {
 			return false
 		}
 	}
@@ -211,7 +214,13 @@ type state struct {
 
 	calls []*backend.KernelArgs // of users' kernels
 	err   error                 // of the last one
+
+	texts  [][]string            // those that the group makes, by value
+	failed atomic.Pointer[error] // what a body has found wrong
 }
+
+// fail ends the run with an error, for which the group's operands are to blame.
+func (st *state) fail(err error) { st.failed.CompareAndSwap(nil, &err) }
 
 // Enqueue implements backend.Instance: it runs the steps and returns when they are done.
 func (in *instance) Enqueue(ctx context.Context, a *backend.RunArgs) (event device.Event, err error) {
@@ -234,7 +243,7 @@ func (in *instance) Enqueue(ctx context.Context, a *backend.RunArgs) (event devi
 	if a.Workers != nil {
 		st.run = a.Workers.Run
 	}
-	if err := st.BindTo(a); err != nil {
+	if err := errors.Join(st.BindTo(a), st.makeTexts()); err != nil {
 		return nil, err
 	}
 	for i := range in.steps {
@@ -247,6 +256,9 @@ func (in *instance) Enqueue(ctx context.Context, a *backend.RunArgs) (event devi
 		if s.chunks > 0 {
 			st.cur = s
 			st.run.For(s.chunks, s.grain, runChunks, st)
+		}
+		if found := st.failed.Swap(nil); found != nil {
+			return nil, *found
 		}
 		if a.Trace != nil {
 			a.Trace(i)
