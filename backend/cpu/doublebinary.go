@@ -5,7 +5,6 @@ import (
 
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/internal/kernel/double"
-	"github.com/carve-dev/carve/internal/kernel/vec"
 	"github.com/carve-dev/carve/internal/operators"
 	"github.com/carve-dev/carve/internal/place"
 	"github.com/carve-dev/carve/property"
@@ -157,12 +156,11 @@ func doublePowers(kernels double.Kernels, dst, src []float64, y float64) {
 	var exponents, powers [128]float64
 	for len(src) > 0 {
 		n := min(len(src), len(powers))
-		for i, x := range src[:n] {
-			exponents[i] = y * vec.Logarithm(x)
-		}
+		kernels.Apply(double.Log, exponents[:n], src[:n])
+		kernels.Scale(exponents[:n], exponents[:n], y)
 		kernels.Apply(double.Exp, powers[:n], exponents[:n])
 		for i, x := range src[:n] {
-			if t := exponents[i]; t < 8 && t > -8 {
+			if t := exponents[i]; t < 8 && t > -8 && x >= 0x1p-1022 && x <= math.MaxFloat64 {
 				dst[i] = powers[i]
 			} else {
 				dst[i] = math.Pow(x, y)

@@ -57,6 +57,9 @@ func newMachine(n *graph.Node) (*machine, *property.Reason) {
 		return nil, property.Because(property.Attribute, "%d coefficients, %d rho and %d numbers of vectors do not make a support vector machine",
 			len(coef), len(m.rho), len(vectors))
 	}
+	if m.kind == "LINEAR" && m.n > 1 && len(coef) == m.n && len(vectors) > 0 {
+		vectors, coef = m.combine(vectors, coef)
+	}
 	m.pack = func() {
 		if m.n == 0 {
 			m.coef = pairwise.Pack(coef, max(m.classes, 1), len(coef)/max(m.classes, 1))
@@ -74,6 +77,19 @@ func newMachine(n *graph.Node) (*machine, *property.Reason) {
 		m.pack = nil
 	}
 	return m, nil
+}
+
+// combine makes one vector of those that a score adds up: products of a row are linear in them.
+func (m *machine) combine(vectors, coef []float64) (vector, one []float64) {
+	columns := len(vectors) / m.n
+	vector = make([]float64, columns)
+	for i, c := range coef {
+		for k, v := range vectors[i*columns:][:columns] {
+			vector[k] += c * v
+		}
+	}
+	m.n = 1
+	return vector, []float64{1}
 }
 
 // classifies reads what classifiers have, and reports whether it fits together.

@@ -2,6 +2,8 @@
 
 package main
 
+import "math"
+
 // unaryOps are the element-wise functions by the name of their Op: argument and result are in x, the others are scratch, and
 // constants are those that have to be in registers.
 var unaryOps = []struct {
@@ -19,6 +21,7 @@ var unaryOps = []struct {
 	{"Tanh", []float64{40, 1}, func(c *ctx, x, n, p, t string) { c.tanh(x, n, p, t) }},
 	{"Sqrt", nil, func(c *ctx, x, _, _, _ string) { c.I("VSQRTPD %s, %s", x, x) }},
 	{"Abs", nil, func(c *ctx, x, _, _, _ string) { c.op("VANDPD", c.bits(1<<63-1), x, x) }},
+	{"Log", nil, func(c *ctx, x, n, p, t string) { c.log(x, n, p, t) }},
 	{"Neg", nil, func(c *ctx, x, _, _, _ string) { c.op("VXORPD", c.bits(1<<63), x, x) }},
 }
 
@@ -134,4 +137,45 @@ func (c *ctx) tanh(x, n, p, t string) {
 	c.op("VADDPD", c.k(2), t, x)
 	c.I("VDIVPD %s, %s, %s", x, t, x)
 	c.I("VORPD %s, %s, %s", sign, x, x)
+}
+
+// halfRoot is √½, in bits.
+const halfRoot = 0x3fe6a09e667f3bcd
+
+// oddReciprocals are 1/3, 1/5, … of the series of artanh.
+func oddReciprocals() []float64 {
+	var list []float64
+	for k := 3.0; k <= 21; k += 2 {
+		list = append(list, 1/k)
+	}
+	return list
+}
+
+// log writes ln x = e·ln 2 + 2·artanh s, where x = 2^e·m, m is in [√½, √2), and s = (m-1) / (m+1).
+func (c *ctx) log(x, n, p, t string) {
+	c.split(x, n, p, t)
+	c.op("VSUBPD", c.k(1), x, n)
+	c.op("VADDPD", c.k(1), x, x)
+	c.I("VDIVPD %s, %s, %s", x, n, n)
+	c.I("VMULPD %s, %s, %s", n, n, x)
+	c.series(x, t, oddReciprocals())
+	c.I("VMULPD %s, %s, %s", x, t, t)
+	c.I("VFMADD213PD %s, %s, %s", n, n, t)
+	c.I("VADDPD %s, %s, %s", t, t, x)
+	c.op("VFMADD231PD", c.k(math.Ln2), p, x)
+}
+
+// split leaves m in x and e in p, as numbers; n and t are scratch.
+func (c *ctx) split(x, n, p, t string) {
+	if c.neon() {
+		c.neonSplit(x, n, p, t)
+	} else {
+		c.op("VPADDQ", c.bits(1023<<52-halfRoot), x, n)
+		c.I("VPSRLQ $52, %s, %s", n, p)
+		c.I("VPSLLQ $52, %s, %s", p, t)
+		c.I("VPSUBQ %s, %s, %s", t, x, x)
+		c.op("VPADDQ", c.bits(1023<<52), x, x)
+	}
+	c.op("VORPD", c.k(1<<52), p, p) // 2^52 and a number of 11 bits
+	c.op("VSUBPD", c.k(1<<52+1023), p, p)
 }

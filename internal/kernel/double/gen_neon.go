@@ -61,3 +61,15 @@ func (c *ctx) neonHalve(n, t string) {
 	c.VShift("sshr.2d", r.Number(t), r.Number(n), 1)
 	c.V("sub.2d", r.Number(n), r.Number(n), r.Number(t))
 }
+
+// neonSplit takes the exponent out of x, and leaves it in p, with 1023 more, as an integer.
+func (c *ctx) neonSplit(x, n, p, t string) {
+	r := c.Retarget
+	r.Fetch(c.bits(1023<<52-halfRoot), r.Number(n))
+	c.V("add.2d", r.Number(n), r.Number(n), r.Number(x))
+	c.VShift("sshr.2d", r.Number(p), r.Number(n), 52)
+	c.VShift("shl.2d", r.Number(t), r.Number(p), 52)
+	c.V("sub.2d", r.Number(x), r.Number(x), r.Number(t))
+	r.Fetch(c.bits(1023<<52), r.Number(n))
+	c.V("add.2d", r.Number(x), r.Number(x), r.Number(n))
+}

@@ -62,6 +62,8 @@ func genericUnary(op Op, dst, src *float64, n int) {
 		fn = math.Sqrt
 	case Abs:
 		fn = math.Abs
+	case Log:
+		fn = math.Log
 	case Neg:
 		fn = func(x float64) float64 { return -x }
 	}

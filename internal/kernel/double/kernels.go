@@ -46,6 +46,7 @@ const (
 	Tanh              // tanh x
 	Sqrt              // √x, correctly rounded
 	Abs               // |x|
+	Log               // ln x, of positive normal numbers; what becomes of others is not defined
 	Neg               // -x
 )
 

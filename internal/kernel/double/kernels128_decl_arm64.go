@@ -117,6 +117,11 @@ func sqrt128(dst *float64, src *float64, n int)
 //go:noescape
 func abs128(dst *float64, src *float64, n int)
 
+// log128 writes Log of n elements.
+//
+//go:noescape
+func log128(dst *float64, src *float64, n int)
+
 // neg128 writes Neg of n elements.
 //
 //go:noescape
@@ -207,6 +212,8 @@ func callUnary128(op Op, dst, src *float64, n int) {
 		sqrt128(dst, src, n)
 	case Abs:
 		abs128(dst, src, n)
+	case Log:
+		log128(dst, src, n)
 	case Neg:
 		neg128(dst, src, n)
 	}

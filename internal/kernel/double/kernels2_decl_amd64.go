@@ -117,6 +117,11 @@ func sqrt2(dst *float64, src *float64, n int)
 //go:noescape
 func abs2(dst *float64, src *float64, n int)
 
+// log2 writes Log of n elements.
+//
+//go:noescape
+func log2(dst *float64, src *float64, n int)
+
 // neg2 writes Neg of n elements.
 //
 //go:noescape
@@ -207,6 +212,8 @@ func callUnary2(op Op, dst, src *float64, n int) {
 		sqrt2(dst, src, n)
 	case Abs:
 		abs2(dst, src, n)
+	case Log:
+		log2(dst, src, n)
 	case Neg:
 		neg2(dst, src, n)
 	}

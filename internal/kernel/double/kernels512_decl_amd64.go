@@ -117,6 +117,11 @@ func sqrt512(dst *float64, src *float64, n int)
 //go:noescape
 func abs512(dst *float64, src *float64, n int)
 
+// log512 writes Log of n elements.
+//
+//go:noescape
+func log512(dst *float64, src *float64, n int)
+
 // neg512 writes Neg of n elements.
 //
 //go:noescape
@@ -207,6 +212,8 @@ func callUnary512(op Op, dst, src *float64, n int) {
 		sqrt512(dst, src, n)
 	case Abs:
 		abs512(dst, src, n)
+	case Log:
+		log512(dst, src, n)
 	case Neg:
 		neg512(dst, src, n)
 	}

@@ -15,11 +15,15 @@ func (v Kernels) Powers(dst, src, exponents []float32, by int) {
 		s, y := src[at:min(at+len(logarithms), len(src))], exponents[at*by:]
 		d, t := dst[at:at+len(s)], logarithms[:len(s)]
 		for i, x := range s {
-			t[i] = float64(y[i*by]) * Logarithm(float64(x))
+			t[i] = float64(x)
+		}
+		elements.Apply(double.Log, t, t)
+		for i := range t {
+			t[i] *= float64(y[i*by])
 		}
 		elements.Apply(double.Exp, t, t)
 		for i, r := range t {
-			if x := s[i]; r >= 0x1p-126 && r <= math.MaxFloat32 {
+			if x := s[i]; r >= 0x1p-126 && r <= math.MaxFloat32 && x > 0 && x <= math.MaxFloat32 {
 				d[i] = float32(r)
 			} else { // one that is not positive or finite, or has such a power
 				d[i] = Power(x, y[i*by])
