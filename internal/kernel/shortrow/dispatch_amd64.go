@@ -22,11 +22,23 @@ func divide(set isa.Set, norm Norm, dst, src *float32, n, rows int) {
 	case isa.AVX512:
 		switch norm {
 		case L1:
-			divideL1512(dst, src, n, rows)
+			if n > 16 {
+				divideL132512(dst, src, n, rows)
+				return
+			}
+			divideL116512(dst, src, n, rows)
 		case L2:
-			divideL2512(dst, src, n, rows)
+			if n > 16 {
+				divideL232512(dst, src, n, rows)
+				return
+			}
+			divideL216512(dst, src, n, rows)
 		case Max:
-			divideMax512(dst, src, n, rows)
+			if n > 16 {
+				divideMax32512(dst, src, n, rows)
+				return
+			}
+			divideMax16512(dst, src, n, rows)
 		}
 	default:
 		genericDivide(norm, dst, src, n, rows)

@@ -21,22 +21,22 @@ func main() {
 		mark(f)
 		code := "switch norm {\n"
 		for _, norm := range []string{"L1", "L2", "Max"} {
-			code += fmt.Sprintf("case %s:\n%s(dst, src, n, rows)\n", norm, divide(f, norm))
+			code += fmt.Sprintf("case %s:\nif n > 16 {\n%s(dst, src, n, rows)\nreturn\n}\n%s(dst, src, n, rows)\n", norm, divide(f, norm, 4), divide(f, norm, 2))
 		}
 		f.Serve("divide", asm.AVX512(), code+"}")
 		normalise(f)
 	}})
 }
 
-// begin writes the head of a kernel: DI the results, SI the rows, R8 the bytes of one, CX their number; K1 the lanes of a row.
-func begin(f *asm.File, name, what string, more ...asm.Arg) *asm.Func {
-	fn := f.Func(name, name+" "+what+" n ≤ 16, rows > 0.", append([]asm.Arg{asm.Ptr("dst"), asm.Ptr("src"), asm.Int("n"), asm.Int("rows")}, more...)...)
+// begin writes the head of a kernel: DI the results, SI the rows, R8 the bytes of one, CX their number; AX the lanes of a row, K1 the first 16.
+func begin(f *asm.File, name, what string, most int, more ...asm.Arg) *asm.Func {
+	fn := f.Func(name, fmt.Sprintf("%s %s n ≤ %d, rows > 0.", name, what, most), append([]asm.Arg{asm.Ptr("dst"), asm.Ptr("src"), asm.Int("n"), asm.Int("rows")}, more...)...)
 	for _, x := range [][2]string{{"dst", "DI"}, {"src", "SI"}, {"n", "CX"}} {
 		fn.Load(x[0], x[1])
 	}
 	fn.I("MOVL $1, AX")
-	fn.I("SHLL CX, AX")
-	fn.I("DECL AX")
+	fn.I("SHLQ CX, AX")
+	fn.I("DECQ AX")
 	fn.I("KMOVW AX, K1")
 	fn.I("LEAQ (CX*4), R8")
 	fn.Load("rows", "CX")
@@ -58,7 +58,7 @@ func all(fn *asm.Func, op string, v, t int) {
 }
 
 func mark(f *asm.File) {
-	fn := begin(f, "mark512", "marks the first of the greatest elements.")
+	fn := begin(f, "mark512", "marks the first of the greatest elements.", 16)
 	fn.I("VBROADCASTSS %s, Z31", f.Data("infinity", math.Float32bits(float32(math.Inf(-1)))))
 	fn.Clear(asm.AVX512(), "Z30")
 	fn.Loop("CX", func() {
@@ -82,15 +82,17 @@ func mark(f *asm.File) {
 	f.Serve("mark", asm.AVX512(), "mark512(dst, src, n, rows)")
 }
 
-// divide writes a kernel in float64: vectors 0 and 1 are the halves of a row, whose lanes are K1 and K2.
-func divide(f *asm.File, norm string) string {
-	name := fmt.Sprintf("divide%s512", norm)
-	fn := begin(f, name, "divides rows by a norm.")
+// divide writes a kernel in float64: the first few vectors are the parts of a row, whose lanes are K1 and so on; as many behind them are of the norm.
+func divide(f *asm.File, norm string, parts int) string {
+	name := fmt.Sprintf("divide%s%d512", norm, 8*parts)
+	fn := begin(f, name, "divides rows by a norm.", 8*parts)
 	wide := func(name string, x float64) string {
 		return f.Data(name, uint32(math.Float64bits(x)), uint32(math.Float64bits(x)>>32))
 	}
-	fn.I("SHRL $8, AX")
-	fn.I("KMOVW AX, K2")
+	for h := 1; h < parts; h++ {
+		fn.I("SHRL $8, AX")
+		fn.I("KMOVW AX, K%d", 1+h)
+	}
 	fn.I("VBROADCASTSD %s, Z31", wide("one", 1))
 	fn.Clear(asm.AVX512(), "Z30")
 	switch norm {
@@ -100,35 +102,42 @@ func divide(f *asm.File, norm string) string {
 		fn.I("VBROADCASTSD %s, Z29", wide("least", -math.MaxFloat32))
 	}
 	fn.Loop("CX", func() {
-		fn.I("VCVTPS2PD.Z (SI), K1, Z0")
-		fn.I("VCVTPS2PD.Z 32(SI), K2, Z1")
+		for h := range parts {
+			fn.I("VCVTPS2PD.Z %d(SI), K%d, Z%d", 32*h, 1+h, h)
+		}
 		add := "VADDPD"
-		for h := range 2 {
+		for h := range parts {
 			switch norm {
 			case "L1":
-				fn.I("VANDPD Z29, Z%d, Z%d", h, 2+h)
+				fn.I("VANDPD Z29, Z%d, Z%d", h, parts+h)
 			case "L2":
-				fn.I("VMULPD Z%[1]d, Z%[1]d, Z%[2]d", h, 2+h)
+				fn.I("VMULPD Z%[1]d, Z%[1]d, Z%[2]d", h, parts+h)
 			case "Max":
-				fn.I("VMOVAPD Z29, Z%d", 2+h)
-				fn.I("VMAXPD Z29, Z%d, K%d, Z%d", h, 1+h, 2+h) // the second operand where the first is no number
+				fn.I("VMOVAPD Z29, Z%d", parts+h)
+				fn.I("VMAXPD Z29, Z%d, K%d, Z%d", h, 1+h, parts+h) // the second operand where the first is no number
 				add = "VMAXPD"
 			}
 		}
-		fn.I("%s Z3, Z2, Z2", add)
-		for _, how := range []string{"VSHUFF64X2 $0x4E, Z2, Z2, Z3", "VSHUFF64X2 $0xB1, Z2, Z2, Z3", "VPERMILPD $0x55, Z2, Z3"} {
-			fn.I(how)
-			fn.I("%s Z3, Z2, Z2", add)
+		for n := parts / 2; n > 0; n /= 2 {
+			for h := range n {
+				fn.I("%s Z%d, Z%[3]d, Z%[3]d", add, parts+n+h, parts+h)
+			}
 		}
-		fn.I("VCMPPD $0, Z30, Z2, K3")
+		for _, how := range []string{"VSHUFF64X2 $0x4E", "VSHUFF64X2 $0xB1"} {
+			fn.I("%s, Z%[2]d, Z%[2]d, Z%[3]d", how, parts, parts+1)
+			fn.I("%s Z%d, Z%[3]d, Z%[3]d", add, parts+1, parts)
+		}
+		fn.I("VPERMILPD $0x55, Z%d, Z%d", parts, parts+1)
+		fn.I("%s Z%d, Z%[3]d, Z%[3]d", add, parts+1, parts)
+		fn.I("VCMPPD $0, Z30, Z%d, K7", parts)
 		if norm == "L2" {
-			fn.I("VSQRTSD X2, X2, X2")
+			fn.I("VSQRTSD X%[1]d, X%[1]d, X%[1]d", parts)
 		}
-		fn.I("VDIVSD X2, X31, X2")
-		fn.I("VBROADCASTSD X2, Z2")
-		fn.I("VMOVAPD Z31, K3, Z2")
-		for h := range 2 {
-			fn.I("VMULPD Z2, Z%[1]d, Z%[1]d", h)
+		fn.I("VDIVSD X%[1]d, X31, X%[1]d", parts)
+		fn.I("VBROADCASTSD X%[1]d, Z%[1]d", parts)
+		fn.I("VMOVAPD Z31, K7, Z%d", parts)
+		for h := range parts {
+			fn.I("VMULPD Z%[2]d, Z%[1]d, Z%[1]d", h, parts)
 			fn.I("VCVTPD2PS Z%d, Y%[1]d", h)
 			fn.I("VMOVUPS Y%d, K%d, %d(DI)", h, 1+h, 32*h)
 		}
@@ -139,7 +148,7 @@ func divide(f *asm.File, norm string) string {
 }
 
 func normalise(f *asm.File) {
-	fn := begin(f, "normalise512", "normalises rows.", asm.Ptr("scale"), asm.Ptr("bias"), asm.Typed("epsilon", "float32"))
+	fn := begin(f, "normalise512", "normalises rows.", 16, asm.Ptr("scale"), asm.Ptr("bias"), asm.Typed("epsilon", "float32"))
 	fn.Load("scale", "R9")
 	fn.Load("bias", "R10")
 	fn.Load("n", "AX")

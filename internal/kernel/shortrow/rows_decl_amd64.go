@@ -7,20 +7,35 @@ package shortrow
 //go:noescape
 func mark512(dst *float32, src *float32, n int, rows int)
 
-// divideL1512 divides rows by a norm. n ≤ 16, rows > 0.
+// divideL132512 divides rows by a norm. n ≤ 32, rows > 0.
 //
 //go:noescape
-func divideL1512(dst *float32, src *float32, n int, rows int)
+func divideL132512(dst *float32, src *float32, n int, rows int)
 
-// divideL2512 divides rows by a norm. n ≤ 16, rows > 0.
+// divideL116512 divides rows by a norm. n ≤ 16, rows > 0.
 //
 //go:noescape
-func divideL2512(dst *float32, src *float32, n int, rows int)
+func divideL116512(dst *float32, src *float32, n int, rows int)
 
-// divideMax512 divides rows by a norm. n ≤ 16, rows > 0.
+// divideL232512 divides rows by a norm. n ≤ 32, rows > 0.
 //
 //go:noescape
-func divideMax512(dst *float32, src *float32, n int, rows int)
+func divideL232512(dst *float32, src *float32, n int, rows int)
+
+// divideL216512 divides rows by a norm. n ≤ 16, rows > 0.
+//
+//go:noescape
+func divideL216512(dst *float32, src *float32, n int, rows int)
+
+// divideMax32512 divides rows by a norm. n ≤ 32, rows > 0.
+//
+//go:noescape
+func divideMax32512(dst *float32, src *float32, n int, rows int)
+
+// divideMax16512 divides rows by a norm. n ≤ 16, rows > 0.
+//
+//go:noescape
+func divideMax16512(dst *float32, src *float32, n int, rows int)
 
 // normalise512 normalises rows. n ≤ 16, rows > 0.
 //

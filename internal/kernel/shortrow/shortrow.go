@@ -2,8 +2,11 @@ package shortrow
 
 import "github.com/carve-dev/carve/internal/kernel/isa"
 
-// Longest is how many elements a row may have.
-const Longest = 16
+// Longest is how many elements a row may have, and LongestDivided how many one of Divide.
+const (
+	Longest        = 16
+	LongestDivided = 32
+)
 
 // Kernels are the functions of this package for one target: see package isa. The zero value is those in portable Go. Safe for concurrent
 // use.
@@ -26,11 +29,11 @@ const (
 )
 
 // rows returns how many rows of n elements src has; dst has as many at least.
-func rows(dst, src []float32, n int) int {
+func rows(dst, src []float32, n, most int) int {
 	if len(src) == 0 {
 		return 0
 	}
-	if n < 1 || n > Longest || len(dst) < len(src) {
+	if n < 1 || n > most || len(dst) < len(src) {
 		panic("shortrow: rows of no length that kernels have, or a result that is too short")
 	}
 	return len(src) / n
@@ -39,14 +42,14 @@ func rows(dst, src []float32, n int) int {
 // Mark writes, for each row of n elements, 1 at the first of the greatest and 0 elsewhere. A NaN in front is passed by none, others are
 // passed over. dst may be src.
 func (k Kernels) Mark(dst, src []float32, n int) {
-	if count := rows(dst, src, n); count > 0 {
+	if count := rows(dst, src, n, Longest); count > 0 {
 		mark(k.set, &dst[0], &src[0], n, count)
 	}
 }
 
 // Divide writes each row of n elements, divided by its norm, where that is not 0, in float64. dst may be src.
 func (k Kernels) Divide(norm Norm, dst, src []float32, n int) {
-	if count := rows(dst, src, n); count > 0 {
+	if count := rows(dst, src, n, LongestDivided); count > 0 {
 		divide(k.set, norm, &dst[0], &src[0], n, count)
 	}
 }
@@ -54,7 +57,7 @@ func (k Kernels) Divide(norm Norm, dst, src []float32, n int) {
 // Normalise writes (x - mean) / √(variance + epsilon) * scale + bias of each row of n elements; there is a scale and a bias for each row. dst
 // may be src.
 func (k Kernels) Normalise(dst, src []float32, n int, scale, bias []float32, epsilon float32) {
-	if count := rows(dst, src, n); count > 0 {
+	if count := rows(dst, src, n, Longest); count > 0 {
 		_, _ = scale[count-1], bias[count-1]
 		normalise(k.set, &dst[0], &src[0], &scale[0], &bias[0], n, count, epsilon)
 	}
