@@ -101,8 +101,8 @@ func both(out []float64, n int) {
 }
 
 // plan emits the step of a model that stores rows of width numbers; finish makes those of the scores [n, targets] of rows from lo on, which
-// it may overwrite: both lie at the beginning of out.
-func (l *linear) plan(p *planner, n *graph.Node, width int, writes []place.Memory, finish func(k pairwise.Kernels, st *state, lo, n int, out []float64)) error {
+// it may overwrite: both lie at the beginning of out. won, where it is somewhere, is where the places of the greatest of several scores go.
+func (l *linear) plan(p *planner, n *graph.Node, width int, won place.Memory, finish func(k pairwise.Kernels, st *state, lo, n int, out []float64)) error {
 	padded := pairwise.Width(l.targets)
 	r := newNumberRows(p, n.Inputs[0], padded+max(l.targets, width))
 	if r.columns != l.columns {
@@ -110,8 +110,9 @@ func (l *linear) plan(p *planner, n *graph.Node, width int, writes []place.Memor
 	}
 	last := n.Outputs[len(n.Outputs)-1]
 	y, work := p.Out(last), p.scratch(r.together*(padded+max(l.targets, width))*8)
+	writes := []place.Memory{y, work.at, won}
 	if l.panels == nil {
-		r.some(p, float64(r.columns)/4, append(writes, y, work.at), func(st *state, worker, lo, count int) {
+		r.some(p, float64(r.columns)/4, writes, func(st *state, worker, lo, count int) {
 			out := work.doubles(st, worker)[:count*width]
 			r.kernels.Dots(out[:count], of[float32](st, r.src)[lo*r.columns:], r.columns, l.vectors, l.bias[l.targets-1])
 			if l.opposite {
@@ -122,25 +123,19 @@ func (l *linear) plan(p *planner, n *graph.Node, width int, writes []place.Memor
 		})
 		return nil
 	}
-	r.each(p, float64(padded*r.columns)/8, append(writes, y, work.at), func(st *state, worker int, x []float64, lo, count int) {
+	r.each(p, float64(padded*r.columns)/8, writes, func(st *state, worker int, x []float64, lo, count int) {
 		buffer := work.doubles(st, worker)
 		scores, out := buffer[:count*padded], buffer[count*padded:][:count*max(l.targets, width)]
 		r.kernels.Products(scores, padded, x, r.columns, count, l.panels, 0, r.columns)
-		l.addBias(out, scores, count, padded)
+		var best []int64
+		if won.Slot >= 0 {
+			best = of[int64](st, won)[lo:][:count]
+		}
+		r.kernels.Scores(out, best, scores, l.bias, count)
 		finish(r.kernels, st, lo, count, out)
 		put(r.kernels, st, y, last.Type.DType, lo*width, out[:count*width])
 	})
 	return nil
-}
-
-// addBias writes products that are rows of padded numbers as rows of one for each target, with the bias.
-func (l *linear) addBias(out, products []float64, rows, padded int) {
-	for i := range rows {
-		from, to := products[i*padded:][:len(l.bias)], out[i*len(l.bias):][:len(l.bias)]
-		for t, b := range l.bias {
-			to[t] = from[t] + b
-		}
-	}
 }
 
 func planLinearRegressor(p *planner, n *graph.Node) error {
@@ -148,7 +143,7 @@ func planLinearRegressor(p *planner, n *graph.Node) error {
 	if err != nil {
 		return err
 	}
-	return l.plan(p, n, l.targets, nil, func(k pairwise.Kernels, _ *state, _, _ int, out []float64) {
+	return l.plan(p, n, l.targets, place.Nowhere, func(k pairwise.Kernels, _ *state, _, _ int, out []float64) {
 		l.post.on(k, out, l.targets)
 	})
 }
@@ -160,12 +155,10 @@ func planLinearClassifier(p *planner, n *graph.Node) error {
 		return err
 	}
 	labels := p.Out(n.Outputs[0])
-	return l.plan(p, n, l.classes, []place.Memory{labels}, func(k pairwise.Kernels, st *state, lo, n int, out []float64) {
+	return l.plan(p, n, l.classes, labels, func(k pairwise.Kernels, st *state, lo, n int, out []float64) {
 		won := of[int64](st, labels)[lo:][:n]
 		if l.classes == l.targets {
-			for i := range won {
-				won[i] = labelOf(l.labels, largest(out[i*l.classes:][:l.classes]))
-			}
+			l.label(won, out)
 			l.post.on(k, out, l.classes)
 			return
 		}
@@ -180,6 +173,21 @@ func planLinearClassifier(p *planner, n *graph.Node) error {
 	})
 }
 
+// label makes labels of the places of the greatest scores, which are there already where there are panels.
+func (l *linear) label(won []int64, out []float64) {
+	if l.panels == nil {
+		for i := range won {
+			won[i] = int64(pairwise.Largest(out[i*l.classes:][:l.classes]))
+		}
+	}
+	if len(l.labels) == 0 {
+		return
+	}
+	for i, class := range won {
+		won[i] = l.labels[class]
+	}
+}
+
 // pairs makes two scores of each of the first n.
 func (l *linear) pairs(k pairwise.Kernels, out []float64, n int) {
 	if l.mode != "LOGISTIC" {
@@ -192,19 +200,6 @@ func (l *linear) pairs(k pairwise.Kernels, out []float64, n int) {
 		p := out[i]
 		out[2*i], out[2*i+1] = 1-p, p
 	}
-}
-
-// largest returns the first place of the largest number, without a branch, which data would mislead.
-func largest(row []float64) int {
-	best := 0
-	for i, x := range row {
-		above := 0
-		if x > row[best] {
-			above = 1
-		}
-		best += (i - best) * above
-	}
-	return best
 }
 
 // labelOf returns the label of a class: its number where classes have none.

@@ -245,7 +245,7 @@ func (m *machine) scoreLinearly(k pairwise.Kernels, won []int64, out, x, rest []
 		for c := range row {
 			row[c] = m.rho[c%len(m.rho)] + rest[i*ld+c]
 		}
-		won[i] = labelOf(m.labels, largest(row))
+		won[i] = labelOf(m.labels, pairwise.Largest(row))
 	}
 }
 
@@ -319,5 +319,5 @@ func (m *machine) finish(out, scores, rest []float64) int {
 	default:
 		copy(out, scores)
 	}
-	return largest(votes)
+	return pairwise.Largest(votes)
 }

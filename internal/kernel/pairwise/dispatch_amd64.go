@@ -106,6 +106,16 @@ func powers(set isa.Set, x *float64, n int, shift float64, degree int) {
 	}
 }
 
+// score adds a vector of n numbers to the first of each row of eight, and says where the greatest is; best may be nil.
+func score(set isa.Set, dst *float64, best *int64, x, bias *float64, n, rows int) {
+	switch set {
+	case isa.AVX512:
+		score512(dst, best, x, bias, n, rows)
+	default:
+		genericScore(dst, best, x, bias, n, rows)
+	}
+}
+
 // dot writes the product of two vectors of n numbers.
 func dot(set isa.Set, dst, x, y *float64, n int) {
 	switch set {

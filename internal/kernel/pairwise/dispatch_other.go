@@ -38,6 +38,11 @@ func powers(set isa.Set, x *float64, n int, shift float64, degree int) {
 	genericPowers(x, n, shift, degree)
 }
 
+// score adds a vector of n numbers to the first of each row of eight, and says where the greatest is; best may be nil.
+func score(set isa.Set, dst *float64, best *int64, x, bias *float64, n, rows int) {
+	genericScore(dst, best, x, bias, n, rows)
+}
+
 // dot writes the product of two vectors of n numbers.
 func dot(set isa.Set, dst, x, y *float64, n int) {
 	genericDot(dst, x, y, n)

@@ -5,6 +5,7 @@ package main
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/carve-dev/carve/internal/kernel/asm"
 )
@@ -21,6 +22,8 @@ func main() {
 			Params: "dst *float64, x *float32, ldx int, w *float64, k, rows int, bias float64", Portable: "genericDots(dst, x, ldx, w, k, rows, bias)"},
 		{Name: "powers", Doc: "replaces each of n numbers x by (x + shift)^degree.", Params: "x *float64, n int, shift float64, degree int",
 			Portable: "genericPowers(x, n, shift, degree)"},
+		{Name: "score", Doc: "adds a vector of n numbers to the first of each row of eight, and says where the greatest is; best may be nil.",
+			Params: "dst *float64, best *int64, x, bias *float64, n, rows int", Portable: "genericScore(dst, best, x, bias, n, rows)"},
 		{Name: "dot", Doc: "writes the product of two vectors of n numbers.", Params: "dst, x, y *float64, n int", Portable: "genericDot(dst, x, y, n)"},
 	}}, asm.Unit{Base: "pairwise", Arch: "amd64", Generate: func(f *asm.File) {
 		for _, v := range []asm.ISA{asm.AVX512(), asm.AVX2()} {
@@ -30,6 +33,7 @@ func main() {
 			powers(f, v)
 			dot(f, v)
 		}
+		score(f)
 	}}, asm.Unit{Base: "pairwise", Arch: "arm64", Generate: neon})
 }
 
@@ -316,4 +320,53 @@ func dot(f *asm.File, v asm.ISA) {
 	fn.I("VMOVSD X0, (DI)")
 	fn.Ret()
 	f.Serve("dot", v, name+"(dst, x, y, n)")
+}
+
+// score writes sums, n of each row next to each other, and the first places of the greatest. A NaN in front is passed by none, others are
+// passed over.
+func score(f *asm.File) {
+	v := asm.AVX512()
+	name := named("score", v)
+	fn := f.Func(name, name+" adds bias to rows of eight numbers, of which it keeps n, and says where the greatest is; n ≤ 8, rows > 0.",
+		doubles("dst"), asm.Typed("best", "*int64"), doubles("x"), doubles("bias"), asm.Int("n"), asm.Int("rows"))
+	for _, x := range [][2]string{{"dst", "DI"}, {"best", "R9"}, {"x", "SI"}, {"bias", "R10"}, {"n", "CX"}} {
+		fn.Load(x[0], x[1])
+	}
+	fn.I("MOVL $1, AX")
+	fn.I("SHLL CX, AX")
+	fn.I("DECL AX")
+	fn.I("KMOVW AX, K1")
+	fn.I("LEAQ (CX*8), R8")
+	fn.I("VMOVUPD.Z (R10), K1, Z30")
+	least := math.Float64bits(math.Inf(-1))
+	fn.I("VBROADCASTSD %s, Z31", f.Data("least", uint32(least), uint32(least>>32)))
+	fn.Load("rows", "CX")
+	fn.Loop("CX", func() {
+		fn.I("VADDPD (SI), Z30, Z0")
+		fn.I("VMOVUPD Z0, K1, (DI)")
+		fn.I("VMOVAPD Z31, Z1")
+		fn.I("VMOVAPD Z0, K1, Z1")
+		fn.I("VCMPPD $3, Z1, Z1, K2")
+		fn.I("VMOVAPD Z31, K2, Z1")
+		fn.I("VMOVAPD Z1, Z2")
+		for _, how := range []string{"VSHUFF64X2 $0x4E, Z2, Z2, Z3", "VSHUFF64X2 $0xB1, Z2, Z2, Z3", "VPERMILPD $0x55, Z2, Z3"} {
+			fn.I(how)
+			fn.I("VMAXPD Z3, Z2, Z2")
+		}
+		fn.I("VCMPPD $0, Z2, Z1, K3")
+		fn.I("KMOVW K2, BX")
+		fn.I("KMOVW K3, AX")
+		fn.I("ANDL $1, BX")
+		fn.I("ORL BX, AX")
+		fn.I("TZCNTL AX, AX")
+		fn.I("TESTQ R9, R9")
+		fn.I("JZ next")
+		fn.I("MOVQ AX, (R9)")
+		fn.I("ADDQ $8, R9")
+		fn.Label("next")
+		fn.I("ADDQ $64, SI")
+		fn.I("ADDQ R8, DI")
+	})
+	fn.Ret()
+	f.Serve("score", v, name+"(dst, best, x, bias, n, rows)")
 }

@@ -44,6 +44,33 @@ func genericStandardize(dst, src *float32, offset, scale *float64, n int) {
 	}
 }
 
+func genericScore(dst *float64, best *int64, x, bias *float64, n, rows int) {
+	add := unsafe.Slice(bias, n)
+	for r := range rows {
+		from := unsafe.Slice((*float64)(unsafe.Add(unsafe.Pointer(x), 8*r*Width(n))), n)
+		to := unsafe.Slice((*float64)(unsafe.Add(unsafe.Pointer(dst), 8*r*n)), n)
+		for i, b := range add {
+			to[i] = from[i] + b
+		}
+		if best != nil {
+			*(*int64)(unsafe.Add(unsafe.Pointer(best), 8*r)) = int64(Largest(to))
+		}
+	}
+}
+
+// Largest returns the first place of the largest number, without a branch, which data would mislead.
+func Largest(row []float64) int {
+	best := 0
+	for i, x := range row {
+		above := 0
+		if x > row[best] {
+			above = 1
+		}
+		best += (i - best) * above
+	}
+	return best
+}
+
 func genericDots(dst *float64, x *float32, ldx int, w *float64, k, rows int, bias float64) {
 	all, out := unsafe.Slice(x, (rows-1)*ldx+k), unsafe.Slice(dst, rows)
 	for r := range out {

@@ -186,6 +186,25 @@ func (k Kernels) Narrow(dst []float32, src []float64) {
 	}
 }
 
+// Scores writes the sums of rows of Width(len(bias)) numbers and bias, next to each other, and to best, where it is not nil, the first place of
+// the greatest of each row. A NaN in front is passed by none, others are passed over. There is a number of bias at least.
+func (k Kernels) Scores(dst []float64, best []int64, x, bias []float64, rows int) {
+	if rows == 0 {
+		return
+	}
+	n := len(bias)
+	_, _ = dst[rows*n-1], x[rows*Width(n)-1]
+	var first *int64
+	if best != nil {
+		first = &best[:rows][0]
+	}
+	if n > Lanes {
+		genericScore(&dst[0], first, &x[0], &bias[0], n, rows)
+		return
+	}
+	score(k.set, &dst[0], first, &x[0], &bias[0], n, rows)
+}
+
 // Standardize writes (src - offset)*scale, computed in float64; all are as long as src. dst may be src.
 func (k Kernels) Standardize(dst, src []float32, offset, scale []float64) {
 	dst, offset, scale = dst[:len(src)], offset[:len(src)], scale[:len(src)]

@@ -2,6 +2,10 @@
 
 #include "textflag.h"
 
+DATA least<>+0(SB)/4, $0x00000000
+DATA least<>+4(SB)/4, $0xfff00000
+GLOBL least<>(SB), RODATA|NOPTR, $8
+
 // func products8_512(dst *float64, ldd int, a *float64, lda int, w *float64, stride int, k int, panels int)
 TEXT ·products8_512(SB), NOSPLIT, $0-64
 	MOVQ dst+0(FP), DI
@@ -928,5 +932,54 @@ done4:
 	VPERMILPD $1, X0, X1
 	VADDSD X1, X0, X0
 	VMOVSD X0, (DI)
+	VZEROUPPER
+	RET
+
+// func score512(dst *float64, best *int64, x *float64, bias *float64, n int, rows int)
+TEXT ·score512(SB), NOSPLIT, $0-48
+	MOVQ dst+0(FP), DI
+	MOVQ best+8(FP), R9
+	MOVQ x+16(FP), SI
+	MOVQ bias+24(FP), R10
+	MOVQ n+32(FP), CX
+	MOVL $1, AX
+	SHLL CX, AX
+	DECL AX
+	KMOVW AX, K1
+	LEAQ (CX*8), R8
+	VMOVUPD.Z (R10), K1, Z30
+	VBROADCASTSD least<>+0(SB), Z31
+	MOVQ rows+40(FP), CX
+
+loop1:
+	VADDPD (SI), Z30, Z0
+	VMOVUPD Z0, K1, (DI)
+	VMOVAPD Z31, Z1
+	VMOVAPD Z0, K1, Z1
+	VCMPPD $3, Z1, Z1, K2
+	VMOVAPD Z31, K2, Z1
+	VMOVAPD Z1, Z2
+	VSHUFF64X2 $0x4E, Z2, Z2, Z3
+	VMAXPD Z3, Z2, Z2
+	VSHUFF64X2 $0xB1, Z2, Z2, Z3
+	VMAXPD Z3, Z2, Z2
+	VPERMILPD $0x55, Z2, Z3
+	VMAXPD Z3, Z2, Z2
+	VCMPPD $0, Z2, Z1, K3
+	KMOVW K2, BX
+	KMOVW K3, AX
+	ANDL $1, BX
+	ORL BX, AX
+	TZCNTL AX, AX
+	TESTQ R9, R9
+	JZ next
+	MOVQ AX, (R9)
+	ADDQ $8, R9
+
+next:
+	ADDQ $64, SI
+	ADDQ R8, DI
+	DECQ CX
+	JNZ loop1
 	VZEROUPPER
 	RET

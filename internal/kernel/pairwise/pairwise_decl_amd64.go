@@ -101,3 +101,8 @@ func powers256(x *float64, n int, shift float64, degree int)
 //
 //go:noescape
 func dot256(dst *float64, x *float64, y *float64, n int)
+
+// score512 adds bias to rows of eight numbers, of which it keeps n, and says where the greatest is; n ≤ 8, rows > 0.
+//
+//go:noescape
+func score512(dst *float64, best *int64, x *float64, bias *float64, n int, rows int)

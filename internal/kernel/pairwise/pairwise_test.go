@@ -220,6 +220,43 @@ var _ = It("numbers are converted and standardized as in Go", func() {
 	}
 })
 
+var _ = It("rows with a bias, and the first of the greatest", func() {
+	r := rand.New(rand.NewPCG(13, 14))
+	special := []float64{0, math.Copysign(0, -1), 1, -1, math.Inf(1), math.Inf(-1), math.NaN(), math.MaxFloat64}
+	for _, t := range isa.Targets() {
+		for n := 1; n <= 19; n++ {
+			for range 12 {
+				rows, width := 1+r.IntN(20), pairwise.Width(n)
+				x, bias, dst := guarded(r, rows*width, true), guarded(r, n, true), guarded(r, rows*n, false)
+				if r.IntN(2) == 0 {
+					clear(bias)
+					for i := range x {
+						x[i] = special[r.IntN(len(special))]
+					}
+				}
+				best := make([]int64, rows)
+				if r.IntN(4) == 0 {
+					best = nil
+				}
+				pairwise.For(t).Scores(dst, best, x, bias, rows)
+				for i := range rows {
+					row, first := dst[i*n:][:n], 0
+					for c := range row {
+						want := x[i*width+c] + bias[c]
+						Expect(row[c] == want || want != want && row[c] != row[c]).To(BeTrue(), "%v: %v, and not %v", t, row[c], want)
+						if row[c] > row[first] {
+							first = c
+						}
+					}
+					if best != nil {
+						Expect(best[i]).To(BeEquivalentTo(first), "%v: %v", t, row)
+					}
+				}
+			}
+		}
+	}
+})
+
 func BenchmarkDistances(b *testing.B) {
 	const n, length, rows = 300, 20, 64
 	p, kernels := pairwise.Pack(make([]float64, n*length), n, length), pairwise.For(isa.Host())
