@@ -16,7 +16,7 @@
 // and one that plans it, and a third where it takes strided rows (strided.go); planner.go turns a subgraph into steps over
 // places in memory, which package place gives out, and runs them; fuse.go has the properties. Every other file holds a
 // family of operators, and registers it: conv.go, winograd.go, pool.go, binary.go, activation.go, matmul.go, integers.go, rows.go, move.go and so
-// on. double.go says what is different for float64, pairs.go and
+// on. double.go says what is different for float64, texts.go what is for strings, pairs.go and
 // narrow.go what is for bfloat16 and for weights in half precision.
 // A new operator is a registration and a spec against package reference.
 //
