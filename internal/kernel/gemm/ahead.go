@@ -3,22 +3,24 @@ package gemm
 import "unsafe"
 
 // ahead is the block of packed B that is read behind the one at hand: that of the next phase, or else the first one of the rows or
-// columns that follow, or of the next product. While tiles compute, they have its panels fetched into the second-level cache, one a
-// tile, spread over all tiles of the block at hand, so that the first tile of the next does not wait for memory: no processor fetches so
-// far ahead by itself. A tile of few rows does little else than wait, and has all of its panels fetched a little before it reads them where
-// the processor does not do that better.
+// columns that follow, or of the next product. While tiles compute, they have its panels fetched into the second-level cache, one, or a
+// piece of one, a tile, spread over all tiles of the block at hand, so that the first tile of the next does not wait for memory: no
+// processor fetches so far ahead by itself. A tile of few rows does little else than wait, and has all of its panels fetched a little
+// before it reads them where the processor does not do that better.
 type ahead struct {
 	block        uintptr // 0 is none; addresses, since they are not looked behind, and may lie beyond B
 	panels, step int     // of the block, and bytes from one to the next
+	pieces, size int     // of a panel, and bytes from one to the next
 	few, reach   int     // rows of tiles that fetch all panels, at most, and how far ahead in bytes; 0 is not at all
 	done, work   int     // rows of tiles: how many there were, and all that read the block at hand
-	fetched      int     // panels of the block that tiles have had fetched
+	fetched      int     // pieces of the block that tiles have had fetched
 }
 
 // ahead begins phase i of a unit, where there is something to be fetched.
 func (p *Plan) ahead(m *matrices, u *unit, i int) ahead {
 	tiles := u.panels / u.width // beside each other
-	x := ahead{few: p.has.fewRows, reach: p.reach, step: p.phases[0].full.bpanel, done: (u.row - u.super) * tiles, work: u.superRows * tiles}
+	x := ahead{step: p.phases[0].full.bpanel, pieces: p.pieces, size: p.phases[i].k * p.phases[i].full.ahead, few: p.has.fewRows, reach: p.reach,
+		done: (u.row - u.super) * tiles, work: u.superRows * tiles}
 	next, k0 := u.next, 0
 	if len(p.phases) > 1 {
 		x.done, x.work = 0, u.rows*tiles
@@ -35,7 +37,10 @@ func (p *Plan) ahead(m *matrices, u *unit, i int) ahead {
 	if next != nil {
 		x.block, x.panels = uintptr(m.b)+uintptr(p.sizeB()*next.col*p.spec.K+p.phases[0].full.bstep*k0), next.panels
 	}
-	x.fetched = (x.done*x.panels + x.work - 1) / x.work
+	if x.done > 0 { // by the unit above: up to the piece whose turn it was when its last tile began
+		last := p.subRows / ((p.subRows + u.maxRows - 1) / u.maxRows)
+		x.fetched = (x.done-last)*x.panels*x.pieces/x.work + 1
+	}
 	return x
 }
 
@@ -43,7 +48,7 @@ func (p *Plan) ahead(m *matrices, u *unit, i int) ahead {
 // same call, which have nothing fetched. The tile itself reads B at own.
 func (x *ahead) fetch(rows, tiles int, own unsafe.Pointer) (next uintptr, together int) {
 	if rows <= x.few {
-		if x.reach == 0 {
+		if x.reach == 0 || x.pieces > 1 { // what a k has fetched is less than it reads
 			return 0, tiles
 		}
 		return uintptr(own) + uintptr(x.reach), 1
@@ -51,12 +56,35 @@ func (x *ahead) fetch(rows, tiles int, own unsafe.Pointer) (next uintptr, togeth
 	if x.panels == 0 {
 		return 0, tiles
 	}
-	from := x.done * x.panels / x.work
-	until := ((from+1)*x.work + x.panels - 1) / x.panels // rows done when the next panel's turn has come
+	n := x.panels * x.pieces
+	from := x.done * n / x.work
+	until := ((from+1)*x.work + n - 1) / n // rows done when the next piece's turn has come
 	together = min(tiles, max(1, (until-x.done)/rows))
 	if x.fetched <= from {
-		next, x.fetched = x.block+uintptr(from*x.step), from+1
+		next, x.fetched = x.block+uintptr(from/x.pieces*x.step+from%x.pieces*x.size), from+1
 	}
 	x.done += rows * together
 	return next, together
+}
+
+// planPieces divides panels into the pieces that a tile has fetched, so that each has about one, where too few lines may be under way at once
+// for one every few cycles: those that are read at the time then wait, too, and a tile that had a whole panel fetched took up to twice as long.
+// Intel's processors with 2 MiB of second-level cache have 16; where that cache is smaller, panels stay whole.
+func (p *Plan) planPieces() {
+	p.pieces = 1
+	g, rows := &p.groups[0], p.superRows
+	if len(p.phases) > 1 {
+		rows = p.subRows
+	}
+	below := (rows + g.maxRows - 1) / g.maxRows
+	if !p.fetches || !p.has.repeat || p.target.Caches[1].Bytes <= wholePanels || rows/below <= p.has.fewRows {
+		return
+	}
+	for p.pieces < mostPieces*16/p.has.lanes && 2*p.pieces*g.width <= below {
+		p.pieces *= 2
+	}
+	for i := range p.phases {
+		ph := &p.phases[i]
+		ph.full.ahead, ph.tail.ahead = ph.full.ahead/p.pieces, ph.tail.ahead/p.pieces
+	}
 }

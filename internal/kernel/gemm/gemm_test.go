@@ -199,6 +199,32 @@ var _ = Describe("Run", func() {
 		}
 	})
 
+	It("has all of the next columns' panels fetched once, and where lines under way are few, a piece of one by about every tile", func() {
+		onTargets(func(target isa.Target) {
+			if target.Set != isa.AVX512 && target.Set != isa.AVX2 {
+				return
+			}
+			for _, m := range []int{48, 90, 197, 784} {
+				const k, n = 768, 960
+				var counts []int
+				for _, size := range []int{1 << 20, 2 << 20} {
+					target.Caches[1].Bytes = size
+					plan, err := gemm.NewPlan(target, gemm.Spec{M: m, K: k, N: n})
+					Expect(err).NotTo(HaveOccurred())
+					list := plan.Fetched()
+					at := list[0][0]
+					for _, piece := range list {
+						Expect(piece[0]).To(Equal(at), "%v, %d rows, cache of %d", target, m, size)
+						at += piece[1]
+					}
+					Expect(list[0][0]).To(Equal(at-list[0][0]), "%v, %d rows: as much as the first group", target, m)
+					counts = append(counts, len(list))
+				}
+				Expect(counts[1]).To(BeNumerically(">=", 2*counts[0]), "%v, %d rows", target, m)
+			}
+		})
+	})
+
 	It("adds a residual that is C itself", func() {
 		onTargets(func(target isa.Target) {
 			c := []float32{10, 20, 30, 40, 50, 60}

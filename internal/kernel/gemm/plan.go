@@ -21,7 +21,7 @@ type Plan struct {
 	perChunk           int         // units per chunk
 	few                []placed    // the tiles of a small product, see planFew
 	below              *tileParams // of the first panel where its tiles have the rows of A below them fetched; nil: they have not
-	reach              int         // see ahead.reach
+	reach, pieces      int         // see ahead
 	fetches            bool        // tiles have fetched what is read later: B is packed and more than the first-level cache holds
 }
 
@@ -50,6 +50,8 @@ const (
 	unitNs        = 30_000    // aim for a sub of rows
 	chunkNs       = 8_000     // least for a chunk
 	fewAhead      = 2 << 10   // bytes that few rows have fetched ahead in each panel
+	wholePanels   = 1 << 20   // of a second-level cache, up to which tiles have whole panels fetched
+	mostPieces    = 4         // of a panel, with vectors of 16 lanes: a line every 48 cycles
 	leastFirst    = 32 << 10  // of a first-level cache
 	superBytes    = 512 << 10 // of A, or half of the second-level cache where that is more
 	phaseRows     = 64        // least for a sub of a product of several phases, which reads its part of B for them anew
@@ -128,6 +130,7 @@ func NewPlan(t isa.Target, s Spec) (*Plan, error) {
 		}
 	}
 	p.planUnits()
+	p.planPieces()
 	p.planFew()
 	return p, nil
 }

@@ -1,0 +1,28 @@
+package gemm
+
+// Fetched returns what tiles have fetched while the first group of columns is computed, in their order: the first byte of each piece, counted from
+// where B begins, and its length.
+func (p *Plan) Fetched() (list [][2]int) {
+	u := unit{group: &p.groups[0], superRows: min(p.superRows, p.spec.M), next: &p.groups[1]}
+	for u.row < u.superRows {
+		u.rows = min(p.subRows, u.superRows-u.row)
+		x := p.ahead(&matrices{}, &u, 0)
+		for range u.panels / u.width {
+			tiles := (u.rows + u.maxRows - 1) / u.maxRows
+			high, more := u.rows/tiles, u.rows%tiles
+			for t := 0; t < tiles; {
+				n, together := high, tiles-t
+				if t < more {
+					n, together = high+1, more-t
+				}
+				next, together := x.fetch(n, together, nil)
+				if next != 0 {
+					list = append(list, [2]int{int(next), p.phases[0].k * p.phases[0].full.ahead})
+				}
+				t += together
+			}
+		}
+		u.row += u.rows
+	}
+	return list
+}
