@@ -14,6 +14,7 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
+	"github.com/carve-dev/carve/internal/cpuid"
 	"github.com/carve-dev/carve/internal/kernel/asm"
 	"github.com/carve-dev/carve/internal/kernel/gemm"
 	"github.com/carve-dev/carve/internal/kernel/guard"
@@ -163,7 +164,7 @@ var _ = Describe("Run", func() {
 		onTargets(func(target isa.Target) {
 			rng, side := rand.New(rand.NewPCG(11, 12)), guard.End
 			for _, layout := range []gemm.Layout{gemm.Packed, gemm.Rows} {
-				s := gemm.Spec{M: 140, N: 19, K: 3100, B: layout, Bias: true, Residual: true}
+				s := gemm.Spec{M: 140, N: 115, K: 3100, B: layout, Bias: true, Residual: true}
 				p := newProduct(s, rng, side)
 				var first []float32
 				for _, size := range []int{0, 2 << 20} {
@@ -174,6 +175,12 @@ var _ = Describe("Run", func() {
 					for _, i := range rng.Perm(plan.Chunks()) {
 						plan.Run(i, i+1, p.args)
 					}
+					alone := append([]float32(nil), p.args.C...)
+					clear(p.args.C)
+					middle := rng.IntN(plan.Chunks() + 1)
+					plan.Run(middle, plan.Chunks(), p.args)
+					plan.Run(0, middle, p.args)
+					Expect(p.args.C).To(Equal(alone), "%v %d: chunks together", target, size)
 					Expect(p.verify(s.N)).To(Succeed())
 					if first == nil {
 						first = append(first, p.args.C...)
@@ -221,6 +228,25 @@ var _ = Describe("Run", func() {
 					counts = append(counts, len(list))
 				}
 				Expect(counts[1]).To(BeNumerically(">=", 2*counts[0]), "%v, %d rows", target, m)
+			}
+		})
+	})
+
+	It("has few rows fetch ahead, but not with AVX-512 where the second-level cache is large", func() {
+		onTargets(func(target isa.Target) {
+			if target.Set != isa.AVX512 && target.Set != isa.AVX2 {
+				return
+			}
+			target.Features &^= cpuid.Split512
+			for _, size := range []int{1 << 20, 2 << 20} {
+				target.Caches[1].Bytes = size
+				plan, err := gemm.NewPlan(target, gemm.Spec{M: 2, K: 768, N: 960})
+				Expect(err).NotTo(HaveOccurred())
+				if target.Set == isa.AVX512 && size > 1<<20 {
+					Expect(plan.Fetched()).To(BeEmpty())
+				} else {
+					Expect(plan.Fetched()).NotTo(BeEmpty())
+				}
 			}
 		})
 	})
