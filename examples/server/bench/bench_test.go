@@ -29,7 +29,7 @@ var _ = Describe("bench", func() {
 	DescribeTable("prints all ways of a subject, and what has a limit beside it", func(ctx SpecContext, subject, judged string) {
 		var out bytes.Buffer
 		Expect(run(ctx, &out, []string{"-small", digits, "-time", "100ms", "-callers", "2", "-only", subject})).To(Succeed())
-		for _, name := range append([]string{bareLoop, queued, loopback, bareGRPC}, served...) {
+		for _, name := range append([]string{bareLoop, queued, computing, loopback, bareGRPC}, served...) {
 			Expect(out.String()).To(ContainSubstring("\n" + name + " "))
 		}
 		Expect(out.String()).To(ContainSubstring(judged))
@@ -37,6 +37,7 @@ var _ = Describe("bench", func() {
 	},
 		Entry(nil, "small", "added to a run at p50"),
 		Entry(nil, "batched", "requests a second, of gRPC echo alone"),
+		Entry("with what an echo with the run behind it reaches", "batched", "; an echo "),
 		Entry(nil, "large", "added to a run at p50, of a round trip"),
 	)
 

@@ -72,7 +72,7 @@ func (w *way) round(length time.Duration, callers int) error {
 	w.p50 = append(w.p50, micros(at(times, 50)))
 	times, rate, processor, err := many(w.ask, length, callers)
 	w.rate, w.processor = append(w.rate, rate), append(w.processor, processor)
-	if err != nil || !w.network {
+	if err != nil || !w.paced {
 		return err
 	}
 	w.many = append(w.many, times...)

@@ -133,10 +133,10 @@ func p50s(w *way) []float64 { return w.p50 }
 
 func tails(w *way) []float64 { return w.tails }
 
-// tail is the judgement of latencies at 80 %. Where a bare echo misses the limit on a machine, so will the server: its own share is what it
-// has more than the echo of the same library.
+// tail is the judgement of latencies at 80 %. Where a loop that only computes misses the limit on a machine, or a bare echo, so will the
+// server: its own share is what it has more than the echo of the same library.
 func (t *table) tail() (list []verdict) {
-	for _, name := range t.among(append([]string{loopback, bareGRPC}, served...)...) {
+	for _, name := range t.among(append([]string{computing, loopback, bareGRPC}, served...)...) {
 		list = append(list, verdict{what: name + ": p99 at 80 %, of p50", number: paired.Rounds(slices.Clone(t.way(name).tails)), unit: "×", most: 3, echo: t.echo(name, tails)})
 	}
 	for _, name := range t.among(served...) {
@@ -161,7 +161,7 @@ func (t *table) small() (list []verdict) {
 // that the library and the client on the same processors leave room for.
 func (t *table) rate(name, of string, most float64) verdict {
 	v := verdict{what: name + ": requests a second, of " + of, number: percent(paired.Of(t.way(name).rate, t.way(of).rate)), unit: "%", most: most}
-	if w := t.way(loops[name]); w != nil && of == bareLoop {
+	if w := t.way(loops[name]); w != nil {
 		v.echo = 100 * paired.Of(w.rate, t.way(of).rate).Median
 	}
 	return v
