@@ -139,7 +139,11 @@ func (p *Plan) fetchAhead() {
 	}
 	p.fetchesWeights = single || t.pixels < tilePixels
 	if single && p.callUnits < len(p.spans) && 4*p.srcNeed > p.target.SecondCache()/2 {
-		p.ahead = t.tiles[t.unit[p.callUnits]].src - t.tiles[0].src
+		units := p.callUnits
+		if p.widePoints() && len(p.tiles) == 1 { // a call has many units, which the second-level cache may not hold
+			units = 1
+		}
+		p.ahead = t.tiles[t.unit[units]].src - t.tiles[0].src
 	}
 }
 

@@ -2,12 +2,16 @@
 
 package main
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/carve-dev/carve/internal/kernel/asm"
+)
 
 // planarRows lists the rows of a kernel on a planar source for which there is code: of three taps, in tiles that are whole or lack one pixel, as those
 // of a row are but at its ends. What a list costs for each row of so few taps is a quarter of its instructions otherwise; longer rows gain nothing.
 func (k *kernel) planarRows() []rowBody {
-	if !k.points() {
+	if k.isa != asm.AVX2() || !k.points() {
 		return nil
 	}
 	return []rowBody{{kernel: 3, width: k.pixels}, {kernel: 3, width: k.pixels - 1}}

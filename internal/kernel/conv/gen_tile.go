@@ -57,10 +57,11 @@ const (
 	offMask
 )
 
-// flagPoints is that of a tileCall, and tileSize the bytes of a tile.
+// flagPoints and flagWidePoints are those of a tileCall, and tileSize the bytes of a tile.
 const (
-	flagPoints = 64
-	tileSize   = 64
+	flagPoints     = 64
+	flagWidePoints = 128
+	tileSize       = 64
 )
 
 const (
@@ -189,7 +190,7 @@ func (k *kernel) generate(f *asm.File) {
 	k.fn.I("MOVQ %d(R14), AX", offTiles)
 	k.fn.I("MOVQ AX, %d(R14)", offAt)
 	if k.points() {
-		k.fn.I("TESTQ $%d, %d(R14)", flagPoints, offFlags)
+		k.fn.I("TESTQ $%d, %d(R14)", k.pointsFlag(), offFlags)
 		k.fn.I("JEQ %s_begin", k.name)
 		k.fn.I("JMP %s_point<>(SB)", k.name)
 		k.fn.Label(k.name + "_begin")
@@ -508,7 +509,7 @@ func (k *kernel) finish() {
 		fn.Label(k.name + "_again")
 	}
 	if k.points() {
-		fn.I("TESTQ $%d, %d(R14)", flagPoints, offFlags)
+		fn.I("TESTQ $%d, %d(R14)", k.pointsFlag(), offFlags)
 		fn.I("JEQ %s_general", k.name)
 		fn.I("LEAQ %s_point<>(SB), AX", k.name) // which the linker does not take for a call that never returns
 		fn.I("JMP AX")

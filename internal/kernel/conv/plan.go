@@ -285,6 +285,9 @@ func (p *Plan) prototype() {
 	if p.points {
 		c.flags |= flagPoints
 	}
+	if p.widePoints() {
+		c.flags |= flagWidePoints
+	}
 	c.lo, c.hi = s.Lo, s.Hi
 	for i := range p.tailLanes {
 		c.mask[i] = math.MaxUint32
@@ -407,6 +410,10 @@ func (p *Plan) kernel(t tileShape) tileKernel {
 func (p *Plan) splits512() bool {
 	return p.target.Set == isa.AVX512 && p.target.Features.Has(cpuid.Split512)
 }
+
+// widePoints reports whether a convolution with a single tap has the code of wide vectors for it. Where they are computed in halves, a step of the sums
+// takes so long that what it reads comes in time without.
+func (p *Plan) widePoints() bool { return p.points && p.target.Set == isa.AVX512 && !p.splits512() }
 
 // halves reports whether half of a channel block takes about half of a block's time: where vectors of 256 bits are as fast as wider ones.
 func (p *Plan) halves() bool {

@@ -302,6 +302,18 @@ var _ = Describe("Plan", func() {
 	onTargets("computes convolutions of planar sources", func(target isa.Target) {
 		fuzz(target, 60, 2, func(r *rand.Rand, s *conv.Spec) { s.Source, s.C = conv.Planar, 1+r.IntN(5) })
 	})
+	onTargets("computes a single tap in tiles of every number of pixels", func(target isa.Target) {
+		seed := uint64(0)
+		for width := 1; width <= 30; width++ {
+			for _, oc := range []int{7, 16, 32, 40, 80} {
+				seed++
+				step := 1 + int(seed%2)
+				s := conv.Spec{N: 1, C: []int{5, 16, 36, 48}[seed%4], OC: oc, Map: conv.Map{H: 1 + 2*int(seed%3), W: step * width, Kernel: [2]int{1, 1}, Stride: [2]int{step, step}}}
+				s.Lo, s.Hi, s.Residual = -1, 2, seed%5 == 0
+				Expect(checkConv(target, s, layoutCase{seed: seed, front: seed%3 == 0, bias: true})).To(Succeed(), "%+v", s)
+			}
+		}
+	})
 	onTargets("computes depthwise convolutions", func(target isa.Target) {
 		fuzz(target, 80, 3, func(r *rand.Rand, s *conv.Spec) { s.OC, s.Groups, s.Transposed = s.C, s.C, r.IntN(4) == 0 })
 	})

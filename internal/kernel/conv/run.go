@@ -166,7 +166,7 @@ func (p *Plan) callParts(c *tileCall, tab *table, first, last int32, flags int64
 			c.flags |= flagAccumulate
 		}
 		if end == p.blocks {
-			c.flags |= flags &^ flagPoints
+			c.flags |= flags &^ (flagPoints | flagWidePoints)
 			c.res, c.tail = res, p.proto.tail
 			c.full -= c.tail
 		}

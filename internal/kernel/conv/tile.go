@@ -42,6 +42,7 @@ const (
 	flagHalf                   // of a kernel with passes: one pass alone
 	flagAlone                  // and zeros where the other would store
 	flagPoints                 // there is a single tap, which whole tiles reach
+	flagWidePoints             // the same of kernels of vectors of 512 bits
 )
 
 // tileCall is the argument of a kernel: tiles to compute for one set of output channel blocks. The generator checks the
