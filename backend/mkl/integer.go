@@ -3,6 +3,7 @@ package mkl
 import (
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/tensor"
@@ -160,6 +161,7 @@ type integerPlan struct {
 	decode   func(blocking) (graph.Layout, bool)
 	bias     []float32
 	residual shape
+	partly   bool // windows leave the image in some dims, and not in others
 }
 
 // integerPlan resolves a job for these dims of x, its weights and the result, in formats of source and result.
@@ -213,7 +215,7 @@ func (b *mkl) integerPlan(j *integerJob, dx, dw, dy []int, src, dst graph.Format
 		return nil, property.Because(property.Unsupported, "an activation that is no limit between two changes of unit")
 	}
 	if j.conv && !unpadded(c.window) {
-		scaled.src = int32(j.qx.zero)
+		scaled.src, p.partly = int32(j.qx.zero), partlyPadded(c.window)
 		if c.single && scaled.src != 0 && product(c.w[2:]) == miscounted {
 			return nil, property.Because(property.Unsupported, "a padded zero point under windows of %d taps, one channel each", miscounted)
 		}
@@ -261,6 +263,16 @@ const miscounted = 8
 func unpadded(w window) bool {
 	positive := func(x int) bool { return x > 0 }
 	return !slices.ContainsFunc(w.padL, positive) && !slices.ContainsFunc(w.padR, positive)
+}
+
+// partlyPadded reports whether a window that leaves the image stays within it along some dim.
+func partlyPadded(w window) bool {
+	for i := range w.padL {
+		if w.padL[i] <= 0 && w.padR[i] <= 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // numbers fills in biases and returns factors. A zero point that the library is not told of becomes a part of the bias.
@@ -320,6 +332,10 @@ func (b *mkl) integerPorts(j *integerJob) (s graph.Signature, why *property.Reas
 	a := b.l.ask(b.answers, p.recipe)
 	if why := refused(a); why != nil {
 		return s, why
+	}
+	// Its kernels for AMX, in versions 2.6.3 and 3.2, then subtract a wrong share of the zero point: of wide images, or behind windows deeper than 1.
+	if p.partly && p.recipe.scaled.src != 0 && strings.Contains(a.impl, "amx") {
+		return s, property.Because(property.Unsupported, "a zero point padded in some dims alone, with AMX")
 	}
 	return graph.Signature{Name: a.impl, Inputs: []graph.Port{graph.Fixed(f)}, Outputs: []graph.Port{graph.Fixed(f)}}, nil
 }
