@@ -111,7 +111,11 @@ func classOf(n *graph.Node, o *operands) string {
 	}
 	switch class {
 	case "conv":
-		return convClass(n, o)
+		return convClass(n, o.in(1))
+	case "conv-int":
+		return onIntegers(convClass(n, o.weights(n)))
+	case "product-int":
+		return onIntegers(productClass(n, o))
 	case "conv-transpose":
 		if n.Int("group", 1) > 1 {
 			return "conv-transpose-grouped"
@@ -168,9 +172,8 @@ func usual(v *graph.Value) bool {
 	return v != nil && (v.Type.DType == tensor.Float32 || v.Type.DType == tensor.Int64 || v.Type.DType == tensor.Int32)
 }
 
-// convClass is the class of a convolution: whatever kernels tell apart.
-func convClass(n *graph.Node, o *operands) string {
-	w := o.in(1)
+// convClass is the class of a convolution with weights of these dims: whatever kernels tell apart.
+func convClass(n *graph.Node, w []float64) string {
 	if len(w) < 3 {
 		return "conv"
 	}
@@ -232,7 +235,11 @@ func microsoftClass(n *graph.Node, o *operands) string {
 
 // productClass is the class of a matrix product.
 func productClass(n *graph.Node, o *operands) string {
-	if v := n.Input(1); v == nil || !constant(v) || len(o.in(1)) != 2 {
+	k := 1
+	if n.Is("QLinearMatMul") {
+		k = quantisedWeights
+	}
+	if v := n.Input(k); v == nil || !constant(v) && !dequantisedConstant(v) || len(o.in(k)) != 2 {
 		return "product-batch"
 	}
 	if m, _, _, _ := o.productDims(n); m <= thinRows {

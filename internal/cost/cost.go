@@ -44,7 +44,7 @@ func Of(e *backend.Efficiency, n *graph.Node, signature string, threads int) pro
 
 // Nanoseconds is the time of what Measure found.
 func Nanoseconds(e *backend.Efficiency, w *Work, signature string, threads int) float64 {
-	l, ok := e.For(w.Class, signature)
+	l, ok := lawOf(e, w.Class, signature)
 	if !ok {
 		return 0
 	}

@@ -197,6 +197,78 @@ var _ = It("a product with a constant is told from one of two activations, and o
 	}
 })
 
+var _ = Describe("what runs on integers", func() {
+	const quantum = "  const %s = f32[]{0.5}\n  const %z = u8[]{128}\n  const %v = i8[]{0}\n"
+	// set is a fused set of all nodes of a text.
+	set := func(text string) *graph.Node {
+		GinkgoHelper()
+		g := last(quantum + text).Graph()
+		n, err := g.Fuse(g.NodesByID(), graph.NodeSpec{Op: graph.Op{Domain: graph.CarveDomain, Name: graph.OpFused}})
+		Expect(err).NotTo(HaveOccurred())
+		return n
+	}
+	conv := func(x, w, attrs string) (node, chain *graph.Node) {
+		GinkgoHelper()
+		node = last(quantum + fmt.Sprintf("  input %%x: %s\n  input %%w: %s\n  %%r = QLinearConv(%%x, %%s, %%z, %%w, %%s, %%v, %%s, %%z; %s)\n  output %%r", x, w, attrs))
+		chain = set(fmt.Sprintf("  input %%x: %s\n  input %%w: %s\n  %%xd = DequantizeLinear(%%x, %%s, %%z)\n  %%wd = DequantizeLinear(%%w, %%s, %%v)\n  %%c = Conv(%%xd, %%wd; %s)\n  %%r = QuantizeLinear(%%c, %%s, %%z)\n  output %%r", x, w, attrs))
+		return node, chain
+	}
+
+	DescribeTable("has classes of its own, the same for an operator as for a chain of nodes with one in floats", func(x, w, attrs, class string) {
+		node, chain := conv(x, w, attrs)
+		a, b := cost.Measure(node), cost.Measure(chain)
+		Expect(a.Class).To(Equal(class))
+		Expect(b.Class).To(Equal(class))
+		Expect(b.Work).To(Equal(a.Work))
+		Expect(b.Rows).To(Equal(a.Rows))
+		Expect(b.Parts).To(BeEmpty())
+	},
+		Entry(nil, "u8[1,32,8,8]", "i8[32,32,3,3]", "pads=[1,1,1,1]", "conv-int"),
+		Entry(nil, "u8[1,20,8,8]", "i8[24,20,3,3]", "pads=[1,1,1,1]", "conv-int"),
+		Entry(nil, "u8[1,32,8,8]", "i8[32,32,1,1]", "group=1", "conv-int-point"),
+		Entry(nil, "u8[1,3,8,8]", "i8[32,3,3,3]", "group=1", "conv-int-few"),
+		Entry(nil, "u8[1,32,8,8]", "i8[32,1,3,3]", "group=32", "conv-int-depthwise"),
+		Entry(nil, "u8[1,32,8,8]", "i8[32,16,3,3]", "group=2", "conv-int-grouped"),
+		Entry(nil, "u8[1,48,8,8]", "i8[48,24,3,3]", "group=2", "conv-int-grouped"),
+	)
+
+	DescribeTable("tells products of few rows", func(rows int, class string) {
+		text := fmt.Sprintf("  input %%x: u8[%d,64]\n  const %%w = i8[64,32]{%s}\n", rows, strings.TrimSuffix(strings.Repeat("1, ", 64*32), ", "))
+		node := last(quantum + text + "  %r = QLinearMatMul(%x, %s, %z, %w, %s, %v, %s, %z)\n  output %r")
+		chain := set(text + "  %xd = DequantizeLinear(%x, %s, %z)\n  %wd = DequantizeLinear(%w, %s, %v)\n  %c = MatMul(%xd, %wd)\n  %r = QuantizeLinear(%c, %s, %z)\n  output %r")
+		Expect(cost.Measure(node).Class).To(Equal(class))
+		Expect(cost.Measure(chain).Class).To(Equal(class))
+	},
+		Entry(nil, 1, "product-int-thin"),
+		Entry(nil, 64, "product-int"),
+	)
+
+	DescribeTable("is told by what enters and leaves the set", func(text, class string) {
+		Expect(cost.Measure(set(text)).Class).To(Equal(class))
+	},
+		Entry("a function of integers", "  input %x: u8[64]\n  %d = DequantizeLinear(%x, %s, %z)\n  %e = Sigmoid(%d)\n  %r = QuantizeLinear(%e, %s, %z)\n  output %r", "function-int"),
+		Entry("a sum of integers", "  input %x: u8[64]\n  input %y: u8[64]\n  %d = DequantizeLinear(%x, %s, %z)\n  %e = DequantizeLinear(%y, %s, %z)\n  %t = Add(%d, %e)\n  %r = QuantizeLinear(%t, %s, %z)\n  output %r", "add-int"),
+		Entry("a sum with floats", "  input %x: u8[64]\n  input %y: f32[64]\n  %d = DequantizeLinear(%x, %s, %z)\n  %t = Add(%d, %y)\n  %r = QuantizeLinear(%t, %s, %z)\n  output %r", "quantize"),
+		Entry("a softmax, which is no function of an element", "  input %x: u8[4,64]\n  %d = DequantizeLinear(%x, %s, %z)\n  %t = Softmax(%d)\n  %r = QuantizeLinear(%t, %s, %z)\n  output %r", "quantize"),
+		Entry("weights of integers alone", "  input %x: f32[8,64]\n  input %w: i8[64,32]\n  %wd = DequantizeLinear(%w, %s, %v)\n  %r = MatMul(%x, %wd)\n  output %r", "product-batch"),
+	)
+
+	It("knows products with dequantised constants", func() {
+		text := "  input %x: f32[8,64]\n  const %w = i8[64,2]{" + strings.TrimSuffix(strings.Repeat("1, ", 64*2), ", ") + "}\n  %wd = DequantizeLinear(%w, %s, %v)\n  %r = MatMul(%x, %wd)\n  output %r"
+		Expect(cost.Measure(last(quantum + text)).Class).To(Equal("product"))
+	})
+
+	It("takes the law of its kind, then that of floats, where a table has none", func() {
+		node, _ := conv("u8[1,32,8,8]", "i8[32,1,3,3]", "group=32")
+		e := func(laws string) float64 { return cost.Of(table("set plain\n"+laws+"other fixed=1\n"), node, "", 1).Nanoseconds }
+		Expect(e("conv fixed=5\nconv-depthwise fixed=4\nconv-int fixed=3\nconv-int-depthwise fixed=2\n")).To(Equal(2.0))
+		Expect(e("conv fixed=5\nconv-depthwise fixed=4\nconv-int fixed=3\n")).To(Equal(3.0))
+		Expect(e("conv fixed=5\nconv-depthwise fixed=4\n")).To(Equal(4.0))
+		Expect(e("conv fixed=5\n")).To(Equal(5.0))
+		Expect(e("")).To(Equal(1.0))
+	})
+})
+
 // opened are the efficiencies that are linked here.
 func opened() map[string]*backend.Efficiency {
 	GinkgoHelper()

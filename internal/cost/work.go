@@ -2,6 +2,7 @@ package cost
 
 import (
 	"math"
+	"strings"
 
 	"github.com/carve-dev/carve/graph"
 )
@@ -41,6 +42,7 @@ const deepest = 16
 // fused is the work of a set: of its heaviest node, with the bytes that enter and leave the set.
 func fused(n *graph.Node, sizes graph.Bindings, depth int) Work {
 	var parts []Work
+	var nodes []*graph.Node
 	head := -1
 	heaviest := -1.0
 	flops := 0.0
@@ -55,7 +57,7 @@ func fused(n *graph.Node, sizes graph.Bindings, depth int) Work {
 		if weight := w.Work*weightOfWork + w.Items + w.Rows; weight > heaviest && w.Class != "view" {
 			head, heaviest = len(parts), weight
 		}
-		parts = append(parts, w)
+		parts, nodes = append(parts, w), append(nodes, m)
 	}
 	outer := single(n, shapes(n, sizes))
 	if head < 0 {
@@ -64,6 +66,12 @@ func fused(n *graph.Node, sizes graph.Bindings, depth int) Work {
 	}
 	w := parts[head]
 	w.FLOPs, w.Bytes = flops, outer.Bytes
+	if class, ok := integerSet(n, nodes[head], parts, w.Class); ok {
+		if w.Class, w.Parts = class, nil; strings.HasPrefix(class, convInteger) {
+			shapes(nodes[head], sizes).conv(nodes[head], &w)
+		}
+		return w
+	}
 	if w.Class == "transpose" || w.Class == "transpose-rows" {
 		w.Class = "shuffle" // what properties make of reshapes around a transposition
 	}
@@ -90,9 +98,9 @@ func single(n *graph.Node, o *operands) Work {
 	switch w.Class {
 	case "conv", "conv-point", "conv-few", "conv-dilated", "conv-odd", "conv-depthwise", "conv-depthwise-line", "conv-grouped",
 		"conv-grouped-line", "conv-mixed", "conv-line", "conv-line-few", "conv-volume", "conv-volume-few", "conv-other", "conv-transpose",
-		"conv-transpose-grouped", "conv-int":
+		"conv-transpose-grouped", convInteger, convInteger + "-few", convInteger + "-point", convInteger + "-depthwise", convInteger + "-grouped":
 		o.conv(n, &w)
-	case "product", "product-thin", "product-batch", "product-other", "product-int":
+	case "product", "product-thin", "product-batch", "product-other", productInteger, productInteger + "-thin":
 		o.product(n, &w)
 	case "recurrent":
 		w.Work = w.FLOPs
@@ -128,10 +136,7 @@ func single(n *graph.Node, o *operands) Work {
 
 // conv counts the work of a convolution.
 func (o *operands) conv(n *graph.Node, w *Work) {
-	weights := o.in(1)
-	if n.Is("QLinearConv") {
-		weights = o.in(3)
-	}
+	weights := o.weights(n)
 	if len(weights) < 2 {
 		return
 	}
@@ -145,11 +150,11 @@ func (o *operands) conv(n *graph.Node, w *Work) {
 	}
 	taps := product(weights[2:])
 	switch w.Class {
-	case "conv-depthwise", "conv-depthwise-line":
+	case "conv-depthwise", "conv-depthwise-line", convInteger + "-depthwise":
 		w.Work = 2 * pixels * pad(groups) * taps
-	case "conv-mixed", "conv-grouped-line", "conv-transpose-grouped", "conv-int", "conv-other":
+	case "conv-mixed", "conv-grouped-line", "conv-transpose-grouped", convInteger + "-grouped", "conv-other":
 		w.Work = 2 * pixels * groups * oc * ic * taps
-	case "conv-few", "conv-line-few", "conv-volume-few":
+	case "conv-few", "conv-line-few", "conv-volume-few", convInteger + "-few":
 		w.Work = 2 * pixels * pad(oc) * ic * taps
 	default:
 		w.Work = 2 * pixels * groups * pad(oc) * pad(ic) * taps
@@ -159,7 +164,7 @@ func (o *operands) conv(n *graph.Node, w *Work) {
 	if len(y) > 2 {
 		rows = y[0] * product(y[2:len(y)-1]) // rows of pixels
 	}
-	if w.Class == "conv-mixed" || w.Class == "conv-grouped-line" || w.Class == "conv-transpose-grouped" {
+	if w.Class == "conv-mixed" || w.Class == "conv-grouped-line" || w.Class == "conv-transpose-grouped" || w.Class == convInteger+"-grouped" {
 		w.Rows = rows * groups
 	} else {
 		w.Rows = rows * max(1, pad(groups*oc)/block)
@@ -178,7 +183,7 @@ func (o *operands) product(n *graph.Node, w *Work) {
 func (o *operands) productDims(n *graph.Node) (m, cols, k, batch float64) {
 	a, b, y := o.in(0), o.in(1), o.out()
 	if n.Is("QLinearMatMul") {
-		b = o.in(3)
+		b = o.in(quantisedWeights)
 	}
 	if n.Op.Domain == microsoft {
 		return o.microsoftDims(n)
@@ -243,6 +248,14 @@ func (o *operands) attention(w *Work) {
 	if len(q) == 3 {
 		w.Items = scores / 64 // heads are not told by the shape
 	}
+}
+
+// weights returns the dims of a convolution's weights.
+func (o *operands) weights(n *graph.Node) []float64 {
+	if n.Is("QLinearConv") {
+		return o.in(quantisedWeights)
+	}
+	return o.in(1)
 }
 
 // pad returns n rounded up to whole blocks.
