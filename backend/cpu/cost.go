@@ -10,18 +10,18 @@ import (
 	"github.com/carve-dev/carve/internal/kernel/pairs"
 )
 
-// efficiencyText has what the kernels achieve, by instruction set. See internal/bench/cost.
+// efficiencyText has what the kernels achieve, by class of processors. See internal/bench/cost.
 //
 //go:embed efficiency.txt
 var efficiencyText string
 
-// efficiencyOf returns what is achieved with an instruction set.
+// efficiencyOf returns what is achieved by a class of processors.
 var efficiencyOf = backend.EfficiencySets(efficiencyText)
 
 // efficiency returns what is achieved with the options. Signatures with weights of 16 bits have no laws that were measured: theirs follow from
 // those with weights of float32, as an instruction on bfloat16 or float16 does twice the work, and a product of few rows reads half of the bytes.
 func (b cpu) efficiency() *backend.Efficiency {
-	e := efficiencyOf(b.target.Set.String())
+	e := efficiencyOf(b.target.Class())
 	if e == nil || b.pairs == pairs.Float32 && b.weights == "f32" || b.target.Set == isa.Portable {
 		return e
 	}

@@ -72,6 +72,18 @@ func (t Target) FirstCache() int { return cmp.Or(t.Caches[0].Bytes, 32<<10) }
 // SecondCache returns the bytes of a core's second cache, 1 MiB where nothing is known of it.
 func (t Target) SecondCache() int { return cmp.Or(t.Caches[1].Bytes, 1<<20) }
 
+// wideCache is the second cache from which on a processor with AVX-512 is of a class of its own: Intel's server processors since 2023.
+const wideCache = 2 << 20
+
+// Class names the processors whose kernels of the set take about as long: that of the set, or, where AVX-512 comes with a second cache of
+// 2 MiB, avx512-2MiB. These have two whole multiply-adds of 512 bits a cycle, where AMD's Zen 4 halves vectors.
+func (t Target) Class() string {
+	if t.Set == AVX512 && t.SecondCache() >= wideCache {
+		return t.Set.String() + "-2MiB"
+	}
+	return t.Set.String()
+}
+
 // BFloat16 reports whether kernels of the set multiply bfloat16.
 func (t Target) BFloat16() bool {
 	return t.Set == AVX512 && t.Features.Has(cpuid.AVX512BF16) || t.Set == NEON && t.Features.Has(cpuid.BF16)

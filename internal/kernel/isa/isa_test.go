@@ -64,3 +64,16 @@ var _ = DescribeTable("Set", func(s isa.Set, name string) { Expect(s.String()).T
 	Entry(nil, isa.NEON, "neon"),
 	Entry(nil, isa.Set(9), "set(9)"),
 )
+
+var _ = DescribeTable("Class", func(s isa.Set, second int, want string) {
+	t := isa.Target{Set: s}
+	t.Caches[1].Bytes = second
+	Expect(t.Class()).To(Equal(want))
+},
+	Entry("of AVX-512 without known caches", isa.AVX512, 0, "avx512"),
+	Entry("of AMD's", isa.AVX512, 1<<20, "avx512"),
+	Entry("of Intel's before 2023", isa.AVX512, 1280<<10, "avx512"),
+	Entry("of Intel's servers since", isa.AVX512, 2<<20, "avx512-2MiB"),
+	Entry("of AVX2 on these", isa.AVX2, 2<<20, "avx2"),
+	Entry("of arm64", isa.NEON, 2<<20, "neon"),
+)
