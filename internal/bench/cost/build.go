@@ -67,18 +67,33 @@ const measured = "it"
 func (t task) before(text *strings.Builder) string {
 	call := t.call
 	for _, v := range []string{"%x", "%y"} {
-		_, typ, ok := strings.Cut(t.inputs, v+": f32[1,")
+		_, typ, ok := strings.Cut(t.inputs, v+": "+t.element()+"[1,")
 		if !ok {
 			continue
 		}
 		channels, _, _ := strings.Cut(typ, ",")
-		fmt.Fprintf(text, "  input %%w%[1]s: f32[%[2]s,%[2]s,1,1]\n  %%i%[1]s = Conv(%[3]s, %%w%[1]s) \"before %[1]s\"\n", v[1:], channels, v)
+		front, weights := "Conv(%[1]s, %%w%[2]s)", "f32"
+		if t.quantised() {
+			front, weights = "QLinearConv(%[1]s, %%ws, %%wz, %%w%[2]s, %%ws, %%wu, %%ws, %%wz)", "i8"
+		}
+		fmt.Fprintf(text, "  input %%w%[2]s: %[3]s[%[4]s,%[4]s,1,1]\n  %%i%[2]s = "+front+" \"before %[2]s\"\n", v, v[1:], weights, channels)
 		call = strings.ReplaceAll(call, v, "%i"+v[1:])
 	}
 	if first, rest, several := strings.Cut(call, "\n"); several {
 		return "%ia = " + first + "\n" + rest
 	}
 	return "%r = " + call
+}
+
+// quantised reports whether an operator's operand is of integers of eight bits.
+func (t task) quantised() bool { return strings.HasPrefix(t.inputs, "%x: u8") }
+
+// element is the type of elements of a task's operand.
+func (t task) element() string {
+	if t.quantised() {
+		return "u8"
+	}
+	return "f32"
 }
 
 // behind puts a node behind the first result, a convolution or a reduction, so that the result lies where results within a
@@ -93,11 +108,20 @@ func (t task) behind(g *graph.Graph) error {
 	switch {
 	case t.image:
 		dims, _ := r.Type.Shape.Static()
-		w, err := filled(tensor.Float32, []int{16, dims[1], 1, 1})
+		spec.Op.Name, spec.Attrs = "Conv", nil
+		element := tensor.Float32
+		if t.quantised() {
+			spec.Op.Name, element = "QLinearConv", tensor.Int8
+		}
+		w, err := filled(element, []int{16, dims[1], 1, 1})
 		if err != nil {
 			return err
 		}
-		spec.Op.Name, spec.Attrs, spec.Inputs = "Conv", nil, append(spec.Inputs, g.AddConst("wr", w))
+		weights := g.AddConst("wr", w)
+		if spec.Inputs = append(spec.Inputs, weights); t.quantised() {
+			s, z, u := g.AddConst("ss", tensor.Scalar(float32(0.02))), g.AddConst("sz", tensor.Scalar(uint8(128))), g.AddConst("su", tensor.Scalar(int8(0)))
+			spec.Inputs = []*graph.Value{r, s, z, weights, s, u, s, z}
+		}
 	case r.Type.DType == tensor.Bool:
 		return nil // has no reduction
 	}
@@ -106,13 +130,19 @@ func (t task) behind(g *graph.Graph) error {
 }
 
 // String names a task.
-func (t task) String() string { return t.call + " of " + t.inputs }
+func (t task) String() string { return strings.ReplaceAll(t.call, "\n", "; ") + " of " + t.inputs }
 
-// feeds are values for the inputs of a graph of static shapes.
+// feeds are values for the inputs of a graph, whose open dims are 1.
 func feeds(g *graph.Graph) (map[string]tensor.Value, error) {
 	m := map[string]tensor.Value{}
 	for _, v := range g.Inputs {
-		dims, _ := v.Type.Shape.Static()
+		dims := make([]int, len(v.Type.Shape))
+		for i, d := range v.Type.Shape {
+			dims[i] = 1
+			if n, ok := d.Const(); ok {
+				dims[i] = int(n)
+			}
+		}
 		t, err := filled(v.Type.DType, dims)
 		if err != nil {
 			return nil, err

@@ -215,13 +215,3 @@ func recurrent() (list []task) {
 	}
 	return list
 }
-
-func integers() []task {
-	scale, zero := "%ws: f32[]{0.02}", "%wz: u8[]{128}"
-	list := each("QuantizeLinear(%x, %ws, %wz)", "f32[1,64,56,56]; "+scale+"; "+zero, "f32[64]; "+scale+"; "+zero, "f32[128,768]; "+scale+"; "+zero)
-	list = append(list, each("DequantizeLinear(%x, %ws, %wz)", "u8[1,64,56,56]; "+scale+"; "+zero, "u8[64]; "+scale+"; "+zero, "u8[128,768]; "+scale+"; "+zero)...)
-	list = append(list, each("DynamicQuantizeLinear(%x)", "f32[1,64,28,28]", "f32[64]", "f32[128,768]")...)
-	list = append(list, weighed("MatMulInteger(%x, %w)", "u8[128,768]; i8[768,768]", "u8[16,16]; i8[16,16]", "u8[64,512]; i8[512,128]")...)
-	list = append(list, weighed("ConvInteger(%x, %w; pads=[1,1,1,1])", "u8[1,64,28,28]; u8[64,64,3,3]", "u8[1,16,8,8]; u8[16,16,3,3]", "u8[1,128,14,14]; u8[128,128,3,3]")...)
-	return list
-}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -74,16 +75,9 @@ type profiled struct {
 }
 
 func newProfiled(name string, c contestant, threads int) (*profiled, error) {
-	path, err := zootest.Materialize(name)
-	if err != nil {
-		return nil, err
-	}
-	ref, err := zootest.ReadReference(name)
-	if err != nil {
-		return nil, err
-	}
 	p := &profiled{backend: c.Name, nodes: map[string]*node{}}
-	if p.feeds, err = ref.Feeds(); err != nil {
+	ctx := context.Background()
+	if err := p.open(ctx, name); err != nil {
 		return nil, err
 	}
 	b, err := backend.Open(backend.Config{Name: c.Name, Options: c.options})
@@ -92,10 +86,6 @@ func newProfiled(name string, c contestant, threads int) (*profiled, error) {
 	}
 	defer b.Close()
 	e := b.Info().Efficiency
-	ctx := context.Background()
-	if p.model, err = carve.Open(ctx, path); err != nil {
-		return nil, err
-	}
 	shapes := map[string][]int{}
 	for n, v := range p.feeds {
 		if t, ok := v.(*tensor.Tensor); ok {
@@ -112,11 +102,35 @@ func newProfiled(name string, c contestant, threads int) (*profiled, error) {
 					continue
 				}
 				w := cost.Measure(n)
-				p.nodes[key(n.Provenance())] = &node{model: name, name: n.Label(), class: w.Class, what: describe(n),
+				p.nodes[key(n.Provenance())] = &node{model: filepath.Base(name), name: n.Label(), class: w.Class, what: describe(n),
 					modelled: cost.Nanoseconds(e, &w, n.SigName, threads), measured: math.Inf(1)}
 			}
 		}})
 	return p, err
+}
+
+// open opens a model of the zoo by its name, with the inputs of its reference, or a model file, with numbers that are the same each time.
+func (p *profiled) open(ctx context.Context, name string) (err error) {
+	if strings.HasSuffix(name, ".onnx") {
+		if p.model, err = carve.Open(ctx, name); err != nil {
+			return err
+		}
+		p.feeds, err = feeds(p.model.Graph())
+		return err
+	}
+	path, err := zootest.Materialize(name)
+	if err != nil {
+		return err
+	}
+	ref, err := zootest.ReadReference(name)
+	if err != nil {
+		return err
+	}
+	if p.feeds, err = ref.Feeds(); err != nil {
+		return err
+	}
+	p.model, err = carve.Open(ctx, path)
+	return err
 }
 
 // key names a node by what it stands for.

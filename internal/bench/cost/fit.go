@@ -145,7 +145,7 @@ const (
 // inOneRow reports whether operators of a class go through their elements as one row, however these lie.
 func inOneRow(class string) bool {
 	switch class {
-	case "add", "add-other", "hard", "exp", "tanh", "erf", "pow", "pow-other", "sin", "quantize", "cast", "cast-small", "compare", "scale":
+	case "add", "add-other", "hard", "exp", "tanh", "erf", "pow", "pow-other", "sin", "quantize", "cast", "cast-small", "compare", "scale", "add-int", "function-int":
 		return true
 	}
 	return false

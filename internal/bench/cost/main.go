@@ -1,6 +1,6 @@
 // Command cost measures the constants by which package internal/cost models the time of nodes, and checks the model.
 //
-//	go run ./internal/bench/cost [-backends 'cpu;cpu:isa=portable;mkl;reference'] [-threads 1,2] [-rounds 5] [-write] [-samples FILE] [-match TEXT]
+//	go run ./internal/bench/cost [-backends 'cpu;cpu:isa=portable;mkl;reference'] [-threads 1,2] [-rounds 5] [-write] [-samples FILE] [-match TEXT,TEXT]
 //
 //	go run ./internal/bench/cost -groups [-backends mkl] [-threads 1,2] [-rounds 5] [-write]
 //
@@ -9,12 +9,18 @@
 // It runs operators of every class at shapes of real models and others, on each backend alone, by turns: in every round each
 // of them runs for some milliseconds, and the least time of all rounds counts, which other load disturbs least. From these it
 // fits the laws of each class, prints how far they are from what was measured, and with -write puts the tables into
-// backend/NAME/efficiency.txt, where the sections of other instruction sets stay as they are. It takes some four minutes.
+// backend/NAME/efficiency.txt, into the section of this class of processors (isa.Target.Class); others stay as they are. It takes some ten minutes.
+//
+// With -match it measures only tasks whose names contain one of these texts: the laws of their classes are new, others stay those of the table.
+// All products and convolutions of integers, after a change of their kernels:
+//
+//	go run ./internal/bench/cost -match 'QLinear,Integer(' -backends 'cpu;mkl' -write
 //
 // With -groups it measures, within seconds, what groups cost beside their nodes: launches, switches between backends on several threads,
 // and primitives for shapes that depend on data. The laws of the tables stay.
 //
-// With -check it compares modelled and profiled times of the nodes of the zoo.
+// With -check it compares modelled and profiled times of the nodes of the zoo, or of model files, such as quantised forms that
+// internal/bench/zoo kept (-keep).
 package main
 
 import (
@@ -50,10 +56,10 @@ func main() {
 	rounds := flag.Int("rounds", 5, "rounds, of which the least times are taken")
 	write := flag.Bool("write", false, "write the tables")
 	file := flag.String("samples", "", "file of samples: read where it is there, written where not")
-	match := flag.String("match", "", "measure only tasks whose name contains this")
+	match := flag.String("match", "", "measure only tasks whose name contains one of these texts, comma-separated")
 	groups := flag.Bool("groups", false, "measure only what groups cost beside their nodes: the laws stay those of the tables")
 	check := flag.Bool("check", false, "compare with profiles of the zoo")
-	models := flag.String("models", "", "with -check: names, comma-separated; all by default")
+	models := flag.String("models", "", "with -check: names, or paths of files that end in .onnx, comma-separated; names of every kind by default")
 	flag.Parse()
 	err := run(*backends, *threads, *rounds, *write, *groups, *file, *match, *check, *models)
 	if err != nil {
@@ -82,7 +88,7 @@ func run(backends, threads string, rounds int, write, groups bool, file, match s
 	if !groups {
 		var list []task
 		for _, t := range tasks() {
-			if strings.Contains(t.String(), match) {
+			if slices.ContainsFunc(strings.Split(match, ","), func(text string) bool { return strings.Contains(t.String(), text) }) {
 				list = append(list, t)
 			}
 		}
@@ -92,7 +98,7 @@ func run(backends, threads string, rounds int, write, groups bool, file, match s
 	}
 	for _, c := range contestants {
 		own := sorted(samples, c)
-		e, err := efficiency(c, own, slices.Max(counts), rounds, groups)
+		e, err := efficiency(c, own, slices.Max(counts), rounds, groups, match != "")
 		if err != nil {
 			return fmt.Errorf("%s: %w", c, err)
 		}
@@ -106,24 +112,29 @@ func run(backends, threads string, rounds int, write, groups bool, file, match s
 	return nil
 }
 
-// efficiency returns what a contestant achieves: the laws that its samples fit, or those of its table, and what groups cost.
-func efficiency(c contestant, samples []sample, threads, rounds int, known bool) (*backend.Efficiency, error) {
+// efficiency returns what a contestant achieves: the laws that its samples fit, or those of its table, and what groups cost. Where samples are of
+// some classes alone the rest is what its table says.
+func efficiency(c contestant, samples []sample, threads, rounds int, known, some bool) (*backend.Efficiency, error) {
+	if some {
+		e, err := readTable(c)
+		if err != nil {
+			return nil, err
+		}
+		for class, l := range fit(samples, e.Launch, e.Cache).Laws {
+			if class != cost.Other {
+				e.Laws[class] = l
+			}
+		}
+		return e, nil
+	}
 	launch, err := measureLaunch(c, rounds)
 	if err != nil {
 		return nil, err
 	}
 	var e *backend.Efficiency
 	if known {
-		b, err := os.ReadFile(tablePath(c))
-		if err != nil {
+		if e, err = readTable(c); err != nil {
 			return nil, err
-		}
-		sets, err := backend.ParseEfficiencies(string(b))
-		if err != nil {
-			return nil, err
-		}
-		if e = sets[c.Set]; e == nil {
-			return nil, fmt.Errorf("its table has no set %s", c.Set)
 		}
 		e.Launch = launch
 	} else {
@@ -136,6 +147,22 @@ func efficiency(c contestant, samples []sample, threads, rounds int, known bool)
 	return e, err
 }
 
+// readTable returns what a contestant's table says of it.
+func readTable(c contestant) (*backend.Efficiency, error) {
+	b, err := os.ReadFile(tablePath(c))
+	if err != nil {
+		return nil, err
+	}
+	sets, err := backend.ParseEfficiencies(string(b))
+	if err != nil {
+		return nil, err
+	}
+	if sets[c.Set] == nil {
+		return nil, fmt.Errorf("its table has no set %s", c.Set)
+	}
+	return sets[c.Set], nil
+}
+
 // tablePath is the file of a contestant's table.
 func tablePath(c contestant) string { return filepath.Join("backend", c.Name, "efficiency.txt") }
 
@@ -143,12 +170,16 @@ func tablePath(c contestant) string { return filepath.Join("backend", c.Name, "e
 func contestantsOf(text string) (list []contestant, err error) {
 	for _, s := range strings.Split(text, ";") {
 		name, options, _ := strings.Cut(s, ":")
-		c := contestant{Name: name, Set: isa.Host().String(), options: map[string]string{}}
+		c := contestant{Name: name, Set: isa.Host().Class(), options: map[string]string{}}
 		if options != "" {
 			for _, o := range strings.Split(options, ",") {
 				k, v, _ := strings.Cut(o, "=")
 				if c.options[k] = v; k == "isa" {
-					c.Set = v
+					t, err := isa.Named(v)
+					if err != nil {
+						return nil, err
+					}
+					c.Set = t.Class()
 				}
 			}
 		}

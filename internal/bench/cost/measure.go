@@ -16,6 +16,7 @@ import (
 	"github.com/carve-dev/carve/graph/tensor"
 	"github.com/carve-dev/carve/internal/bench/clock"
 	"github.com/carve-dev/carve/internal/cost"
+	"github.com/carve-dev/carve/internal/kernel/isa"
 )
 
 // contestant is a backend whose table is measured.
@@ -174,10 +175,11 @@ func (e *entry) round() error {
 	return nil
 }
 
-// swept is as large as the caches that cores share; its first part is larger than those of a core.
-var swept = make([]byte, 32<<20)
-
-const ofCore = 2 << 20
+// swept is as large as the caches that cores share, as far as one has a part of them; its first part is larger than those of a core.
+var (
+	swept  = make([]byte, 32<<20)
+	ofCore = min(2*isa.Host().SecondCache(), len(swept))
+)
 
 // cool takes what the last run left in the caches out of them, and puts operands back: in a model the constants of a node, its
 // instructions and what describes it were not used since the last run, and its operands were made shortly before. Warm, only
