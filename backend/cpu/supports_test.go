@@ -23,7 +23,7 @@ var _ = Describe("Supports", func() {
 	It("leaves times to what it achieves, for each instruction set", func() {
 		m := newModel(1)
 		Expect(supports(m.op("Relu", m.input(10))).Cost).To(BeZero())
-		Expect(cpu.EfficiencySets()).To(Equal([]string{"avx2", "avx512", "neon", "portable"}))
+		Expect(cpu.EfficiencySets()).To(Equal([]string{"avx2", "avx512", "avx512-2MiB", "neon", "portable"}))
 		for _, name := range cpu.EfficiencySets() {
 			t, err := isa.Named(name)
 			if err != nil {
