@@ -113,9 +113,9 @@ func classOf(n *graph.Node, o *operands) string {
 	case "conv":
 		return convClass(n, o.in(1))
 	case "conv-int":
-		return onIntegers(convClass(n, o.weights(n)))
+		return onIntegers(convClass(n, o.weights(n)), o.weights(n))
 	case "product-int":
-		return onIntegers(productClass(n, o))
+		return onIntegers(productClass(n, o), nil)
 	case "conv-transpose":
 		if n.Int("group", 1) > 1 {
 			return "conv-transpose-grouped"

@@ -86,6 +86,12 @@ var _ = Describe("Of", func() {
 		Expect(slow.Nanoseconds).To(Equal(5 + 10*fast.FLOPs))
 	})
 
+	It("counts the runs that a transposition keeps together", func() {
+		Expect(cost.Measure(op("%x: f32[2,3,4,5]", "Transpose(%x; perm=[1,0,2,3])")).Rows).To(Equal(6.0))
+		Expect(cost.Measure(op("%x: f32[2,3,4,5]", "Transpose(%x; perm=[0,2,1,3])")).Rows).To(Equal(24.0))
+		Expect(cost.Measure(op("%x: f32[2,3,4,5]", "Transpose(%x; perm=[0,1,2,3])")).Rows).To(Equal(1.0))
+	})
+
 	It("counts operations on whole blocks of channels", func() {
 		n := op("%x: f32[1,17,4,4]; %w: f32[15,17,1,1]", "Conv(%x, %w)")
 		w := cost.Measure(n)
@@ -224,7 +230,8 @@ var _ = Describe("what runs on integers", func() {
 		Expect(b.Parts).To(BeEmpty())
 	},
 		Entry(nil, "u8[1,32,8,8]", "i8[32,32,3,3]", "pads=[1,1,1,1]", "conv-int"),
-		Entry(nil, "u8[1,20,8,8]", "i8[24,20,3,3]", "pads=[1,1,1,1]", "conv-int"),
+		Entry(nil, "u8[1,20,8,8]", "i8[24,20,3,3]", "pads=[1,1,1,1]", "conv-int-odd"),
+		Entry(nil, "u8[1,32,8,8]", "i8[40,32,1,1]", "group=1", "conv-int-odd"),
 		Entry(nil, "u8[1,32,8,8]", "i8[32,32,1,1]", "group=1", "conv-int-point"),
 		Entry(nil, "u8[1,3,8,8]", "i8[32,3,3,3]", "group=1", "conv-int-few"),
 		Entry(nil, "u8[1,32,8,8]", "i8[32,1,3,3]", "group=32", "conv-int-depthwise"),
@@ -260,7 +267,9 @@ var _ = Describe("what runs on integers", func() {
 
 	It("takes the law of its kind, then that of floats, where a table has none", func() {
 		node, _ := conv("u8[1,32,8,8]", "i8[32,1,3,3]", "group=32")
-		e := func(laws string) float64 { return cost.Of(table("set plain\n"+laws+"other fixed=1\n"), node, "", 1).Nanoseconds }
+		e := func(laws string) float64 {
+			return cost.Of(table("set plain\n"+laws+"other fixed=1\n"), node, "", 1).Nanoseconds
+		}
 		Expect(e("conv fixed=5\nconv-depthwise fixed=4\nconv-int fixed=3\nconv-int-depthwise fixed=2\n")).To(Equal(2.0))
 		Expect(e("conv fixed=5\nconv-depthwise fixed=4\nconv-int fixed=3\n")).To(Equal(3.0))
 		Expect(e("conv fixed=5\nconv-depthwise fixed=4\n")).To(Equal(4.0))

@@ -20,13 +20,18 @@ const (
 // quantisedWeights is the operand of QLinearConv and QLinearMatMul that their weights are.
 const quantisedWeights = 3
 
-// onIntegers returns the class on integers of a convolution or product of a class on floats.
-func onIntegers(class string) string {
+// onIntegers returns the class on integers of a convolution or product of a class on floats, w the dims of its weights.
+func onIntegers(class string, w []float64) string {
 	switch class {
+	case "conv-odd":
+		return convInteger + "-odd"
+	case "conv-point":
+		if !whole(w[0]) || !whole(w[1]) {
+			return convInteger + "-odd"
+		}
+		return convInteger + "-point"
 	case "conv-few", "conv-line-few", "conv-volume-few":
 		return convInteger + "-few"
-	case "conv-point":
-		return convInteger + "-point"
 	case "conv-depthwise", "conv-depthwise-line":
 		return convInteger + "-depthwise"
 	case "conv-grouped", "conv-grouped-line", "conv-mixed":
@@ -72,13 +77,13 @@ func instead(class string) []string {
 // integerSet returns the class on integers of a fused set of nodes whose head is one of a class on floats; ok is false where the set computes in
 // floats. The operands of a convolution or product are dequantised within the set, and of other nodes all that are no constants, and the result
 // becomes integers there.
-func integerSet(set, head *graph.Node, nodes []Work, class string) (integer string, ok bool) {
+func integerSet(set, head *graph.Node, nodes []Work, class string, sizes graph.Bindings) (integer string, ok bool) {
 	switch {
 	case strings.HasPrefix(class, "conv-transpose"), strings.HasSuffix(class, "-other"):
 		return "", false
 	case strings.HasPrefix(class, "conv"), strings.HasPrefix(class, "product"):
 		if !isInteger(class) && dequantised(head.Input(0)) {
-			return onIntegers(class), true
+			return onIntegers(class, shapes(head, sizes).weights(head)), true
 		}
 		return "", false
 	}

@@ -148,6 +148,20 @@ func (o *operands) pieces(n *graph.Node) float64 {
 	return product(whole[:min(max(axis, 0), len(whole))]) * float64(parts)
 }
 
+// kept returns how many runs of elements a transposition moves whose last dims stay where they are.
+func (o *operands) kept(n *graph.Node) float64 {
+	p, _ := n.Ints("perm")
+	x := o.in(0)
+	if len(p) != len(x) {
+		return o.rows()
+	}
+	k := len(p)
+	for k > 0 && p[k-1] == int64(k-1) {
+		k--
+	}
+	return product(x[:k])
+}
+
 // joined reports whether the parts of a Concat or Split lie one behind the other in the whole, in whole blocks: producers may
 // make them there.
 func (o *operands) joined(n *graph.Node) bool {

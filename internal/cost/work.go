@@ -66,7 +66,7 @@ func fused(n *graph.Node, sizes graph.Bindings, depth int) Work {
 	}
 	w := parts[head]
 	w.FLOPs, w.Bytes = flops, outer.Bytes
-	if class, ok := integerSet(n, nodes[head], parts, w.Class); ok {
+	if class, ok := integerSet(n, nodes[head], parts, w.Class, sizes); ok {
 		if w.Class, w.Parts = class, nil; strings.HasPrefix(class, convInteger) {
 			shapes(nodes[head], sizes).conv(nodes[head], &w)
 		}
@@ -98,7 +98,7 @@ func single(n *graph.Node, o *operands) Work {
 	switch w.Class {
 	case "conv", "conv-point", "conv-few", "conv-dilated", "conv-odd", "conv-depthwise", "conv-depthwise-line", "conv-grouped",
 		"conv-grouped-line", "conv-mixed", "conv-line", "conv-line-few", "conv-volume", "conv-volume-few", "conv-other", "conv-transpose",
-		"conv-transpose-grouped", convInteger, convInteger + "-few", convInteger + "-point", convInteger + "-depthwise", convInteger + "-grouped":
+		"conv-transpose-grouped", convInteger, convInteger + "-odd", convInteger + "-few", convInteger + "-point", convInteger + "-depthwise", convInteger + "-grouped":
 		o.conv(n, &w)
 	case "product", "product-thin", "product-batch", "product-other", productInteger, productInteger + "-thin":
 		o.product(n, &w)
@@ -126,6 +126,8 @@ func single(n *graph.Node, o *operands) Work {
 		// Of a table, or of what is cut, only what reaches the result is read.
 		w.Items = product(o.out())
 		w.Bytes = min(w.Bytes, 2*o.outBytes)
+	case "transpose-rows":
+		w.Rows = o.kept(n)
 	case "reduce", "reduce-outer", "reduce-other", "argmax":
 		w.Rows = product(o.out())
 	case "view":

@@ -115,3 +115,21 @@ var _ = It("every task is a graph whose node has a class", func() {
 	}
 	Expect(len(seen)).To(BeNumerically(">", 40))
 })
+
+var _ = Describe("The tasks", func() {
+	It("have several of each class on integers that a graph's node tells", func() {
+		counts := map[string]int{}
+		for _, t := range integers() {
+			g, err := t.graph()
+			Expect(err).NotTo(HaveOccurred(), "%v", t)
+			for n := range g.Nodes() {
+				if n.Name == measured {
+					counts[cost.Measure(n).Class]++
+				}
+			}
+		}
+		for _, class := range []string{"conv-int", "conv-int-odd", "conv-int-few", "conv-int-point", "conv-int-depthwise", "conv-int-grouped", "product-int", "product-int-thin"} {
+			Expect(counts[class]).To(BeNumerically(">=", 4), class)
+		}
+	})
+})

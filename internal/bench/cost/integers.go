@@ -34,7 +34,8 @@ func integerConv(c, o, side, k, stride, groups int) task {
 func integerConvolutions() []task {
 	return []task{
 		integerConv(64, 64, 56, 3, 1, 1), integerConv(128, 128, 28, 3, 1, 1), integerConv(256, 256, 14, 3, 1, 1), integerConv(512, 512, 7, 3, 1, 1), integerConv(128, 128, 56, 3, 2, 1),
-		integerConv(32, 32, 112, 3, 1, 1), integerConv(16, 16, 8, 3, 1, 1), integerConv(48, 64, 35, 5, 1, 1), integerConv(58, 58, 28, 3, 1, 1),
+		integerConv(32, 32, 112, 3, 1, 1), integerConv(16, 16, 8, 3, 1, 1), integerConv(48, 64, 35, 5, 1, 1), integerConv(58, 58, 28, 3, 1, 1), integerConv(100, 100, 14, 3, 1, 1), integerConv(24, 72, 56, 3, 1, 1),
+		integerConv(144, 24, 56, 1, 1, 1), integerConv(240, 40, 28, 1, 1, 1), integerConv(40, 240, 28, 1, 1, 1), integerConv(232, 232, 7, 1, 1, 1), integerConv(672, 28, 1, 1, 1, 1), integerConv(12, 20, 8, 3, 1, 1),
 		integerConv(64, 256, 56, 1, 1, 1), integerConv(256, 64, 56, 1, 1, 1), integerConv(1024, 256, 14, 1, 1, 1), integerConv(512, 2048, 7, 1, 1, 1), integerConv(16, 96, 112, 1, 1, 1),
 		integerConv(512, 1024, 28, 1, 2, 1), integerConv(960, 160, 7, 1, 1, 1), integerConv(24, 144, 56, 1, 1, 1), integerConv(58, 58, 28, 1, 1, 1), integerConv(32, 16, 16, 1, 1, 1), integerConv(1152, 48, 1, 1, 1, 1),
 		integerConv(3, 64, 224, 7, 2, 1), integerConv(3, 32, 224, 3, 2, 1), integerConv(3, 24, 64, 3, 2, 1), integerConv(1, 16, 28, 5, 1, 1),
