@@ -92,6 +92,12 @@ var _ = Describe("Of", func() {
 		Expect(cost.Measure(op("%x: f32[2,3,4,5]", "Transpose(%x; perm=[0,1,2,3])")).Rows).To(Equal(1.0))
 	})
 
+	It("counts no more rows of a table than are gathered", func() {
+		w := cost.Measure(op("%x: f32[1000,8]; %i: i64[2,3]", "Gather(%x, %i)"))
+		Expect(w.Class).To(Equal("gather"))
+		Expect(w.Rows).To(Equal(6.0))
+	})
+
 	It("counts operations on whole blocks of channels", func() {
 		n := op("%x: f32[1,17,4,4]; %w: f32[15,17,1,1]", "Conv(%x, %w)")
 		w := cost.Measure(n)

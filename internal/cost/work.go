@@ -126,6 +126,9 @@ func single(n *graph.Node, o *operands) Work {
 		// Of a table, or of what is cut, only what reaches the result is read.
 		w.Items = product(o.out())
 		w.Bytes = min(w.Bytes, 2*o.outBytes)
+		if w.Class == "gather" {
+			w.Rows = leading(o.out())
+		}
 	case "transpose-rows":
 		w.Rows = o.kept(n)
 	case "reduce", "reduce-outer", "reduce-other", "argmax":
@@ -262,6 +265,9 @@ func (o *operands) weights(n *graph.Node) []float64 {
 
 // pad returns n rounded up to whole blocks.
 func pad(n float64) float64 { return math.Ceil(n/block) * block }
+
+// leading returns the rows of a tensor of these dims.
+func leading(dims []float64) float64 { return product(dims[:max(len(dims)-1, 0)]) }
 
 func first(dims []float64) float64 {
 	if len(dims) == 0 {
