@@ -1,6 +1,8 @@
 package cpu_test
 
 import (
+	"math"
+
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
@@ -120,6 +122,31 @@ var _ = Describe("softmax and reductions of any axes", func() {
 		shape := m.shape(m.between(1, 4), 1, 9)
 		m.sample(m.op(pick(m, "Softmax", "LogSoftmax"), operand(m, shape...), axis(m.between(-len(shape), len(shape)-1))))
 	}))
+
+	It("before others that fill vectors, and several parts of them, agree with the reference kernels", seeds(24, func(m *model) {
+		shape := []int{m.between(1, 3), m.between(1, 40), m.between(1, 3), m.between(1, 700)}
+		m.sample(m.op(pick(m, "Softmax", "LogSoftmax"), operand(m, shape...), axis(m.between(1, 2))))
+	}))
+
+	It("before others are not a number where they are not along rows", func() {
+		inf, nan := float32(math.Inf(1)), float32(math.NaN())
+		const wide = 20
+		x := make([]float32, 3*wide)
+		for i := range x {
+			x[i] = float32(i%7) - 90
+		}
+		for r := range 3 {
+			x[r*wide+1] = -inf // all of a column
+		}
+		x[wide+3], x[2*wide+4] = nan, -inf
+		for _, op := range []string{"LogSoftmax", "Softmax"} {
+			if op == "Softmax" { // the logarithm's are -Inf beside +Inf for the reference, as along rows they are not here
+				x[wide+2] = inf
+			}
+			m := newModel(1)
+			m.check(m.op(op, m.feed(tensor.From(x, 1, 3, wide)), axis(1)))
+		}
+	})
 
 	It("that lie apart agree with the reference kernels", seeds(50, func(m *model) {
 		shape := m.shape(m.between(1, 5), 1, 6)

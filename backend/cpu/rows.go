@@ -47,6 +47,9 @@ func planSoftmax(p *planner, n *graph.Node) error {
 		p.rows(src, dst, outer, float64(cols)*0.6, each, cols, cols)
 		return nil
 	}
+	if p.softmaxColumns(src, dst, []int{outer, cols, inner}, n.Op.Name == "LogSoftmax") {
+		return nil
+	}
 	t := p.Temp(p.Bytes(x)) // the axis last
 	p.permute([]int{outer, cols, inner}, []int{0, 2, 1}, 4, src, t)
 	p.rows(t, t, outer*inner, float64(cols)*0.6, each, cols, cols)

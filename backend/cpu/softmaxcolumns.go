@@ -1,0 +1,81 @@
+package cpu
+
+import (
+	"github.com/carve-dev/carve/internal/kernel/vec"
+	"github.com/carve-dev/carve/internal/place"
+)
+
+// Columns of a softmax along an axis that others follow: at least so many that calls of kernels for them are worth it, and at most so many at a time.
+const (
+	leastBeside = 64
+	mostBeside  = 1024
+)
+
+// softmaxColumns emits a softmax over the middle one of three dims, for columns that lie side by side, of which vectors hold
+// several. It reports whether it did: where columns are few, very long or lie apart, rows are made of them instead.
+func (p *planner) softmaxColumns(src, dst place.Memory, dims []int, logarithm bool) bool {
+	outer, rows, inner := dims[0], dims[1], dims[2]
+	from, known := src.Strides(dims, 4)
+	to, known2 := dst.Strides(dims, 4)
+	if !known || !known2 || from[2] != 1 || to[2] != 1 || inner < leastBeside || outer*rows == 0 {
+		return false
+	}
+	width := p.columnsAtOnce(rows)
+	if 4*rows*min(width, inner) > p.target.SecondCache()/2 {
+		return false
+	}
+	blocks := (inner + width - 1) / width
+	c := besides{kernels: p.kernels, logarithm: logarithm, rows: rows, ldd: to[1], lds: from[1]}
+	p.emit(step{chunks: outer * blocks, grain: grainFor(float64(rows*min(width, inner)) * 0.6), body: func(st *state, _, lo, hi int) {
+		d, s := st.F32(dst), st.F32(src)
+		for i := lo; i < hi; i++ {
+			first := i % blocks * width
+			c.softmax(d[i/blocks*to[0]+first:], s[i/blocks*from[0]+first:], min(width, inner-first))
+		}
+	}}, []place.Memory{src}, []place.Memory{dst})
+	return true
+}
+
+// columnsAtOnce is how many columns of so many rows stay in half of the first cache, but enough for calls of kernels to be worth it.
+func (p *planner) columnsAtOnce(rows int) int {
+	const few = 2 * leastBeside
+	return min(max(p.target.FirstCache()/2/4/rows/few, 1)*few, mostBeside)
+}
+
+// besides are columns of a matrix that lie side by side, with its rows at these distances.
+type besides struct {
+	kernels   vec.Kernels
+	logarithm bool
+	rows      int
+	ldd, lds  int
+}
+
+// softmax computes the first n columns, n at most mostBeside. dst may be src.
+func (c *besides) softmax(dst, src []float32, n int) {
+	var top, sum [mostBeside]float32
+	k := c.kernels
+	k.ReduceColumns(vec.ReduceMax, top[:n], src, c.lds, c.rows, n)
+	k.BinaryRows(vec.Sub, vec.VV, dst, c.ldd, src, c.lds, top[:n], 0, c.rows, n)
+	if c.logarithm {
+		c.exponentials(sum[:n], dst)
+		k.Apply(vec.Log, sum[:n], sum[:n], vec.Params{})
+		k.BinaryRows(vec.Sub, vec.VV, dst, c.ldd, dst, c.ldd, sum[:n], 0, c.rows, n)
+		return
+	}
+	k.ApplyRows(vec.Exp, dst, c.ldd, dst, c.ldd, c.rows, n, vec.Params{})
+	k.ReduceColumns(vec.ReduceSum, sum[:n], dst, c.ldd, c.rows, n)
+	k.ScalarBinary(vec.Div, sum[:n], 1, sum[:n])
+	k.BinaryRows(vec.Mul, vec.VV, dst, c.ldd, dst, c.ldd, sum[:n], 0, c.rows, n)
+}
+
+// exponentials adds to sum those of each column of x, some rows at a time.
+func (c *besides) exponentials(sum, x []float32) {
+	var some, part [mostBeside]float32
+	k, n := c.kernels, len(sum)
+	for r, step := 0, mostBeside/n; r < c.rows; r += step {
+		step := min(step, c.rows-r)
+		k.ApplyRows(vec.Exp, some[:], n, x[r*c.ldd:], c.ldd, step, n, vec.Params{})
+		k.ReduceColumns(vec.ReduceSum, part[:n], some[:], n, step, n)
+		k.Binary(vec.Add, sum, sum, part[:n])
+	}
+}
