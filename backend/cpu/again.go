@@ -67,7 +67,7 @@ func (x *base) changed(b graph.Bindings) (symbols []string, covers bool) {
 	return symbols, covers
 }
 
-// reaches returns what the symbols have to do with the base; nil where more than half of the nodes see them.
+// reaches returns what the symbols have to do with the base; nil where more than three quarters of the nodes see them.
 func (x *bases) reaches(of *base, symbols []string, key string) *place.Reach {
 	r, ok := of.reach[key]
 	if !ok {
@@ -75,7 +75,7 @@ func (x *bases) reaches(of *base, symbols []string, key string) *place.Reach {
 		for _, s := range symbols {
 			set[s] = true
 		}
-		if r = of.p.ReachOf(set); 2*len(r.Nodes) > len(of.p.Order) {
+		if r = of.p.ReachOf(set); 4*len(r.Nodes) > 3*len(of.p.Order) {
 			r = nil
 		}
 		of.reach[key] = r
@@ -186,5 +186,6 @@ func (x *base) again(b graph.Bindings, r *place.Reach) *instance {
 		return nil
 	}
 	in.slots, in.reqs = p.Slots, p.Reqs
+	p.Plan = nil // of which no step may read anything, since the next instance is made where it was
 	return in
 }

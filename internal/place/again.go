@@ -1,6 +1,7 @@
 package place
 
 import (
+	"bytes"
 	"errors"
 	"slices"
 
@@ -14,12 +15,23 @@ import (
 // ErrElsewhere is returned by Again where something would have to lie elsewhere, or take other steps.
 var ErrElsewhere = errors.New("other dims are placed in another way")
 
-// Reach is what some symbols have to do with a Plan.
+// Reach is what some symbols have to do with a Plan. Again works in it: it is used by one goroutine at a time.
 type Reach struct {
-	Nodes  []int          // numbers in the plan's order of those that see other dims
+	Nodes  []int          // numbers in the plan's order of those that see dims, or numbers that were read, with one of the symbols
 	values []*graph.Value // whose dims or numbers change
 	same   [][2]int       // ids of values that lie at one place and have one size
 	parts  bool           // a value that stays as it is lies beside ones that do not
+	sees   [][]int        // for each of Nodes: the ids of the values for which it is there
+	ranks  int            // of values together
+	room   room
+}
+
+// room is what a Plan whose nodes are emitted again is made in, by value.
+type room struct {
+	dims        [][]int
+	sizes       []int
+	where       []Memory
+	moves, open []bool
 }
 
 // emission is where a node's steps, and the slots that were made with them, are in a Plan.
@@ -31,18 +43,18 @@ type again struct {
 	step, slot int // the next ones
 	labels     bool
 	failed     bool
-	moves      []bool // by value: it has other dims
+	moves      []bool // by value: it has other dims, or numbers
 	open       []bool // by value: it lies in a part of something else, which is not known yet
 }
 
 // ReachOf returns what symbols have to do with p. Cost: O(V+E).
 func (p *Plan) ReachOf(symbols map[string]bool) *Reach {
 	r := &Reach{}
-	seen := make([]bool, len(p.Dims))
+	seen, matters := make([]bool, len(p.Dims)), make([]bool, len(p.Dims))
 	note := func(v *graph.Value) {
-		if v != nil && !seen[v.ID] && (mentions(v.Type.Shape, symbols) || mentions(v.Dims, symbols)) {
-			seen[v.ID] = true
-			r.values = append(r.values, v)
+		if shape := mentions(v.Type.Shape, symbols); !seen[v.ID] && (shape || mentions(v.Dims, symbols)) {
+			seen[v.ID], matters[v.ID] = true, shape || p.told[v.ID]
+			r.values, r.ranks = append(r.values, v), r.ranks+len(v.Type.Shape)
 		}
 	}
 	var all []*graph.Value
@@ -62,9 +74,16 @@ func (p *Plan) ReachOf(symbols map[string]bool) *Reach {
 	}
 	remade := map[*graph.Node]bool{}
 	for i, n := range p.Order {
-		sees := func(v *graph.Value) bool { return v != nil && seen[v.ID] }
-		if slices.ContainsFunc(n.Inputs, sees) || slices.ContainsFunc(n.Outputs, sees) {
-			r.Nodes = append(r.Nodes, i)
+		var sees []int
+		for _, list := range [2][]*graph.Value{n.Inputs, n.Outputs} {
+			for _, v := range list {
+				if v != nil && matters[v.ID] && !slices.Contains(sees, v.ID) {
+					sees = append(sees, v.ID)
+				}
+			}
+		}
+		if sees != nil {
+			r.Nodes, r.sees = append(r.Nodes, i), append(r.sees, sees)
 			remade[n] = true
 		}
 	}
@@ -104,18 +123,30 @@ func mentions(dims []graph.Dim, symbols map[string]bool) bool {
 	return false
 }
 
-// Again returns a Plan for other values of the symbols that r is about, none of which is larger than p's. emit is called with
-// it for the nodes of r, in order: it settles them, as Each has it, and emits their steps. p is finished, and stays as it is. The error wraps ErrElsewhere where p
+// of makes the room what p has.
+func (x *room) of(p *Plan) {
+	x.dims, x.sizes, x.where = append(x.dims[:0], p.Dims...), append(x.sizes[:0], p.sizes...), append(x.where[:0], p.Where...)
+	if x.moves == nil {
+		x.moves, x.open = make([]bool, len(p.Dims)), make([]bool, len(p.Dims))
+	}
+	clear(x.moves)
+	clear(x.open)
+}
+
+// Again makes a Plan for other values of the symbols that r is about, none of which is larger than p's. emit is called with
+// it for those nodes of r that see other dims, in order: it settles them, as Each has it, and emits their steps. p is finished, and stays as it is;
+// where values lie in the other Plan is known until r is used again. The error wraps ErrElsewhere where p
 // does not serve, and is emit's otherwise.
 func (p *Plan) Again(b graph.Bindings, r *Reach, emit func(q *Plan, n *graph.Node) error) error {
 	if r.parts {
 		return ErrElsewhere
 	}
 	q := *p
-	q.Bind, q.again = b, &again{of: p, moves: make([]bool, len(p.Dims)), open: make([]bool, len(p.Dims))}
-	q.Dims, q.sizes, q.Where, q.Slots = slices.Clone(p.Dims), slices.Clone(p.sizes), slices.Clone(p.Where), slices.Clone(p.Slots)
+	r.room.of(p)
+	q.Bind, q.again = b, &again{of: p, moves: r.room.moves, open: r.room.open}
+	q.Dims, q.sizes, q.Where, q.Slots = r.room.dims, r.room.sizes, r.room.where, slices.Clone(p.Slots)
 	q.Reqs.Inputs, q.Reqs.Outputs = slices.Clone(p.Reqs.Inputs), slices.Clone(p.Reqs.Outputs)
-	q.work = nil
+	q.work, q.room = nil, make([]int, r.ranks)
 	for _, v := range r.values {
 		if err := q.move(p, v); err != nil {
 			return err
@@ -131,7 +162,10 @@ func (p *Plan) Again(b graph.Bindings, r *Reach, emit func(q *Plan, n *graph.Nod
 			return ErrElsewhere
 		}
 	}
-	for _, i := range r.Nodes {
+	for k, i := range r.Nodes {
+		if !slices.ContainsFunc(r.sees[k], func(id int) bool { return q.again.moves[id] }) {
+			continue
+		}
 		n, at := p.Order[i], p.emitted[i]
 		q.Node, q.again.step, q.again.slot, q.work, q.flops = n, at.step, at.slot, q.work[:0], -1
 		if err := emit(&q, n); err != nil {
@@ -153,10 +187,19 @@ func (p *Plan) Again(b graph.Bindings, r *Reach, emit func(q *Plan, n *graph.Nod
 
 // move gives v its other dims. Where it lies in a part of something else, lieAgain says where.
 func (p *Plan) move(of *Plan, v *graph.Value) error {
-	dims, err := v.Type.Shape.Eval(p.Bind, nil)
+	if v.IsDims() {
+		return p.renumber(v)
+	}
+	rank := len(v.Type.Shape)
+	dims, err := v.Type.Shape.Eval(p.Bind, p.room[:0:rank])
 	if err != nil {
 		return err
 	}
+	if slices.Equal(dims, of.Dims[v.ID]) {
+		p.again.moves[v.ID] = p.told[v.ID]
+		return nil
+	}
+	p.room = p.room[rank:]
 	if err := p.Resize(v, dims); err != nil {
 		return err
 	}
@@ -178,14 +221,22 @@ func (p *Plan) move(of *Plan, v *graph.Value) error {
 	case s.Kind == Output:
 		s.least = min(s.least, m.Size)
 		p.Reqs.Outputs[s.Index].Bytes = int64(m.Size)
-	case v.IsDims() && s.Kind == Data:
-		t, err := v.EvalDims(p.Bind)
-		if err != nil {
-			return err
-		}
-		b := t.Bytes()
-		s.Data = append(b, make([]byte, 64)...)[:len(b)]
 	}
+	return nil
+}
+
+// renumber gives a constant of dims its other numbers.
+func (p *Plan) renumber(v *graph.Value) error {
+	t, err := v.EvalDims(p.Bind)
+	if err != nil {
+		return err
+	}
+	s := &p.Slots[p.Where[v.ID].Slot]
+	if bytes.Equal(t.Bytes(), s.Data) {
+		return nil
+	}
+	s.Data = padded(t.Bytes())
+	p.again.moves[v.ID] = p.told[v.ID]
 	return nil
 }
 

@@ -27,6 +27,7 @@ type Plan struct {
 	Reqs backend.Requirements
 
 	sizes     []int   // physical bytes, by value id
+	told      []bool  // by value id: Ints was asked for its numbers
 	room      []int   // for dims of values
 	constants int     // of the subgraph
 	flops     float64 // of Node; negative before they are counted
@@ -44,7 +45,7 @@ type Plan struct {
 // constants.
 func New(sub *graph.Graph, order []*graph.Node, b graph.Bindings) (*Plan, error) {
 	ids := sub.ValueIDs()
-	p := &Plan{Sub: sub, Order: order, Bind: b, Dims: make([][]int, ids), Where: make([]Memory, ids), Want: make([]Memory, ids), sizes: make([]int, ids)}
+	p := &Plan{Sub: sub, Order: order, Bind: b, Dims: make([][]int, ids), Where: make([]Memory, ids), Want: make([]Memory, ids), sizes: make([]int, ids), told: make([]bool, ids)}
 	for i := range ids {
 		p.Where[i], p.Want[i] = Nowhere, Nowhere
 	}
@@ -110,10 +111,12 @@ func (p *Plan) constant(v *graph.Value, i int) error {
 	if err := p.eval(v); err != nil {
 		return err
 	}
-	b := t.Bytes()
-	p.newSlot(v, Slot{Kind: Data, Data: append(b, make([]byte, 64)...)[:len(b)]}) // with room behind the end for kernels
+	p.newSlot(v, Slot{Kind: Data, Data: padded(t.Bytes())})
 	return nil
 }
+
+// padded returns b with room behind the end for kernels.
+func padded(b []byte) []byte { return append(b, make([]byte, 64)...)[:len(b)] }
 
 func (p *Plan) newSlot(v *graph.Value, s Slot) {
 	s.first, s.left = -1, v.NumUses()
@@ -151,6 +154,9 @@ func (p *Plan) Ints(v *graph.Value) ([]int, error) {
 	}
 	if v.Dims == nil {
 		return nil, fmt.Errorf("%v is not known at compile time", v)
+	}
+	if p.again == nil {
+		p.told[v.ID] = true
 	}
 	out := make([]int, len(v.Dims))
 	for i, d := range v.Dims {
