@@ -1,6 +1,10 @@
 package graph
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/carve-dev/carve/graph/tensor"
+)
 
 // holdsAlways reports whether what inference has found out about a node for open dims is right for all values of symbols: the operator moves
 // dims, or numbers that are dims, to where constants say, or is an element-wise one or a product, where dims that meet are the same as they are
@@ -16,29 +20,72 @@ func holdsAlways(n *Node) bool {
 		}
 		shapes[i] = v.Type.Shape
 	}
-	follows := func(v *Value) bool { return v.Dims != nil && !v.IsConst() }
 	out := n.Outputs[0]
-	if slices.ContainsFunc(n.Inputs, follows) || out.Dims != nil {
-		return movesNumbers(n)
+	if out.Dims != nil {
+		return movesNumbers(n) || addsNumbers(n)
+	}
+	if slices.ContainsFunc(n.Inputs, func(v *Value) bool { return !fixed(v) && v.Dims != nil }) && !n.Is("Equal", "Where", "Add", "Sub", "Mul") {
+		return false
 	}
 	result, ok := resultOf(n, shapes)
 	return ok && out.Type.Shape.Known() && slices.EqualFunc(result, out.Type.Shape, Dim.Equal)
 }
+
+// fixed reports whether the numbers of a value are known, and the same in every run.
+func fixed(v *Value) bool { return constOf(v) != nil || v.Dims != nil && !hasSymbol(v.Dims) }
 
 // movesNumbers reports whether the numbers of a node's result are those of its operands, in places that follow from constants alone.
 func movesNumbers(n *Node) bool {
 	if n.Is("Shape") {
 		return len(n.Attrs) == 0 && slices.EqualFunc(n.Outputs[0].Dims, n.Inputs[0].Type.Shape, Dim.Equal)
 	}
-	if !n.Is("Gather", "Concat", "Squeeze", "Unsqueeze", "Identity") {
+	if !n.Is("Gather", "Concat", "Squeeze", "Unsqueeze", "Identity", "Slice", "Reshape") {
 		return false
 	}
 	for i, v := range n.Inputs {
-		if hasSymbol(v.Type.Shape) || i > 0 && !n.Is("Concat") && !v.IsConst() {
+		if hasSymbol(v.Type.Shape) || i > 0 && !n.Is("Concat") && !fixed(v) {
 			return false
 		}
 	}
 	return !hasSymbol(n.Outputs[0].Type.Shape)
+}
+
+// addsNumbers reports whether a node computes the numbers of its result, which are as many in every run, from those of its operands as the dims
+// say that it has.
+func addsNumbers(n *Node) bool {
+	of := func(k int) func(i int) Dim {
+		return func(i int) Dim { return n.Inputs[k].Dims[min(i, len(n.Inputs[k].Dims)-1)] }
+	}
+	for _, v := range n.Inputs {
+		if len(v.Dims) == 0 || hasSymbol(v.Type.Shape) || v.Type.DType != tensor.Int64 {
+			return false
+		}
+	}
+	var result func(i int) Dim
+	switch {
+	case n.Is("Cast"):
+		result = of(0)
+	case n.Is("Add"):
+		result = func(i int) Dim { return of(0)(i).Add(of(1)(i)) }
+	case n.Is("Sub"):
+		result = func(i int) Dim { return of(0)(i).Sub(of(1)(i)) }
+	case n.Is("Mul"):
+		result = func(i int) Dim { return of(0)(i).Mul(of(1)(i)) }
+	default:
+		return false
+	}
+	out := n.Outputs[0]
+	for i, d := range out.Dims {
+		for _, v := range n.Inputs {
+			if len(v.Dims) != 1 && len(v.Dims) != len(out.Dims) {
+				return false
+			}
+		}
+		if !result(i).Equal(d) {
+			return false
+		}
+	}
+	return out.Type.DType == tensor.Int64 && !hasSymbol(out.Type.Shape)
 }
 
 // resultOf returns the dims of a node's first result, where the operator is one that holdsAlways knows.
@@ -71,12 +118,40 @@ func resultOf(n *Node, shapes []Shape) (Shape, bool) {
 		return slices.Concat(shapes[0][:axis], shapes[1], shapes[0][axis+1:]), true
 	case name == "Transpose":
 		return permuted(n, shapes[0])
-	case name == "Unsqueeze" && (len(n.Inputs) == 1 || n.Inputs[1].IsConst()):
+	case name == "Concat":
+		return joined(n, shapes)
+	case (name == "CumSum" || name == "Trilu") && len(shapes) == 2:
+		return shapes[0], len(shapes[1]) == 0 && fixed(n.Inputs[1])
+	case name == "Unsqueeze" && (len(n.Inputs) == 1 || fixed(n.Inputs[1])):
 		out := n.Outputs[0].Type.Shape // ones are put in between
 		more := func(d Dim) bool { return !d.Is(1) }
 		return out, slices.EqualFunc(only(shapes[0], more), only(out, more), Dim.Equal)
 	}
 	return nil, false
+}
+
+// joined returns the dims of a Concat of operands that agree on all other axes.
+func joined(n *Node, shapes []Shape) (Shape, bool) {
+	rank := len(shapes[0])
+	axis, err := NormAxis(n.Int("axis", int64(rank)), rank)
+	if err != nil {
+		return nil, false
+	}
+	out := slices.Clone(shapes[0])
+	for _, s := range shapes[1:] {
+		if len(s) != rank {
+			return nil, false
+		}
+		for k, d := range s {
+			switch {
+			case k == axis:
+				out[k] = out[k].Add(d)
+			case !d.Equal(out[k]):
+				return nil, false
+			}
+		}
+	}
+	return out, true
 }
 
 // permuted returns the dims of a Transpose.

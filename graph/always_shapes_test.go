@@ -34,6 +34,10 @@ var _ = Describe("shape checks", func() {
 		switch op {
 		case "Cast":
 			spec.Attrs = []graph.Attr{graph.IntAttr("to", 1)}
+		case "Concat":
+			spec.Attrs = []graph.Attr{graph.IntAttr("axis", int64(choice%(rank+1))-1)}
+		case "Trilu":
+			spec.Inputs = append(spec.Inputs, g.AddConst("k", tensor.From([]int64{1})))
 		case "Gather":
 			spec.Attrs = []graph.Attr{graph.IntAttr("axis", int64(choice%(2*rank+1)-rank))}
 		case "Unsqueeze":
@@ -61,7 +65,7 @@ var _ = Describe("shape checks", func() {
 		n, m := graph.Sym("n"), graph.Sym("m")
 		dims := []graph.Dim{graph.D(1), graph.D(1), graph.D(3), graph.D(4), n, n, m, n.Add(graph.D(2)), n.Min(graph.D(3)), n.Mul(m)}
 		operands := map[string]int{"Add": 2, "Pow": 2, "Max": 3, "Equal": 2, "Where": 3, "MatMul": 2, "Erf": 1, "Relu": 1, "Cast": 1,
-			"MatMulInteger": 2, "Softmax": 1, "Gather": 2, "Transpose": 1, "Unsqueeze": 1, "DequantizeLinear": 2, "DynamicQuantizeLinear": 1}
+			"MatMulInteger": 2, "Softmax": 1, "Gather": 2, "Transpose": 1, "Unsqueeze": 1, "Concat": 2, "Trilu": 1, "DequantizeLinear": 2, "DynamicQuantizeLinear": 1}
 		ops := slices.Sorted(maps.Keys(operands))
 		kept, left := map[string]int{}, map[string]int{}
 		for range 16000 {
@@ -108,6 +112,32 @@ var _ = Describe("shape checks", func() {
 				Expect(kept[op]).To(BeNumerically(">", 20), op)
 			}
 		}
+	})
+
+	It("leave out what computes with dims as they say", func() {
+		g := parse(`graph {
+  opset 17
+  input %x: f32[N,M]
+  const %first = i64[]{0}
+  const %second = i64[]{1}
+  %s = Shape(%x) "s"
+  %n = Gather(%s, %first) "n"
+  %m = Gather(%s, %second) "m"
+  %sum = Add(%n, %m) "sum"
+  %product = Mul(%n, %sum) "product"
+  %less = Sub(%product, %m) "less"
+  %same = Cast(%sum; to=7) "same"
+  %short = Cast(%sum; to=6) "short"
+  %even = Equal(%sum, %m) "even"
+  %ratio = Div(%sum, %n) "ratio"
+  output %less, %same, %short, %even, %ratio
+}`)
+		Expect(graph.InferGraph(g)).To(Succeed())
+		var kept []string
+		for n := range graph.NewShapeChecks(g).Graph().Nodes() {
+			kept = append(kept, n.Name)
+		}
+		Expect(kept).To(ConsistOf("short", "ratio"))
 	})
 
 	It("leave out what moves dims to where constants say, and keep what reads them", func() {

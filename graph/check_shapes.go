@@ -29,6 +29,7 @@ type shapeCheck struct {
 	attrs           Attrs
 	schema          *Schema
 	inputs, outputs int32 // how many, omitted ones included
+	full            bool  // there is nothing to find where all dims are positive
 }
 
 // openValue is what inference has found out about a value for open dims.
@@ -185,7 +186,7 @@ func (c *ShapeChecks) check(b Bindings, some []bool, settle bool) error {
 		n := &c.nodes[i]
 		own := ports[:n.inputs+n.outputs]
 		ports = ports[len(own):]
-		if some != nil && !some[i] {
+		if some != nil && !some[i] || n.full && c.isFull(own, b) {
 			continue
 		}
 		m := c.detached(&d, n, own, &sub)
@@ -416,7 +417,7 @@ func (c *shapeCollector) copies() *ShapeChecks {
 	values := make([]*Value, 0, c.ports)
 	places := map[*Graph][]int32{} // of values in the list, by id, each one more than it
 	for i, n := range c.nodes {
-		out.nodes[i] = shapeCheck{op: n.Op, name: n.Name, attrs: n.Attrs, schema: n.Schema, inputs: int32(len(n.Inputs)), outputs: int32(len(n.Outputs))}
+		out.nodes[i] = shapeCheck{op: n.Op, name: n.Name, attrs: n.Attrs, schema: n.Schema, inputs: int32(len(n.Inputs)), outputs: int32(len(n.Outputs)), full: holdsWhenFull(n)}
 		place := places[n.graph]
 		if place == nil {
 			place = make([]int32, n.graph.ValueIDs())
