@@ -62,7 +62,9 @@ func (m *Machine) spec(ctx context.Context, shapes [][]int) (*Spec, error) {
 	}
 	m.touch(s)
 	m.mu.Lock()
-	e.spec = s
+	if e.spec = s; !slices.Contains(m.specs, e) { // dropped in the making
+		e.drop()
+	}
 	m.mu.Unlock()
 	return s, nil
 }
@@ -86,7 +88,15 @@ func (m *Machine) evict(n int) {
 				oldest = i
 			}
 		}
+		m.specs[oldest].drop()
 		m.specs = slices.Delete(m.specs, oldest, oldest+1)
+	}
+}
+
+// drop notes that the specialisation is kept no more.
+func (e *entry) drop() {
+	if e.spec != nil {
+		e.spec.dropped.Store(true)
 	}
 }
 
@@ -115,6 +125,7 @@ func (m *Machine) dropSpecs() {
 		if e.spec == last {
 			m.recent = e.shapes
 		}
+		e.drop()
 		return true
 	})
 }
@@ -123,13 +134,6 @@ func (m *Machine) forget(e *entry) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.specs = slices.DeleteFunc(m.specs, func(x *entry) bool { return x == e })
-}
-
-// cached reports whether the specialisation is still kept.
-func (m *Machine) cached(s *Spec) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return slices.ContainsFunc(m.specs, func(e *entry) bool { return e.spec == s })
 }
 
 func sameShapes(a, b [][]int) bool {

@@ -94,7 +94,7 @@ func (s *Session) frameFor(ctx context.Context, in []*tensor.Tensor) (*frame, er
 	}
 	sp.frames.Add(1)
 	s.frames = slices.DeleteFunc(s.frames, func(b *boundFrame) bool {
-		if s.m.cached(b.f.s) {
+		if !b.f.s.dropped.Load() {
 			return false
 		}
 		b.free()
@@ -105,7 +105,7 @@ func (s *Session) frameFor(ctx context.Context, in []*tensor.Tensor) (*frame, er
 		sp.frames.Add(-1)
 		return nil, err
 	}
-	s.frames = append([]*boundFrame{{shapes, f}}, s.frames...)
+	s.frames = slices.Insert(s.frames, 0, &boundFrame{shapes, f})
 	s.current = f
 	return f, nil
 }

@@ -19,6 +19,7 @@ import (
 type Spec struct {
 	used     atomic.Int64 // Machine.clock
 	frames   atomic.Int64 // of sessions
+	dropped  atomic.Bool  // from the cache
 	block    *Block
 	bindings graph.Bindings
 	dims     [][]int // concrete shape per slot; nil where it is not known
