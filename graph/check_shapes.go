@@ -179,7 +179,7 @@ func (c *ShapeChecks) check(b Bindings, some []bool, settle bool) error {
 	if c == nil || len(c.nodes) == 0 {
 		return nil
 	}
-	var d detachment
+	d := detachments.Get().(*detachment)
 	var infers Inference
 	sub, ports := shapeValues{b: b}, c.ports
 	for i := range c.nodes {
@@ -189,7 +189,7 @@ func (c *ShapeChecks) check(b Bindings, some []bool, settle bool) error {
 		if some != nil && !some[i] || n.full && c.isFull(own, b) {
 			continue
 		}
-		m := c.detached(&d, n, own, &sub)
+		m := c.detached(d, n, own, &sub)
 		if !sub.changed {
 			continue
 		}
@@ -209,6 +209,8 @@ func (c *ShapeChecks) check(b Bindings, some []bool, settle bool) error {
 			}
 		}
 	}
+	d.clear()
+	detachments.Put(d) // not where there is an error, which speaks of what is in it
 	return nil
 }
 
@@ -330,6 +332,9 @@ type detachment struct {
 	list   []*Value
 }
 
+// detachments are those that no check is using.
+var detachments = sync.Pool{New: func() any { return &detachment{} }}
+
 // node returns a node of that name, without operator, operands and results, in a graph of its own.
 func (d *detachment) node(name string, inputs, outputs int) *Node {
 	ports := inputs + outputs
@@ -342,6 +347,13 @@ func (d *detachment) node(name string, inputs, outputs int) *Node {
 	d.g = Graph{Name: name, freshDims: detachedDims}
 	d.n = Node{Name: name, graph: &d.g, Inputs: d.list[:inputs], Outputs: d.list[inputs:]}
 	return &d.n
+}
+
+// clear lets go of the copy.
+func (d *detachment) clear() {
+	clear(d.values[:cap(d.values)])
+	clear(d.list[:cap(d.list)])
+	d.g, d.n = Graph{}, Node{}
 }
 
 // operand gives the node its operand i, and returns it to be filled in.

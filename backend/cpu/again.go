@@ -14,8 +14,11 @@ import (
 // Lengths that change from run to run, as that of a cache of keys and values does, are often seen by few nodes of a group. An
 // instance for another length is then made of one for a length that is at least as large, by planning those nodes again.
 
-// growth is by how much a value is larger at most in a plan of which others are made.
-const growth = 32
+// growth is by how much a value is larger at most in a plan of which others are made, unless an eighth of it is more.
+const growth = 64
+
+// littleMore is how many bytes the buffers of such a plan may always take beyond what they would, beside a quarter.
+const littleMore = 1 << 20
 
 // maxTries is how often in a row a larger plan is made in vain.
 const maxTries = 3
@@ -118,15 +121,20 @@ func (x *bases) similar(ctx context.Context, e *executable, b graph.Bindings) *i
 	return x.grow(ctx, e, small, b, grown)
 }
 
-// grow makes a base for values of symbols that are larger than those of b, and an instance for b of it.
+// grow makes a base for values of symbols that are larger than those of b, all by as much, as the model may say what lies between
+// them, and an instance for b of it.
 func (x *bases) grow(ctx context.Context, e *executable, small *base, b graph.Bindings, symbols []string) *instance {
-	up := maps.Clone(b)
+	up, most := maps.Clone(b), int64(0)
 	for _, s := range symbols {
-		up[s] = b[s] + growth - b[s]%growth
+		most = max(most, b[s])
+	}
+	step := max(growth, most/8)
+	for _, s := range symbols {
+		up[s] += step - most%step
 	}
 	key := strings.Join(symbols, " ")
 	p, in, err := e.specialize(ctx, up)
-	if err == nil && p.calls == 0 && in.bytes() <= small.in.bytes()+small.in.bytes()/4+1<<16 {
+	if err == nil && p.calls == 0 && in.bytes() <= small.in.bytes()+small.in.bytes()/4+littleMore {
 		of := &base{p: p, in: in, reach: map[string]*place.Reach{}}
 		if r := x.reaches(of, symbols, key); r != nil {
 			if made := of.again(b, r); made != nil {

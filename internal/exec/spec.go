@@ -64,6 +64,11 @@ func (m *Machine) specialize(ctx context.Context, b *Block, bind graph.Bindings)
 
 // shapes evaluates the shapes of all values that follow from the symbols.
 func (s *Spec) shapes(m *Machine) error {
+	ranks := 0
+	for _, sl := range s.block.Slots {
+		ranks += len(sl.Value.Type.Shape)
+	}
+	room := make([]int, ranks)
 	for i, sl := range s.block.Slots {
 		v := sl.Value
 		switch sl.Kind {
@@ -82,14 +87,15 @@ func (s *Spec) shapes(m *Machine) error {
 		if !v.Type.IsTensor() || !v.Type.Shape.Known() {
 			continue
 		}
-		dims, err := v.Type.Shape.Eval(s.bindings, make([]int, 0, len(v.Type.Shape)))
+		rank := len(v.Type.Shape)
+		dims, err := v.Type.Shape.Eval(s.bindings, room[:0:rank])
 		if errors.Is(err, graph.ErrUnbound) && sl.Kind != SlotPlanned {
 			continue // known at run time
 		}
 		if err != nil {
 			return valueError(v, err)
 		}
-		s.dims[i] = dims
+		s.dims[i], room = dims, room[rank:]
 		if sl.Kind == SlotPlanned {
 			if s.sizes[i], err = m.env.Transfer.Registry.Size(v.Format, v.Type.DType, dims); err == nil {
 				err = m.fits(v.Format.Device, s.sizes[i])
@@ -205,7 +211,7 @@ type planned struct {
 // makePlan asks for offsets of everything in the block: values, the groups' buffers, and the arenas of regions.
 func (s *Spec) makePlan(ctx context.Context, m *Machine) error {
 	b := s.block
-	prob := &schedule.Problem{Values: make([]schedule.Value, len(b.Slots))}
+	prob := &schedule.Problem{Values: make([]schedule.Value, len(b.Slots)), Steps: make([]schedule.Step, 0, len(b.Steps))}
 	for i, sl := range b.Slots {
 		prob.Values[i] = schedule.Value{Bytes: s.sizes[i], Device: sl.Value.Format.Device, Planned: sl.Kind == SlotPlanned && sl.direct < 0}
 	}

@@ -177,7 +177,7 @@ func (p *Plan) Again(b graph.Bindings, r *Reach, emit func(q *Plan, n *graph.Nod
 		if q.again.failed || q.again.step != at.steps || q.again.slot != at.slots {
 			return ErrElsewhere
 		}
-		if len(q.work) > 0 && !q.again.labels {
+		if !q.again.labels && slices.ContainsFunc(q.work, func(w int) bool { return w != 0 }) {
 			q.Reqs.Labels, q.again.labels = slices.Clone(q.Reqs.Labels), true
 		}
 		q.share(at.steps)

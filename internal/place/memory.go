@@ -49,14 +49,14 @@ const (
 
 // Slot is a piece of memory that places lie in.
 type Slot struct {
-	Kind  Kind
-	Index int    // of the input, output, constant or buffer
 	Data  []byte // of kind Data
+	Index int    // of the input, output, constant or buffer
+	Kind  Kind
 
-	least       int  // bytes that steps touch
-	left        int  // operands that still read something in it
-	first, last int  // steps that touch it first and last
-	used        bool // by a step
+	used        bool  // by a step
+	left        int32 // operands that still read something in it
+	first, last int32 // steps that touch it first and last
+	least       int   // bytes that steps touch
 }
 
 // ErrShort is returned where a session's memory is smaller than planned.

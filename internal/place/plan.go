@@ -119,7 +119,7 @@ func (p *Plan) constant(v *graph.Value, i int) error {
 func padded(b []byte) []byte { return append(b, make([]byte, 64)...)[:len(b)] }
 
 func (p *Plan) newSlot(v *graph.Value, s Slot) {
-	s.first, s.left = -1, v.NumUses()
+	s.first, s.left = -1, int32(v.NumUses())
 	p.Where[v.ID] = Memory{Slot: len(p.Slots), Size: p.Bytes(v)}
 	p.Slots = append(p.Slots, s)
 }
@@ -259,7 +259,7 @@ func (p *Plan) Out(v *graph.Value) Memory {
 // Put says that v lies at m.
 func (p *Plan) Put(v *graph.Value, m Memory) {
 	p.Where[v.ID] = m
-	p.Slots[m.Slot].left += v.NumUses()
+	p.Slots[m.Slot].left += int32(v.NumUses())
 	if v.IsOutput() && p.Slots[m.Slot].Kind != Output {
 		p.Slots[m.Slot].left++ // never free for others
 	}
@@ -435,9 +435,9 @@ func (p *Plan) touch(m Memory, at int) {
 	}
 	s := &p.Slots[m.Slot]
 	if !s.used {
-		s.first, s.used = at, true
+		s.first, s.used = int32(at), true
 	}
-	s.last = at
+	s.last = int32(at)
 	s.least = max(s.least, m.Off+m.Size)
 }
 
@@ -454,12 +454,12 @@ func (p *Plan) Finish() backend.Requirements {
 		s := &p.Slots[i]
 		switch s.Kind {
 		case Input:
-			r.Inputs[s.Index] = backend.PortUse{Bytes: int64(p.Bytes(p.Sub.Inputs[s.Index])), Last: s.last}
+			r.Inputs[s.Index] = backend.PortUse{Bytes: int64(p.Bytes(p.Sub.Inputs[s.Index])), Last: int(s.last)}
 		case Output:
-			r.Outputs[s.Index].First, r.Outputs[s.Index].Last = max(s.first, 0), s.last
+			r.Outputs[s.Index].First, r.Outputs[s.Index].Last = int(max(s.first, 0)), int(s.last)
 		case Buffer:
 			b := &r.Buffers[s.Index]
-			b.First, b.Last = max(s.first, 0), max(s.last, 0)
+			b.First, b.Last = int(max(s.first, 0)), int(max(s.last, 0))
 			if !s.used {
 				b.Bytes = 0
 			}

@@ -219,7 +219,7 @@ func (b *bench) decode(ctx context.Context, m *model) (steady, first float64, to
 
 func (m *model) step(ctx context.Context, past int, ids []int64) (next int, err error) {
 	var in, out []*tensor.Tensor
-	var scores []float32
+	var scores *tensor.Tensor
 	part := func(t *tensor.Tensor, rows int) (*tensor.Tensor, error) {
 		if m.shared {
 			return t, nil
@@ -241,8 +241,10 @@ func (m *model) step(ctx context.Context, past int, ids []int64) (next int, err 
 		switch {
 		case i == 0:
 			words = number(port.Type.Shape[2])
-			scores = make([]float32, len(ids)*words)
-			t = tensor.From(scores, 1, len(ids), words)
+			if t, err = tensor.New(port.Type.DType, 1, len(ids), words); err != nil {
+				return 0, err
+			}
+			scores = t
 		case t == nil:
 			return 0, fmt.Errorf("output %s is no cache", port.Name)
 		default:
@@ -255,11 +257,13 @@ func (m *model) step(ctx context.Context, past int, ids []int64) (next int, err 
 	if err := m.session.RunInto(ctx, in, out); err != nil {
 		return 0, err
 	}
-	scores = scores[len(scores)-words:]
-	for i, s := range scores {
-		if s > scores[next] {
-			next = i
-		}
+	last, err := scores.Slice(1, len(ids)-1, len(ids))
+	if err != nil {
+		return 0, err
 	}
-	return next, nil
+	list := make([]float64, words)
+	if err := tensor.Decode(list, last); err != nil {
+		return 0, err
+	}
+	return slices.Index(list, slices.Max(list)), nil
 }

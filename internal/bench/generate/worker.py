@@ -32,7 +32,7 @@ inputs, outputs = session.get_inputs(), session.get_outputs()
 pasts = [i for i in inputs if i.name.startswith("past")]
 presents = [o.name for o in outputs if o.name.startswith("present")]
 shared = head > 0 or any(i.name == "seqlens_k" for i in inputs)  # caches of all rows there will be, which are written in place
-kinds = {"tensor(int64)": np.int64, "tensor(int32)": np.int32, "tensor(float)": np.float32}
+kinds = {"tensor(int64)": np.int64, "tensor(int32)": np.int32, "tensor(float)": np.float32, "tensor(float16)": np.float16}
 
 
 def feed(i, past, ids):
@@ -56,7 +56,7 @@ def feed(i, past, ids):
 def decode():
     ids, past, times, out = np.arange(1, prompt + 1)[None], 0, [], []
     room = prompt + tokens + 1 if shared else 0
-    cache = [ort.OrtValue.ortvalue_from_numpy(np.zeros((1, p.shape[1], room, head or p.shape[3]), np.float32)) for p in pasts]
+    cache = [ort.OrtValue.ortvalue_from_numpy(np.zeros((1, p.shape[1], room, head or p.shape[3]), kinds[p.type])) for p in pasts]
     for _ in range(tokens + 1):
         start = time.perf_counter()
         binding = session.io_binding()
