@@ -22,3 +22,12 @@ func EfficiencySets() []string {
 	}
 	return slices.Sorted(maps.Keys(sets))
 }
+
+// BasesOf returns how many plans an executable keeps to make others of, and how often a larger one was made in vain.
+func BasesOf(e backend.Executable) (kept, failed int) {
+	x := &e.(*executable).bases
+	for _, n := range x.rigid {
+		failed += n
+	}
+	return len(x.list), failed
+}
