@@ -86,14 +86,15 @@ func flattensWhenFull(in Shape, axis int, out Shape) bool {
 	return axis >= 0 && axis <= len(in) && len(out) == 2 && productOf(in[:axis]).Equal(out[0]) && productOf(in[axis:]).Equal(out[1])
 }
 
-// isFull reports whether the dims of values, and the numbers of theirs that are no constants, are positive.
+// isFull reports whether the dims of values, and the numbers of theirs that are no constants, are positive, and none beyond what models write
+// for the end of an axis.
 func (c *ShapeChecks) isFull(ports []int32, b Bindings) bool {
 	for _, at := range ports {
 		if at < 0 {
 			continue
 		}
 		for _, d := range c.values[at].typ.Shape {
-			if n, err := d.Eval(b); err != nil || n < 1 {
+			if n, err := d.Eval(b); err != nil || n < 1 || n > math.MaxInt32 {
 				return false
 			}
 		}
@@ -101,7 +102,7 @@ func (c *ShapeChecks) isFull(ports []int32, b Bindings) bool {
 			if d.e == nil {
 				continue
 			}
-			if n, err := d.Eval(b); err != nil || n < 1 {
+			if n, err := d.Eval(b); err != nil || n < 1 || n > math.MaxInt32 {
 				return false
 			}
 		}
