@@ -35,7 +35,7 @@ type Product struct {
 	LDA, LDS, LDC int
 	// Segments says where the parts of k lie, in bytes from a row's beginning: a matrix has one at 0.
 	Segments []int
-	// Words is the number of words of 4 bytes of k in each segment: a multiple of 16 where there is more than one.
+	// Words is the number of words of 4 bytes of k in each segment.
 	Words int
 	// Panels is the number of panels, at least one, and LDB the distance of their beginnings: at least 64 times the words of all segments.
 	Panels, LDB int
@@ -55,12 +55,14 @@ type call struct {
 	lda, lds, ldc int
 	segments      *int
 	parts         int // number of segments
-	blocks        int // of 64 bytes of k in each
+	blocks        int // of each that are multiplied
 	b             unsafe.Pointer
 	ldb           int
 	column        int // where the sums of the first panel lie, in bytes from a pair's
 	steps         int // of one panel or two
 	config        config
+	stepA, stepB  int // bytes of a block, of a row of A and of a panel
+	skip          int // bytes of a panel, behind the blocks of a segment
 }
 
 // config is the memory operand of LDTILECFG: palette 1, and of each tile register the bytes of its rows and their number.
@@ -81,21 +83,39 @@ func (p *Product) Run(first, second int, pairs []Pair, b unsafe.Pointer) {
 }
 
 func (p *Product) run(set isa.Set, first, second int, pairs []Pair, b unsafe.Pointer) {
-	whole, rest := p.Words/16, p.Words%16
 	c := call{from: unsafe.Offsetof(Pair{}.Start), lda: p.LDA, lds: p.LDS, ldc: p.LDC, segments: unsafe.SliceData(p.Segments), parts: len(p.Segments), ldb: p.LDB}
+	blocks := (p.Words + Panel - 1) / Panel
+	if p.Kind != BFloat16 && p.Words%blocks == 0 { // blocks of fewer words take no longer
+		c.part(first, second, blocks, p.Words/blocks, 0)
+		p.divide(set, &c, second > 0, pairs, b)
+		return
+	}
+	whole, rest := p.Words/Panel, p.Words%Panel
 	if whole > 0 {
-		c.config, c.blocks = configure(first, second, 16), whole
+		c.part(first, second, whole, Panel, rest)
 		p.divide(set, &c, second > 0, pairs, b)
 	}
 	if rest == 0 {
 		return
 	}
-	last := p.Segments[0] + whole*Block
-	if whole > 0 { // the last words are added to the sums
-		c.from, c.lds, b = unsafe.Offsetof(Pair{}.C), c.ldc, unsafe.Add(b, whole*Panel*Block)
+	var near [64]int
+	if whole > 0 { // the last words of each segment are added to the sums
+		c.from, c.lds = unsafe.Offsetof(Pair{}.C), c.ldc
+		last := near[:0]
+		for _, s := range p.Segments {
+			last = append(last, s+whole*Block)
+		}
+		c.segments, b = unsafe.SliceData(last), unsafe.Add(b, whole*Panel*Block)
 	}
-	c.config, c.segments, c.blocks = configure(first, second, rest), &last, 1
+	c.part(first, second, 1, rest, whole*Panel)
 	p.divide(set, &c, second > 0, pairs, b)
+}
+
+// part sets what is multiplied of each segment: so many blocks, of tiles of so many rows and words of k, with so many words between those of two
+// segments.
+func (c *call) part(first, second, blocks, words, between int) {
+	c.config, c.blocks = configure(first, second, words), blocks
+	c.stepA, c.stepB, c.skip = 4*words, 4*Panel*words, 4*Panel*between
 }
 
 // configure returns the configuration for tiles of so many rows and words of k.

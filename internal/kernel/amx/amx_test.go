@@ -76,7 +76,7 @@ func random(r *rand.Rand, kind amx.Kind) *problem {
 	p := &problem{Product: amx.Product{Kind: kind, Panels: 1 + r.IntN(5), Words: 1 + r.IntN(70)}}
 	segments := 1
 	if r.IntN(2) == 0 {
-		segments, p.Words = 1+r.IntN(4), 16*(1+r.IntN(2))
+		segments, p.Words = 1+r.IntN(8), 1+r.IntN(24)
 	}
 	k := segments * p.Words
 	lda := p.Words + r.IntN(40)

@@ -26,6 +26,9 @@ const (
 	offColumn   = 88
 	offSteps    = 96
 	offConfig   = 104
+	offStepA    = 168
+	offStepB    = 176
+	offSkip     = 184
 
 	offA     = 0 // of Pair, whose fields are of two tiles
 	offStart = 16
@@ -67,7 +70,8 @@ func checkOffsets(f *asm.File) {
 		off  int
 	}{{"call{}.pairs", offPairs}, {"call{}.count", offCount}, {"call{}.from", offFrom}, {"call{}.lda", offLDA}, {"call{}.lds", offLDS}, {"call{}.ldc", offLDC},
 		{"call{}.segments", offSegments}, {"call{}.parts", offParts}, {"call{}.blocks", offBlocks}, {"call{}.b", offB}, {"call{}.ldb", offLDB},
-		{"call{}.column", offColumn}, {"call{}.steps", offSteps}, {"call{}.config", offConfig}, {"Pair{}.A", offA}, {"Pair{}.Start", offStart}, {"Pair{}.C", offC}} {
+		{"call{}.column", offColumn}, {"call{}.steps", offSteps}, {"call{}.config", offConfig},
+		{"call{}.stepA", offStepA}, {"call{}.stepB", offStepB}, {"call{}.skip", offSkip}, {"Pair{}.A", offA}, {"Pair{}.Start", offStart}, {"Pair{}.C", offC}} {
 		src += fmt.Sprintf("_ = [1]byte{}[unsafe.Offsetof(%s)-%d]\n", c.name, c.off)
 	}
 	src += fmt.Sprintf("_ = [1]byte{}[unsafe.Sizeof(Pair{})-%d]\n", pairSize)
@@ -125,6 +129,9 @@ func (k *kernel) step() {
 		k.I("ADDQ $8, BX")
 		k.I("MOVQ %d(DI), CX", offBlocks)
 		k.Loop("CX", k.block)
+		for p := range k.panels {
+			k.I("ADDQ %d(DI), R%d", offSkip, 11+p)
+		}
 	})
 	k.sums("%d(AX)", offC, offLDC, func(tile int) { k.StoreTile(tile, "R9", "SI") })
 	k.I("ADDQ $%d, R13", 64*k.panels)
@@ -146,7 +153,7 @@ func (k *kernel) sums(place string, off, distance int, each func(tile int)) {
 	}
 }
 
-// block emits the products of 64 bytes of k.
+// block emits the products of a block of k.
 func (k *kernel) block() {
 	for t := range k.tiles {
 		k.LoadTile(fmt.Sprintf("R%d", 9+t), "SI", 4+t)
@@ -158,9 +165,9 @@ func (k *kernel) block() {
 		}
 	}
 	for t := range k.tiles {
-		k.I("ADDQ R8, R%d", 9+t)
+		k.I("ADDQ %d(DI), R%d", offStepA, 9+t)
 	}
 	for p := range k.panels {
-		k.I("ADDQ $1024, R%d", 11+p)
+		k.I("ADDQ %d(DI), R%d", offStepB, 11+p)
 	}
 }

@@ -31,7 +31,7 @@ func (c *call) element(kind Kind, sum uint32, a, b unsafe.Pointer) uint32 {
 		for block := range c.blocks {
 			var even, odd float32
 			for k := range words {
-				x := *(*uint32)(unsafe.Add(a, segment+block*Block+4*k))
+				x := *(*uint32)(unsafe.Add(a, segment+block*c.stepA+4*k))
 				y := *(*uint32)(b)
 				b = unsafe.Add(b, 4*Panel)
 				if kind == BFloat16 {
@@ -47,6 +47,7 @@ func (c *call) element(kind Kind, sum uint32, a, b unsafe.Pointer) uint32 {
 				sum = bits(normal(float(sum)) + normal(even+odd))
 			}
 		}
+		b = unsafe.Add(b, c.skip)
 	}
 	return sum
 }
