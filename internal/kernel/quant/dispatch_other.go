@@ -103,6 +103,11 @@ func scale(set isa.Set, dst *float32, sums *int32, scale, bias *float32, n, rows
 	genericScale(dst, sums, scale, bias, 16*n, rows, ldd, lds)
 }
 
+// roundRows rounds n rows of sums of width panels that lie in memory, where kernels round sums as they make them; see tileParams.
+func roundRows(set isa.Set, width int, p *tileParams, sums *int32, c *byte, n int) {
+	panic("quant: no kernel rounds such sums")
+}
+
 // larger writes the larger of a and b for n groups of 16.
 func larger(set isa.Set, signed bool, dst, a, b *byte, n int) {
 	genericLarger(signed, dst, a, b, 16*n)

@@ -10,6 +10,7 @@ import (
 func main() {
 	asm.Main("quant", asm.Table{Entries: entries},
 		asm.Unit{Base: "tile", Arch: "amd64", Generate: tiles},
+		asm.Unit{Base: "round", Arch: "amd64", Generate: roundings},
 		asm.Unit{Base: "rows", Arch: "amd64", Generate: rowKernels},
 		asm.Unit{Base: "weigh", Arch: "amd64", Generate: weighs},
 		asm.Unit{Base: "add", Arch: "amd64", Generate: adds},
@@ -70,6 +71,8 @@ var entries = []asm.Entry{
 	{Name: "scale", Doc: "writes float32(sums)*scale + bias for rows of n groups of 16.",
 		Params:   "dst *float32, sums *int32, scale, bias *float32, n, rows, ldd, lds int",
 		Portable: "genericScale(dst, sums, scale, bias, 16*n, rows, ldd, lds)"},
+	{Name: "roundRows", Doc: "rounds n rows of sums of width panels that lie in memory, where kernels round sums as they make them; see tileParams.",
+		Params: "width int, p *tileParams, sums *int32, c *byte, n int", Portable: `panic("quant: no kernel rounds such sums")`},
 	{Name: "larger", Doc: "writes the larger of a and b for n groups of 16.",
 		Params: "signed bool, dst, a, b *byte, n int", Portable: "genericLarger(signed, dst, a, b, 16*n)"},
 	{Name: "sum", Doc: "returns the sum of n groups of 16 elements.", Params: "signed bool, src *byte, n int", Result: "int32",

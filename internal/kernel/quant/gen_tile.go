@@ -180,18 +180,23 @@ func (t *tile) round() {
 		for w := range t.width {
 			toNumbers(t.Func, t.sum(r, w), "Z24", fmt.Sprintf("%d(DX)", 64*w), fmt.Sprintf("%d(BX)", 64*w))
 		}
-		sum := func(w int) string { return t.sum(r, w%t.width) }
-		for w := 0; w < t.width; w += 2 {
-			t.I("VPACKSSDW %s, %s, %s", sum(w+1), sum(w), sum(w))
-			t.I("VPADDSW Z25, %s, %s", sum(w), sum(w))
-		}
-		x := sum(0)
-		t.I("VPACKSSWB %s, %s, %s", sum(2), x, x)
-		bound(t.Func, "Z", 26, x)
-		t.I("VPERMD %s, Z29, %s", x, x) // a panel of each row of doublewords
-		t.I("VMOVDQU8 %s, K1, (CX)", x)
+		packBytes(t.Func, t.width, func(w int) string { return t.sum(r, w) })
+		t.I("VMOVDQU8 %s, K1, (CX)", t.sum(r, 0))
 		t.I("ADDQ %d(DI), CX", offLDC)
 	}
+}
+
+// packBytes makes bytes of the integers of some panels, bounded, in the first's vector, with limits from vector 25 on and the order in 29.
+func packBytes(fn *asm.Func, width int, panel func(w int) string) {
+	sum := func(w int) string { return panel(w % width) }
+	for w := 0; w < width; w += 2 {
+		fn.I("VPACKSSDW %s, %s, %s", sum(w+1), sum(w), sum(w))
+		fn.I("VPADDSW Z25, %s, %s", sum(w), sum(w))
+	}
+	x := sum(0)
+	fn.I("VPACKSSWB %s, %s, %s", sum(2), x, x)
+	bound(fn, "Z", 26, x)
+	fn.I("VPERMD %s, Z29, %s", x, x) // a panel of each row of doublewords
 }
 
 // loadLimits loads the limits at AX to vectors from number first on, of a letter: the largest float, the zero point in words, the least
@@ -208,7 +213,12 @@ func loadLimits(fn *asm.Func, letter string, first int) {
 // toNumbers rounds sum·factor + bias, of vectors, half to even. What is larger than top counts as that; what is less than integers are
 // becomes the least.
 func toNumbers(fn *asm.Func, sum, top, factors, bias string) {
-	fn.I("VCVTDQ2PS %s, %s", sum, sum)
+	roundSums(fn, sum, sum, top, factors, bias)
+}
+
+// roundSums is toNumbers for sums that may lie in memory.
+func roundSums(fn *asm.Func, from, sum, top, factors, bias string) {
+	fn.I("VCVTDQ2PS %s, %s", from, sum)
 	fn.I("VMULPS %s, %s, %s", factors, sum, sum)
 	fn.I("VADDPS %s, %s, %s", bias, sum, sum)
 	fn.I("VMINPS %s, %s, %s", top, sum, sum)

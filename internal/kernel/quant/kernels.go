@@ -8,13 +8,14 @@ import (
 	"github.com/carve-dev/carve/internal/kernel/isa"
 )
 
-// Kernels are the functions of this package for one target. It is a value of three bytes, made once by who plans (For) and copied into
+// Kernels are the functions of this package for one target. It is a value of four bytes, made once by who plans (For) and copied into
 // what runs; the zero value is those in portable Go. Safe for concurrent use. A slice that is too short is the caller's bug
 // and panics before anything is written; memory outside of the given ranges is neither read nor written.
 type Kernels struct {
 	set      isa.Set
 	by       multiplier
 	permutes bool // AVX-512's VPERMI2B chooses among 128 bytes
+	tiles    bool // AMX multiplies tiles, where they are not too few
 }
 
 // multiplier says what multiplies integers of 8 bits and adds the products to sums of 32.
@@ -34,7 +35,7 @@ func For(t isa.Target) Kernels {
 	case isa.AVX512:
 		k.permutes = t.Features.Has(cpuid.AVX512VBMI)
 		if t.Features.Has(cpuid.AVX512VNNI) {
-			k.by = vnni
+			k.by, k.tiles = vnni, t.Int8Tiles()
 		}
 	case isa.NEON:
 		if t.Features.Has(cpuid.ASIMDDP) {

@@ -77,6 +77,8 @@ func (k Kernels) Multiply(p *Product, c []int32, a []byte, rows []int, b []byte,
 	p.check(a, rows)
 	bb := first(b, panels*PanelBytes(quads))
 	switch {
+	case k.byTiles(rows, quads, panels):
+		k.multiplyTiles(p, p.LDC, cc, unsafe.SliceData(a), rows, bb, ss, panels)
 	case k.by == mixed && n >= Height:
 		multiplyMatrices(k.set, p, cc, unsafe.SliceData(a), rows, bb, ss, panels)
 	case k.by != widening:

@@ -19,7 +19,7 @@ import (
 )
 
 var _ = It("generated files are up to date", func(ctx SpecContext) {
-	err := asm.Verify(ctx, "gen.go", "gen_tile.go", "gen_rows.go", "gen_columns.go", "gen_sums.go", "gen_weigh.go", "gen_add.go", "gen_neon_tile.go", "gen_neon_matrix.go", "gen_neon_wide.go", "gen_neon_rows.go")
+	err := asm.Verify(ctx, "gen.go", "gen_tile.go", "gen_round.go", "gen_rows.go", "gen_columns.go", "gen_sums.go", "gen_weigh.go", "gen_add.go", "gen_neon_tile.go", "gen_neon_matrix.go", "gen_neon_wide.go", "gen_neon_rows.go")
 	if errors.Is(err, exec.ErrNotFound) {
 		Skip("no go command")
 	}
@@ -52,7 +52,7 @@ func guarded[T any](n int, front bool) []T {
 // everywhere calls body for every instruction set of this machine, with memory guarded in front and behind.
 func everywhere(body func(k quant.Kernels, r *rand.Rand, front bool)) {
 	targets := isa.Targets()
-	for _, less := range []cpuid.Features{cpuid.AVX512VNNI, cpuid.AVX512VBMI, cpuid.I8MM, cpuid.I8MM | cpuid.ASIMDDP} { // as on processors without
+	for _, less := range []cpuid.Features{cpuid.AMXInt8, cpuid.AVX512VNNI, cpuid.AVX512VBMI, cpuid.I8MM, cpuid.I8MM | cpuid.ASIMDDP} { // as on processors without
 		if host := isa.Host(); host.Features.Has(less) {
 			host.Features &^= less
 			targets = append(targets, host)

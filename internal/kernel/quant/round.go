@@ -41,9 +41,9 @@ func newLimits(to Levels, lo, hi int) limits {
 func (k Kernels) Rounds() bool { return k.by == vnni }
 
 // MultiplyRounded is Multiply whose sums are rounded: it writes the integers of cols columns, the first of which has factor number
-// from, to rows ldd apart in dst. The product's own LDC plays no part. It panics where Rounds is false, or nothing is
-// summed.
-func (k Kernels) MultiplyRounded(p *Product, dst []byte, ldd int, a []byte, rows []int, b []byte, start []int32, r *Rounding, from, cols int) {
+// from, to rows ldd apart in dst. The product's own LDC plays no part. Tiles are chosen only where sums have TileSums elements, which
+// they overwrite. It panics where Rounds is false, or nothing is summed.
+func (k Kernels) MultiplyRounded(p *Product, dst []byte, ldd int, a []byte, rows []int, b []byte, start []int32, r *Rounding, from, cols int, sums []int32) {
 	n, quads, panels := len(rows), len(p.Segments)*p.Quads, Panels(cols)
 	if n == 0 || cols <= 0 {
 		return
@@ -54,7 +54,12 @@ func (k Kernels) MultiplyRounded(p *Product, dst []byte, ldd int, a []byte, rows
 	params := tileParams{ldc: ldd, rounding: &r.limits, factors: first(r.factors[from:], panels*Panel), bias: first(r.bias[from:], panels*Panel),
 		left: cols}
 	p.check(a, rows)
-	k.multiplyBytes(p, &params, first(dst, (n-1)*ldd+cols), first(a, 1), rows, first(b, panels*PanelBytes(quads)), first(start, panels*Panel), panels)
+	c, aa, bb, ss := first(dst, (n-1)*ldd+cols), first(a, 1), first(b, panels*PanelBytes(quads)), first(start, panels*Panel)
+	if len(sums) >= TileSums && k.byTiles(rows, quads, panels) {
+		k.roundTiles(p, &params, c, aa, rows, bb, ss, panels, sums)
+		return
+	}
+	k.multiplyBytes(p, &params, c, aa, rows, bb, ss, panels)
 }
 
 // pass moves on by so many columns.

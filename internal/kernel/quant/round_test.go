@@ -52,7 +52,7 @@ var _ = Describe("sums that are rounded where they are made", func() {
 				s, to, lo, hi := rounding(at+p.LDC, r, front)
 				ldd := cols + r.IntN(3)
 				got, want := guarded[byte]((n-1)*ldd+cols, front), make([]byte, n*ldd)
-				k.MultiplyRounded(p, got, ldd, a, rows, b, from, quant.NewRounding(s.Factors, s.Bias, to, lo, hi), at, cols)
+				k.MultiplyRounded(p, got, ldd, a, rows, b, from, quant.NewRounding(s.Factors, s.Bias, to, lo, hi), at, cols, guarded[int32](quant.TileSums, front))
 				c := make([]int32, n*p.LDC)
 				plain.Multiply(p, c, a, rows, b, from, quant.Panels(cols))
 				s.Rows, s.Cols, s.Sums, s.LD, s.Factors, s.Bias = n, cols, c, p.LDC, s.Factors[at:], s.Bias[at:]
@@ -116,17 +116,17 @@ var _ = Describe("sums that are rounded where they are made", func() {
 			p := &quant.Product{Segments: []int{0}, Quads: 2}
 			dst, a, b, s, one := make([]byte, 16), make([]byte, 32), make([]byte, 128), make([]int32, 16), []int{0}
 			k.Weigh(f, dst, 0, a, 16, []int{0, 0}, 2)
-			k.MultiplyRounded(p, dst, 0, a, one, b, s, r, 0, 16)
+			k.MultiplyRounded(p, dst, 0, a, one, b, s, r, 0, 16, nil)
 			for _, bad := range []func(){
 				func() { k.Weigh(f, dst, 0, a[:31], 16, []int{0, 0}, 2) },
 				func() { k.Weigh(f, dst, 0, a, 16, []int{0}, 2) },
 				func() { k.Weigh(f, dst, 0, a, 16, []int{0, -1}, 2) },
 				func() { k.Weigh(f, dst, 1, a, 16, []int{0, 0}, 2) },
-				func() { k.MultiplyRounded(p, dst[:15], 0, a, one, b, s, r, 0, 16) },
-				func() { k.MultiplyRounded(p, dst, 0, a[:7:7], one, b, s, r, 0, 16) },
-				func() { k.MultiplyRounded(p, dst, 0, a, one, b[:127], s, r, 0, 16) },
-				func() { k.MultiplyRounded(p, dst, 0, a, one, b, s[:15], r, 0, 16) },
-				func() { k.MultiplyRounded(p, dst, 0, a, one, b, s, r, 1, 16) },
+				func() { k.MultiplyRounded(p, dst[:15], 0, a, one, b, s, r, 0, 16, nil) },
+				func() { k.MultiplyRounded(p, dst, 0, a[:7:7], one, b, s, r, 0, 16, nil) },
+				func() { k.MultiplyRounded(p, dst, 0, a, one, b[:127], s, r, 0, 16, nil) },
+				func() { k.MultiplyRounded(p, dst, 0, a, one, b, s[:15], r, 0, 16, nil) },
+				func() { k.MultiplyRounded(p, dst, 0, a, one, b, s, r, 1, 16, nil) },
 			} {
 				Expect(bad).To(Panic())
 			}
