@@ -381,14 +381,19 @@ type convParts struct {
 // convPart is one of these.
 type convPart struct{ image, group, row, rows, panel, panels, col, cols int } // col of all groups
 
-// parts returns those of that many rows, at least, in whole tiles.
-func (c *integerConv) parts(rows int) *convParts {
+// parts returns those of that many rows of a convolution, at least, in whole tiles; of AMX in whole lines of the result, where they are that many.
+func (p *planner) parts(c *integerConv, rows int) *convParts {
 	d := &convParts{pixels: c.pixels(), panels: c.panels(), columns: c.oc, groups: c.groups}
 	if c.depthwise {
 		d.panels, d.columns, d.groups = quant.Panels(c.groups), c.groups, 1
 	}
 	d.rows = roundUp(ceilDiv(d.pixels, ceilDiv(d.pixels, rows)), quant.Height)
-	d.wide = panelsOf(d.panels, d.rows, c.depth())
+	if p.integers.Tiles() && !c.depthwise {
+		if d.rows = ceilDiv(d.pixels, ceilDiv(d.pixels, rows)); d.rows >= c.OW {
+			d.rows = roundUp(d.rows, c.OW)
+		}
+	}
+	d.wide = p.panelsOf(d.panels, d.rows, c.depth())
 	d.downs, d.acrosses = ceilDiv(d.pixels, d.rows), ceilDiv(d.panels, d.wide)
 	return d
 }
@@ -415,11 +420,15 @@ func (d *convParts) at(i int) convPart {
 
 // emitConvSums emits the sums of a convolution. done reads and writes what is given besides.
 func (p *planner) emitConvSums(c *integerConv, done convFinish, reads, writes []place.Memory) {
-	d := c.parts(sumRows)
+	most := sumRows
+	if p.integers.Tiles() && !c.depthwise {
+		most = tileRows
+	}
+	d := p.parts(c, most)
 	ld := d.wide * quant.Panel
 	c.product.LDC, c.taps.LDC = ld, ld
 	sums, offsets, kernels := p.scratch(4*d.rows*ld), p.scratch(8*d.rows), p.integers
-	st := step{work: 1, chunks: c.images * d.count(), grain: grainFor(float64(d.rows*ld*c.depth())/100 + 50)}
+	st := step{work: 1, chunks: c.images * d.count(), grain: p.productGrain(d.rows, ld, c.depth())}
 	st.body = func(st *state, worker, lo, hi int) {
 		x, windows := sums.of(st, worker), asInts(offsets.bytes(st, worker))
 		for i := lo; i < hi; i++ {

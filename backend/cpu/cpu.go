@@ -83,9 +83,12 @@ type cpu struct {
 // direct convolution within a bound, which the documentation of package internal/kernel/winograd states; weights take 1.8 or 4
 // times their memory.
 //
+// "amx" says whether tiles of AMX multiply where the processor has them and Linux permits it, "on" (default) or "off": integers of 8 bits, with the same
+// results. backend.Info and the report name AMX where it is used.
+//
 // Errors wrap backend.ErrOption.
 func Open(c backend.Config) (backend.Backend, error) {
-	var precision, weights string
+	var precision, weights, tiles string
 	b := cpu{target: isa.Host(), quants: &fuse.Quants{}, best: &winogradChoices{}, halves: &halfValues{}}
 	for k, v := range c.Options {
 		var err error
@@ -106,9 +109,16 @@ func Open(c backend.Config) (backend.Backend, error) {
 			b.direct = v == "off"
 		case k == "winograd":
 			return nil, fmt.Errorf("%w: %q: %q is neither on nor off", backend.ErrOption, k, v)
+		case k == "amx" && (v == "on" || v == "off"):
+			tiles = v
+		case k == "amx":
+			return nil, fmt.Errorf("%w: %q: %q is neither on nor off", backend.ErrOption, k, v)
 		default:
 			return nil, fmt.Errorf("%w: %q", backend.ErrOption, k)
 		}
+	}
+	if tiles == "off" {
+		b.target = b.target.WithoutTiles()
 	}
 	if precision != "" && precision != "f32" && weights == "f16" {
 		return nil, fmt.Errorf("%w: precision=%s and weights=f16 exclude each other", backend.ErrOption, precision)
@@ -144,6 +154,9 @@ func (b cpu) Info() backend.Info {
 		info.Precision = b.pairs.String()
 	case b.weights == "f16":
 		info.Precision = "f32 with f16 weights"
+	}
+	if b.target.Int8Tiles() {
+		info.Processor += " with AMX"
 	}
 	if info.Unmet = b.unmet; info.Precision != "" {
 		info.Processor += ", products in " + info.Precision

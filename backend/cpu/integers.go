@@ -294,14 +294,38 @@ type finish func(st *state, x []int32, ld, row, rows, col, cols int)
 // Bounds of a chunk of a product.
 const (
 	sumRows     = 48
+	tileRows    = 128 // where tiles are multiplied
 	sumPanels   = 8
 	sumProducts = 1 << 22 // products of a chunk: some 20 to 100 µs
+	tileFactor  = 4       // tiles take so many more in a chunk
 	sumWide     = 4       // panels that are multiplied at a time by the widest kernels
 )
 
 // panelsOf returns how many of so many panels a chunk of rows takes, k products deep.
-func panelsOf(panels, rows, k int) int {
-	return min(max(sumProducts/max(rows*k*quant.Panel*sumWide, 1), 1)*sumWide, sumPanels, panels)
+func (p *planner) panelsOf(panels, rows, k int) int {
+	products := sumProducts
+	if p.integers.Tiles() {
+		products *= tileFactor
+	}
+	return min(max(products/max(rows*k*quant.Panel*sumWide, 1), 1)*sumWide, sumPanels, panels)
+}
+
+// rowsOf returns how many of so many rows a chunk takes whose sums are stored: some of one number, where it is about as many that are best.
+func (p *planner) rowsOf(rows int) int {
+	if !p.integers.Tiles() {
+		return min(sumRows, rows)
+	}
+	return ceilDiv(rows, max(ceilDiv(rows, tileRows), 1))
+}
+
+// productGrain is the grain of chunks of a product of so many rows and columns, k products deep.
+func (p *planner) productGrain(rows, columns, k int) int {
+	const perNano, byTiles = 100, 800 // products
+	speed := perNano
+	if p.integers.Tiles() && rows >= quant.Panel {
+		speed = byTiles
+	}
+	return grainFor(float64(rows*columns*k)/float64(speed) + 50)
 }
 
 // sumsPart is a part of a product: rows of A at these offsets, panels of B, and where they are in the whole.
@@ -317,7 +341,7 @@ type sumsPart struct {
 // emitParts emits a product in parts of so many rows, at most. run makes the results of one; it reads and writes what is given besides.
 func (p *planner) emitParts(s *sums, rows int, run func(st *state, worker int, part sumsPart), reads, writes []place.Memory) {
 	panels := quant.Panels(s.n)
-	wide := panelsOf(panels, rows, s.k)
+	wide := p.panelsOf(panels, rows, s.k)
 	downs, acrosses := ceilDiv(s.m, rows), ceilDiv(panels, wide)
 	s.product.LDC = wide * quant.Panel
 	width, size := 4*s.product.Quads, quant.PanelBytes(s.product.Quads)
@@ -326,7 +350,7 @@ func (p *planner) emitParts(s *sums, rows int, run func(st *state, worker int, p
 		offsets[i] = i * width
 	}
 	each := downs * acrosses
-	st := step{work: 1, chunks: len(s.a) * each, grain: grainFor(float64(rows*wide*quant.Panel*s.k)/100 + 50)}
+	st := step{work: 1, chunks: len(s.a) * each, grain: p.productGrain(rows, wide*quant.Panel, s.k)}
 	st.body = func(st *state, worker, lo, hi int) {
 		a, b, starts := st.Bytes(s.rows), st.Bytes(s.packed), of[int32](st, s.starts)
 		for i := lo; i < hi; i++ {
@@ -344,8 +368,8 @@ func (p *planner) emitParts(s *sums, rows int, run func(st *state, worker int, p
 
 // emitSums emits a product. done reads and writes what is given besides.
 func (p *planner) emitSums(s *sums, done finish, reads, writes []place.Memory) {
-	rows := min(sumRows, s.m)
-	scratch := p.scratch(4 * rows * panelsOf(quant.Panels(s.n), rows, s.k) * quant.Panel)
+	rows := p.rowsOf(s.m)
+	scratch := p.scratch(4 * rows * p.panelsOf(quant.Panels(s.n), rows, s.k) * quant.Panel)
 	kernels := p.integers
 	p.emitParts(s, rows, func(st *state, worker int, part sumsPart) {
 		x := scratch.of(st, worker)

@@ -40,46 +40,60 @@ func (r *roundedSums) rounding() *quant.Rounding {
 	return quant.NewRounding(r.factors, r.bias, r.levels, r.lo, r.hi)
 }
 
-// Bounds of a part of a product that is rounded: as many products as some 5 µs take, and rows that stay in the second-level cache.
+// Bounds of a part of a product that is rounded: as many products as some 5 µs take, without and with tiles, and rows that stay in the second-level
+// cache.
 const (
 	roundedProducts = 1 << 19
+	roundedByTiles  = 1 << 22
 	roundedRows     = 384
 )
 
-// roundedPart returns the rows of a part, of so many rows and columns, where each sum has that many products and there are some threads.
-func roundedPart(rows, columns, depth, threads int) int {
+// roundedPart returns the rows of a part, of so many rows and columns, where each sum has that many products.
+func (p *planner) roundedPart(rows, columns, depth int) int {
 	cols := min(columns, sumPanels*quant.Panel) // about as many as a part has
-	work := max(roundedProducts, float64(rows)*float64(columns)*float64(depth)/float64(4*threads))
+	least := float64(roundedProducts)
+	if p.integers.Tiles() {
+		least = roundedByTiles
+	}
+	work := max(least, float64(rows)*float64(columns)*float64(depth)/float64(4*p.e.threads))
 	return min(max(int(work/float64(cols*depth)), 2*quant.Height), roundedRows, max(rows, 1))
+}
+
+// tileScratch returns memory in which kernels round the sums of tiles, nowhere where they make none.
+func (p *planner) tileScratch() scratch {
+	if !p.integers.Tiles() {
+		return scratch{at: place.Nowhere}
+	}
+	return p.scratch(4 * quant.TileSums)
 }
 
 // emitRoundedConv emits a convolution whose sums are rounded as they are made: to pixels, or to scratch memory, from which they are
 // transposed.
 func (p *planner) emitRoundedConv(c *integerConv, r *quant.Rounding, dst place.Memory) {
-	d := c.parts(roundedPart(c.images*c.groups*c.pixels(), c.oc, c.depth(), p.e.threads))
+	d := p.parts(c, p.roundedPart(c.images*c.groups*c.pixels(), c.oc, c.depth()))
 	ld, pixels, outputs, kernels := d.wide*quant.Panel, c.pixels(), c.outputs(), p.integers
-	near, offsets := scratch{at: place.Nowhere}, p.scratch(8*d.rows)
+	near, offsets, tiles := scratch{at: place.Nowhere}, p.scratch(8*d.rows), p.tileScratch()
 	if !c.last {
 		near = p.scratch(d.rows * ld)
 	}
-	st := step{work: 1, chunks: c.images * d.count(), grain: grainFor(float64(d.rows*ld*c.depth())/100 + 50)}
+	st := step{work: 1, chunks: c.images * d.count(), grain: p.productGrain(d.rows, ld, c.depth())}
 	st.body = func(st *state, worker, lo, hi int) {
-		windows, y := asInts(offsets.bytes(st, worker)), st.Bytes(dst)
+		windows, y, sums := asInts(offsets.bytes(st, worker)), st.Bytes(dst), tiles.of(st, worker)
 		for i := lo; i < hi; i++ {
 			part := d.at(i)
 			c.windows(windows[:part.rows], part.row)
 			a, b, start := c.operands(st, &part)
 			if c.last {
 				to := y[(part.image*pixels+part.row)*outputs+part.col:]
-				kernels.MultiplyRounded(&c.product, to, outputs, a, windows[:part.rows], b, start, r, part.col, part.cols)
+				kernels.MultiplyRounded(&c.product, to, outputs, a, windows[:part.rows], b, start, r, part.col, part.cols, sums)
 				continue
 			}
 			x := near.bytes(st, worker)
-			kernels.MultiplyRounded(&c.product, x, ld, a, windows[:part.rows], b, start, r, part.col, part.cols)
+			kernels.MultiplyRounded(&c.product, x, ld, a, windows[:part.rows], b, start, r, part.col, part.cols, sums)
 			kernels.Transpose(y[(part.image*outputs+part.col)*pixels+part.row:], x, part.rows, part.cols, ld, pixels)
 		}
 	}
-	p.emit(st, []place.Memory{c.image, c.packed, c.starts}, []place.Memory{dst, offsets.at, near.at})
+	p.emit(st, []place.Memory{c.image, c.packed, c.starts}, []place.Memory{dst, offsets.at, near.at, tiles.at})
 }
 
 // emitRoundedSums emits a product whose result is at dst, a matrix.
@@ -88,9 +102,11 @@ func (p *planner) emitRoundedSums(s *sums, r *roundedSums, dst place.Memory) {
 		p.emitSums(s, r.finish(p, dst, s.n), nil, []place.Memory{dst})
 		return
 	}
-	rounding, kernels := r.rounding(), p.integers
-	p.emitParts(s, roundedPart(s.m*len(s.a), s.n, s.k, p.e.threads), func(st *state, _ int, part sumsPart) {
+	rounding, kernels, tiles := r.rounding(), p.integers, p.tileScratch()
+	rows := p.roundedPart(s.m*len(s.a), s.n, s.k)
+	p.emitParts(s, rows, func(st *state, worker int, part sumsPart) {
+		sums := tiles.of(st, worker)
 		to := st.Bytes(dst)[part.row*s.n+part.col:]
-		kernels.MultiplyRounded(&s.product, to, s.n, part.a, part.at, part.b, part.start, rounding, part.col, part.cols)
-	}, nil, []place.Memory{dst})
+		kernels.MultiplyRounded(&s.product, to, s.n, part.a, part.at, part.b, part.start, rounding, part.col, part.cols, sums)
+	}, nil, []place.Memory{dst, tiles.at})
 }

@@ -45,8 +45,8 @@ var _ = Describe("Supports", func() {
 		Expect(supports(m.op("RoiAlign", m.input(1, 2, 4, 4), m.input(1, 4), m.ints(0), graph.StringAttr("mode", "max"), graph.IntAttr("sampling_ratio", 1))).Reason.Code).To(Equal(property.Attribute))
 	})
 
-	It("knows no options but the instruction set, which its processor has to run, and Winograd's algorithms", func() {
-		for _, options := range []map[string]string{{"speed": "high"}, {"isa": "mmx"}, {"isa": ""}, {"isa": "AVX2"}, {"winograd": ""}, {"winograd": "no"}} {
+	It("knows no options but the instruction set, which its processor has to run, Winograd's algorithms and AMX", func() {
+		for _, options := range []map[string]string{{"speed": "high"}, {"isa": "mmx"}, {"isa": ""}, {"isa": "AVX2"}, {"winograd": ""}, {"winograd": "no"}, {"amx": "yes"}} {
 			_, err := cpu.Open(backend.Config{Name: "cpu", Options: options})
 			Expect(err).To(MatchError(backend.ErrOption), "%v", options)
 		}
@@ -54,12 +54,18 @@ var _ = Describe("Supports", func() {
 
 	It("says for which instruction set it plans", func() {
 		for _, t := range isa.Targets() {
-			b, err := cpu.Open(backend.Config{Name: "cpu", Options: map[string]string{"isa": t.String()}})
-			Expect(err).NotTo(HaveOccurred())
-			Expect(b.Info().Processor).To(HaveSuffix(", " + t.String()))
+			for _, amx := range []string{"on", "off"} {
+				b, err := cpu.Open(backend.Config{Name: "cpu", Options: map[string]string{"isa": t.String(), "amx": amx}})
+				Expect(err).NotTo(HaveOccurred())
+				want := ", " + t.String()
+				if amx == "on" && t.Int8Tiles() {
+					want += " with AMX"
+				}
+				Expect(b.Info().Processor).To(HaveSuffix(want))
+			}
 		}
 		b, err := cpu.Open(backend.Config{Name: "cpu"})
 		Expect(err).NotTo(HaveOccurred())
-		Expect(b.Info().Processor).To(HaveSuffix(", " + isa.Host().String()))
+		Expect(b.Info().Processor).To(ContainSubstring(", " + isa.Host().String()))
 	})
 })
