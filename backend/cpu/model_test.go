@@ -207,6 +207,9 @@ func ways(strict bool) []way {
 	for _, t := range isa.Targets() {
 		out = append(out, way{target: t, threads: 2, strict: strict}, way{target: t, guarded: true, threads: 1, strict: strict},
 			way{target: t, guarded: true, side: guard.Start, threads: 1, strict: strict})
+		if t.Int8Tiles() {
+			out = append(out, way{target: t.WithoutTiles(), threads: 2, strict: strict})
+		}
 	}
 	return out
 }
@@ -214,6 +217,9 @@ func ways(strict bool) []way {
 // run compiles the graph and runs it, twice in one program, and compares the outputs with the reference kernels'.
 func (m *model) run(w way) error {
 	options := map[string]string{"isa": w.target.String()}
+	if !w.target.Int8Tiles() {
+		options["amx"] = "off"
+	}
 	maps.Copy(options, m.options)
 	b, err := cpu.Open(backend.Config{Name: "cpu", Options: options})
 	if err != nil {

@@ -87,13 +87,13 @@ func (p *Product) run(set isa.Set, first, second int, pairs []Pair, b unsafe.Poi
 	blocks := (p.Words + Panel - 1) / Panel
 	if p.Kind != BFloat16 && p.Words%blocks == 0 { // blocks of fewer words take no longer
 		c.part(first, second, blocks, p.Words/blocks, 0)
-		p.divide(set, &c, second > 0, pairs, b)
+		p.divide(set, c, second > 0, pairs, b)
 		return
 	}
 	whole, rest := p.Words/Panel, p.Words%Panel
 	if whole > 0 {
 		c.part(first, second, whole, Panel, rest)
-		p.divide(set, &c, second > 0, pairs, b)
+		p.divide(set, c, second > 0, pairs, b)
 	}
 	if rest == 0 {
 		return
@@ -108,7 +108,7 @@ func (p *Product) run(set isa.Set, first, second int, pairs []Pair, b unsafe.Poi
 		c.segments, b = unsafe.SliceData(last), unsafe.Add(b, whole*Panel*Block)
 	}
 	c.part(first, second, 1, rest, whole*Panel)
-	p.divide(set, &c, second > 0, pairs, b)
+	p.divide(set, c, second > 0, pairs, b)
 }
 
 // part sets what is multiplied of each segment: so many blocks, of tiles of so many rows and words of k, with so many words between those of two
@@ -131,7 +131,7 @@ func configure(first, second, words int) config {
 }
 
 // divide calls the kernels for all panels, two at a time, and all pairs.
-func (p *Product) divide(set isa.Set, c *call, two bool, pairs []Pair, b unsafe.Pointer) {
+func (p *Product) divide(set isa.Set, c call, two bool, pairs []Pair, b unsafe.Pointer) {
 	tiles := 1
 	if two {
 		tiles = 2
@@ -145,7 +145,7 @@ func (p *Product) divide(set isa.Set, c *call, two bool, pairs []Pair, b unsafe.
 		for left := pairs; len(left) > 0; {
 			n := min(most, len(left))
 			c.pairs, c.count, c.steps = &left[0], n, steps
-			run(set, p.Kind, tiles, width, c)
+			run(set, p.Kind, tiles, width, &c)
 			left = left[n:]
 		}
 		done += steps * width

@@ -16,7 +16,10 @@
 // convolutions, whose taps are interleaved by fours (Weigh). Callers ask for that (Rounds); elsewhere sums are stored, and then rounded
 // (Requantize).
 //
-// This is a leaf: it imports packages cpuid and isa only.
+// Where the processor has AMX besides, tiles multiply what is large enough (package amx): rows at one distance, of a matrix or of a line of a
+// convolution's windows, 16 at most to a tile. Sums that are rounded are so from scratch memory then.
+//
+// This is a leaf: it imports packages amx, cpuid and isa only.
 package quant
 
 //go:generate go run gen.go gen_tile.go gen_round.go gen_rows.go gen_columns.go gen_sums.go gen_weigh.go gen_add.go gen_neon_tile.go gen_neon_matrix.go gen_neon_wide.go gen_neon_rows.go

@@ -55,7 +55,7 @@ func (k Kernels) MultiplyRounded(p *Product, dst []byte, ldd int, a []byte, rows
 		left: cols}
 	p.check(a, rows)
 	c, aa, bb, ss := first(dst, (n-1)*ldd+cols), first(a, 1), first(b, panels*PanelBytes(quads)), first(start, panels*Panel)
-	if len(sums) >= TileSums && k.byTiles(rows, quads, panels) {
+	if len(sums) >= TileSums && k.roundsByTiles(rows, quads, panels) {
 		k.roundTiles(p, &params, c, aa, rows, bb, ss, panels, sums)
 		return
 	}

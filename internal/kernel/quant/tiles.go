@@ -12,11 +12,13 @@ func (k Kernels) Tiles() bool { return k.tiles }
 // TileSums is how many sums of int32 MultiplyRounded takes as scratch memory where there are tiles.
 const TileSums = 1 << 14
 
-// Bounds of products that tiles make: to configure and release their registers takes as long as 2^15 products of VNNI, and tiles of few rows are loaded as slowly
-// as those of 16.
+// Bounds of products that tiles make. To configure and release their registers takes as long as 2^17 products of VNNI, and tiles of few rows are loaded
+// as slowly as those of 16. Sums that are rounded go through memory, where VNNI has them in registers: it takes more of k to make up for that.
 const (
 	leastTileProducts = 1 << 17
-	leastTileRows     = 4
+	leastTileRows     = 6 // on average, of rows at one distance
+	leastRoundedQuads = 32
+	leastRoundedRows  = 1 << 10 // times quads
 )
 
 // byTiles reports whether tiles make a product of these rows faster.
@@ -32,6 +34,11 @@ func (k Kernels) byTiles(rows []int, quads, panels int) bool {
 	return len(rows) >= leastTileRows*stretches
 }
 
+// roundsByTiles is byTiles for sums that are rounded.
+func (k Kernels) roundsByTiles(rows []int, quads, panels int) bool {
+	return quads >= leastRoundedQuads && len(rows)*quads >= leastRoundedRows && k.byTiles(rows, quads, panels)
+}
+
 // stretch returns how many of the rows lie at one distance, and which; 0 for a single one.
 func stretch(rows []int) (n, distance int) {
 	if len(rows) == 1 {
@@ -45,7 +52,7 @@ func stretch(rows []int) (n, distance int) {
 	return n, distance
 }
 
-// tiling is a product that is made by tiles. Pairs of tiles of one height and distance are collected, and multiplied in one call: to configure the
+// tiling is a product that is made by tiles. Tiles of one height and distance are collected, and multiplied in pairs in one call: to configure the
 // registers takes a while.
 type tiling struct {
 	product amx.Product
@@ -53,12 +60,11 @@ type tiling struct {
 	start   *int32
 	c       *int32
 	height  int
-	half    bool // the last pair has one tile
 	count   int
-	pairs   [16]amx.Pair
+	tiles   [32]struct{ offset, row int } // in A, and of the result
 }
 
-// multiplyTiles multiplies by tiles. The sums' rows lie p.LDC apart.
+// multiplyTiles multiplies by tiles. The sums' rows lie ldc apart.
 func (k Kernels) multiplyTiles(p *Product, ldc int, c *int32, a *byte, rows []int, b *byte, start *int32, panels int) {
 	t := tiling{a: a, b: b, start: start, c: c, product: amx.Product{Kind: amx.SignedUnsigned, LDC: 4 * ldc, Segments: p.Segments, Words: p.Quads,
 		Panels: panels, LDB: PanelBytes(len(p.Segments) * p.Quads)}}
@@ -73,14 +79,16 @@ func (k Kernels) multiplyTiles(p *Product, ldc int, c *int32, a *byte, rows []in
 	t.flush()
 }
 
-// stretch adds n rows at one distance, the first at an offset of A, row number at of the result. More than a tile are divided to pairs
-// of tiles of one height, of which the two of a pair may overlap: both have the same sums then, and begin with the same.
-func (t *tiling) stretch(offset, at, n, distance int) {
+// stretch adds n rows at one distance, the first at an offset of A, a row of the result. More than a tile are divided to pairs of tiles of
+// one height, of which the two of a pair may overlap: both have the same sums then, and begin with the same.
+func (t *tiling) stretch(offset, row, n, distance int) {
 	if n <= amx.Rows {
-		t.add(n, distance, offset, at)
+		t.add(n, distance, offset, row)
 		return
 	}
-	t.close()
+	if t.count%2 != 0 {
+		t.flush()
+	}
 	pairs := (n + 2*amx.Rows - 1) / (2 * amx.Rows)
 	rows, more := n/pairs, n%pairs // of a pair, of which the first ones have one more
 	height := ((n+pairs-1)/pairs + 1) / 2
@@ -89,53 +97,47 @@ func (t *tiling) stretch(offset, at, n, distance int) {
 		if i < more {
 			m++
 		}
-		t.add(height, distance, offset, at)
-		t.add(height, distance, offset+(m-height)*distance, at+m-height)
-		offset, at = offset+m*distance, at+m
+		t.add(height, distance, offset, row)
+		t.add(height, distance, offset+(m-height)*distance, row+m-height)
+		offset, row = offset+m*distance, row+m
 	}
 }
 
 // add adds a tile.
-func (t *tiling) add(height, distance, offset, at int) {
-	if t.count > 0 && (height != t.height || distance != t.product.LDA) || t.count == len(t.pairs) && !t.half {
+func (t *tiling) add(height, distance, offset, row int) {
+	if t.count == len(t.tiles) || t.count > 0 && (height != t.height || distance != t.product.LDA) {
 		t.flush()
 	}
 	t.height, t.product.LDA = height, distance
-	side := 1
-	if !t.half {
-		side = 0
-		t.count++
-	}
-	t.half = !t.half
-	pair := &t.pairs[t.count-1]
-	pair.A[side], pair.Start[side], pair.C[side] = unsafe.Pointer(advance(t.a, offset)), unsafe.Pointer(t.start), unsafe.Pointer(advance(t.c, at*t.product.LDC/4))
+	tile := &t.tiles[t.count]
+	tile.offset, tile.row = offset, row
+	t.count++
 }
 
-// close makes a pair of the last tile, with itself.
-func (t *tiling) close() {
-	if t.half {
-		pair := &t.pairs[t.count-1]
-		pair.A[1], pair.Start[1], pair.C[1] = pair.A[0], pair.Start[0], pair.C[0]
-		t.half = false
-	}
-}
-
-// flush multiplies the pairs.
+// flush multiplies the tiles. One that is left over is multiplied twice, in a pair with itself, unless it is alone.
 func (t *tiling) flush() {
+	if t.count == 0 {
+		return
+	}
 	second := t.height
-	if t.half && t.count == 1 {
-		second, t.half = 0, false
+	if t.count == 1 {
+		second = 0
 	}
-	t.close()
-	if t.count > 0 {
-		t.product.Run(t.height, second, t.pairs[:t.count], unsafe.Pointer(t.b))
+	var pairs [len(t.tiles) / 2]amx.Pair
+	n := (t.count + 1) / 2
+	for i := range 2 * n {
+		tile := t.tiles[min(i, t.count-1)]
+		pairs[i/2].A[i%2] = unsafe.Pointer(advance(t.a, tile.offset))
+		pairs[i/2].Start[i%2] = unsafe.Pointer(t.start)
+		pairs[i/2].C[i%2] = unsafe.Pointer(advance(t.c, tile.row*t.product.LDC/4))
 	}
+	t.product.Run(t.height, second, pairs[:n], unsafe.Pointer(t.b))
 	t.count = 0
 }
 
 // roundTiles is MultiplyRounded by tiles, whose sums are rounded from scratch memory: some rows at a time, of some panels.
 func (k Kernels) roundTiles(p *Product, params *tileParams, c, a *byte, rows []int, b *byte, start *int32, panels int, sums []int32) {
-	const wide = 16 // panels at a time
+	const wide = 4 // panels at a time
 	size := PanelBytes(len(p.Segments) * p.Quads)
 	for panels > 0 {
 		width := min(panels, wide)
