@@ -15,7 +15,7 @@ import (
 // the middle of a line on.
 func windows(r *rand.Rand) []int {
 	line, step := 1+r.IntN(60), 1+r.IntN(80)
-	rows := make([]int, 1+r.IntN(150))
+	rows := make([]int, 1+r.IntN(100))
 	first := r.IntN(line)
 	jump := line*step + r.IntN(200)
 	for i := range rows {
@@ -37,7 +37,7 @@ type lined struct {
 }
 
 func newLined(r *rand.Rand, front bool) *lined {
-	p := &lined{Product: quant.Product{Segments: make([]int, 1+r.IntN(8)), Quads: 1 + r.IntN(40), Signed: r.IntN(2) == 0}, rows: windows(r), panels: 1 + r.IntN(20)}
+	p := &lined{Product: quant.Product{Segments: make([]int, 1+r.IntN(4)), Quads: 1 + r.IntN(36), Signed: r.IntN(2) == 0}, rows: windows(r), panels: 1 + r.IntN(9)}
 	for i := range p.Segments {
 		p.Segments[i] = r.IntN(500)
 	}
@@ -53,7 +53,7 @@ var _ = Describe("products of many rows, with and without tiles", func() {
 
 	It("are the same", func() {
 		everywhere(func(k quant.Kernels, r *rand.Rand, front bool) {
-			for range 25 {
+			for range 15 {
 				p := newLined(r, front)
 				n := (len(p.rows)-1)*p.LDC + p.panels*quant.Panel
 				got, want := guarded[int32](n, front), make([]int32, n)
@@ -69,7 +69,7 @@ var _ = Describe("products of many rows, with and without tiles", func() {
 
 	It("are rounded to the same", func() {
 		rounds(func(k, plain quant.Kernels, r *rand.Rand, front bool) {
-			for range 25 {
+			for range 15 {
 				p := newLined(r, front)
 				cols, at := p.panels*quant.Panel-r.IntN(quant.Panel), r.IntN(5)
 				s, to, lo, hi := rounding(at+quant.Panel*p.panels, r, front)
