@@ -71,3 +71,13 @@ func run(set isa.Set, kind Kind, tiles, panels int, c *call) {
 		genericRun(kind, tiles, panels, c)
 	}
 }
+
+// finish finishes sums; see Finish.Run.
+func finish(set isa.Set, f *Finish, sums, residual, results *float32) {
+	switch set {
+	case isa.AVX512:
+		finish512(f, sums, residual, results)
+	default:
+		genericFinish(f, sums, residual, results)
+	}
+}

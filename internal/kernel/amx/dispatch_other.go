@@ -12,3 +12,8 @@ import (
 func run(set isa.Set, kind Kind, tiles, panels int, c *call) {
 	genericRun(kind, tiles, panels, c)
 }
+
+// finish finishes sums; see Finish.Run.
+func finish(set isa.Set, f *Finish, sums, residual, results *float32) {
+	genericFinish(f, sums, residual, results)
+}

@@ -15,4 +15,4 @@
 // This is a leaf: it imports package isa alone.
 package amx
 
-//go:generate go run gen.go
+//go:generate go run gen.go gen_finish.go

@@ -43,8 +43,8 @@ func main() {
 	}{{"SignedSigned", asm.SignedSigned}, {"SignedUnsigned", asm.SignedUnsigned}, {"UnsignedSigned", asm.UnsignedSigned},
 		{"UnsignedUnsigned", asm.UnsignedUnsigned}, {"BFloat16", asm.BFloat16Tiles}}
 	asm.Main("amx", asm.Table{Entries: []asm.Entry{{Name: "run", Doc: "runs the kernel of so many tiles of rows and panels at a time.",
-		Params: "kind Kind, tiles, panels int, c *call", Portable: "genericRun(kind, tiles, panels, c)"}},
-	}, asm.Unit{Base: "tiles", Arch: "amd64", Generate: func(f *asm.File) {
+		Params: "kind Kind, tiles, panels int, c *call", Portable: "genericRun(kind, tiles, panels, c)"},
+		finishEntry}}, asm.Unit{Base: "tiles", Arch: "amd64", Generate: func(f *asm.File) {
 		var code strings.Builder
 		code.WriteString("switch kind {\n")
 		for _, p := range products {
@@ -58,7 +58,7 @@ func main() {
 		code.WriteString("}")
 		f.Serve("run", asm.AVX512(), code.String())
 		checkOffsets(f)
-	}})
+	}}, asm.Unit{Base: "finish", Arch: "amd64", Generate: finish})
 }
 
 // checkOffsets emits Go source that does not compile where call and this program disagree.
