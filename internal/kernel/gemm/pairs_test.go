@@ -1,8 +1,11 @@
 package gemm_test
 
 import (
+	"fmt"
 	"math"
 	"math/rand/v2"
+	"testing"
+	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -82,7 +85,7 @@ func pairsProduct(t isa.Target, y pairs.Type, s gemm.Spec, k int, transposed boo
 		p.args.Res = buffer(s.M * s.N)
 		copy(p.args.Res, numbers(s.M*s.N))
 	}
-	p.args.C = buffer(s.M * s.N)
+	p.args.C = buffer((s.M-1)*max(s.LDC, s.N) + s.N)
 	p.c = p.bufs[len(p.bufs)-1]
 	for i := range s.M {
 		for j := range s.N {
@@ -113,13 +116,16 @@ func pairsProduct(t isa.Target, y pairs.Type, s gemm.Spec, k int, transposed boo
 	return p
 }
 
-// onTypes calls do with the types of 16 bits, for each target whose kernels multiply them.
+// onTypes calls do with the types of 16 bits, for each target whose kernels multiply them, and for one with tiles as if it had none.
 func onTypes(do func(t isa.Target, y pairs.Type)) {
 	onTargets(func(t isa.Target) {
 		for _, y := range []pairs.Type{pairs.BFloat16, pairs.Float16} {
 			if y.On(t) {
 				do(t, y)
 			}
+		}
+		if t.BFloat16Tiles() {
+			do(t.WithoutTiles(), pairs.BFloat16)
 		}
 	})
 }
@@ -153,9 +159,12 @@ var _ = Describe("A product of bfloat16 or float16", func() {
 
 	It("has the same bits for every division of chunks and rows", func() {
 		rng := rand.New(rand.NewPCG(7, 8))
-		for _, y := range []pairs.Type{pairs.BFloat16, pairs.Float16} {
-			p := pairsProduct(isa.Host(), y, gemm.Spec{M: 26, N: 70, Bias: true}, 1601, false, rng, guard.End)
-			plan, err := gemm.NewPlan(isa.Host(), p.spec)
+		onTypes(func(target isa.Target, y pairs.Type) {
+			if target.Set == isa.Portable {
+				return
+			}
+			p := pairsProduct(target, y, gemm.Spec{M: 70, N: 170, Bias: true, Residual: rng.IntN(2) == 0}, 1601, false, rng, guard.End)
+			plan, err := gemm.NewPlan(target, p.spec)
 			Expect(err).NotTo(HaveOccurred())
 			Expect(plan.Chunks()).To(BeNumerically(">", 1))
 			plan.Run(0, plan.Chunks(), p.args)
@@ -166,16 +175,92 @@ var _ = Describe("A product of bfloat16 or float16", func() {
 				plan.Run(i, i+1, again)
 			}
 			Expect(again.C).To(Equal(p.args.C))
-			one := p.spec
-			one.M = 1
-			row, err := gemm.NewPlan(isa.Host(), one)
+			few := p.spec
+			few.M = 1
+			if target.BFloat16Tiles() && y == pairs.BFloat16 {
+				few.M = 5 // tiles have no fewer than 4
+			}
+			rows, err := gemm.NewPlan(target, few)
 			Expect(err).NotTo(HaveOccurred())
-			for i := range p.spec.M {
-				x := gemm.Args{A: p.args.A[i*one.K:], B: p.args.B, Bias: p.args.Bias, C: make([]float32, one.N)}
-				row.Run(0, row.Chunks(), x)
-				Expect(x.C).To(Equal(p.args.C[i*one.N:][:one.N]), "row %d", i)
+			for i := 0; i+few.M <= p.spec.M; i += few.M {
+				x := gemm.Args{A: p.args.A[i*few.K:], B: p.args.B, Bias: p.args.Bias, C: make([]float32, few.M*few.N)}
+				if few.Residual {
+					x.Res = p.args.Res[i*few.N:]
+				}
+				rows.Run(0, rows.Chunks(), x)
+				Expect(x.C).To(Equal(p.args.C[i*few.N:][:few.M*few.N]), "row %d", i)
 			}
 			p.free()
-		}
+		})
+	})
+
+	It("is that of many rows and columns, of which the last fill no tile, wherever rows lie", func() {
+		rng := rand.New(rand.NewPCG(9, 10))
+		onTypes(func(target isa.Target, y pairs.Type) {
+			for range 20 {
+				s := gemm.Spec{M: 17 + rng.IntN(300), N: 1 + rng.IntN(200), Bias: rng.IntN(2) == 0, Residual: rng.IntN(3) == 0}
+				if s.Clip = rng.IntN(3) == 0; s.Clip {
+					s.Lo, s.Hi = -1, 1.5
+				}
+				s.LDC = s.N + rng.IntN(2)*rng.IntN(9)
+				pairsProduct(target, y, s, 1+rng.IntN(700), rng.IntN(2) == 0, rng, guard.Side(rng.IntN(2))).check(target)
+			}
+		})
+	})
+
+	It("has its residual in the place of C, and hands each element to Post once", func() {
+		rng := rand.New(rand.NewPCG(11, 12))
+		onTypes(func(target isa.Target, y pairs.Type) {
+			s := gemm.Spec{M: 77, N: 129, Bias: true, Residual: true}
+			p := pairsProduct(target, y, s, 333, false, rng, guard.End)
+			copy(p.args.C, p.args.Res)
+			p.args.Res = p.args.C
+			p.check(target)
+			s.Residual = false
+			p = pairsProduct(target, y, s, 333, false, rng, guard.End)
+			p.spec.Post = func(c []float32, ldc, rows, cols int) {
+				for i := range rows {
+					for j := range cols {
+						c[i*ldc+j] += 2
+					}
+				}
+			}
+			for i := range p.want {
+				p.want[i] += 2
+				p.tol[i] += 0x1p-20
+			}
+			p.check(target)
+		})
 	})
 })
+
+// BenchmarkPairs reports the rate of products of bfloat16, in multiply-adds of numbers, by tiles and without.
+func BenchmarkPairs(b *testing.B) {
+	host := isa.Host()
+	if !host.BFloat16() {
+		b.Skip("no bfloat16 here")
+	}
+	for name, target := range map[string]isa.Target{"host": host, "without tiles": host.WithoutTiles()} {
+		for _, s := range []gemm.Spec{
+			{M: 128, N: 768, K: 768}, {M: 128, N: 3072, K: 768}, {M: 128, N: 768, K: 3072}, {M: 197, N: 768, K: 768}, {M: 197, N: 768, K: 768, Residual: true},
+			{M: 64, N: 128, K: 64}, {M: 64, N: 64, K: 128}, {M: 3136, N: 64, K: 64}, {M: 196, N: 256, K: 1024}, {M: 49, N: 2048, K: 512},
+			{M: 1, N: 768, K: 768}, {M: 2, N: 768, K: 768}, {M: 4, N: 768, K: 768}, {M: 8, N: 768, K: 768}, {M: 16, N: 768, K: 768},
+		} {
+			b.Run(fmt.Sprintf("%s/%dx%dx%d/%t", name, s.M, s.N, s.K, s.Residual), func(b *testing.B) {
+				s.K, s.Pairs = s.K/2, pairs.BFloat16
+				plan, err := gemm.NewPlan(target, s)
+				if err != nil {
+					b.Fatal(err)
+				}
+				x := gemm.Args{A: make([]float32, s.M*s.K), B: make([]float32, gemm.PackedLen(s.K, s.N)), Res: make([]float32, s.M*s.N), C: make([]float32, s.M*s.N)}
+				best := math.Inf(1)
+				for b.Loop() {
+					t := time.Now()
+					plan.Run(0, plan.Chunks(), x)
+					best = min(best, float64(time.Since(t).Nanoseconds()))
+				}
+				b.ReportMetric(2*float64(s.M*s.N*s.K)/best, "GMAC/s")
+			})
+		}
+	}
+}

@@ -22,6 +22,7 @@ type Plan struct {
 	few                []placed    // the tiles of a small product, see planFew
 	below              *tileParams // of the first panel where its tiles have the rows of A below them fetched; nil: they have not
 	reach, pieces      int         // see ahead
+	tiles              bool        // those of package amx multiply
 	fetches            bool        // tiles have fetched what is read later: B is packed and more than the first-level cache holds
 }
 
@@ -118,6 +119,10 @@ func NewPlan(t isa.Target, s Spec) (*Plan, error) {
 		p.target.Set, p.has = isa.AVX2, kernelsOf(isa.AVX2)
 	}
 	if s.M == 0 || s.N == 0 {
+		return p, nil
+	}
+	if p.tiles = p.tiled(); p.tiles {
+		p.planTiled()
 		return p, nil
 	}
 	if s.B == Columns {
@@ -324,5 +329,11 @@ func (p *Plan) Spec() Spec { return p.spec }
 // Target returns what the plan was made for.
 func (p *Plan) Target() isa.Target { return p.target }
 
-// Cost is the work of all chunks, in multiply-adds, or those of words where Spec.Pairs is set, which take as long.
-func (p *Plan) Cost() int { return p.spec.M * p.spec.N * p.spec.K }
+// Cost is the work of all chunks, in multiply-adds, or those of words where Spec.Pairs is set, which take as long, and by tiles a part of that.
+func (p *Plan) Cost() int {
+	n := p.spec.M * p.spec.N * p.spec.K
+	if p.tiles {
+		return (n + tiledSpeed - 1) / tiledSpeed
+	}
+	return n
+}

@@ -140,9 +140,12 @@ type unit struct {
 // unit computes a unit.
 func (p *Plan) unit(m *matrices, u *unit, c []float32) {
 	s := &p.spec
-	if s.B == Columns {
+	switch {
+	case p.tiles:
+		p.tiledUnit(m, u)
+	case s.B == Columns:
 		p.dotUnit(m, u.group, u.row, u.rows)
-	} else {
+	default:
 		p.tileUnit(m, u)
 	}
 	if s.Post != nil {
