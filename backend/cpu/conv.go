@@ -190,10 +190,14 @@ func (p *planner) conv(n *graph.Node, in []*graph.Value, out *graph.Value, t tai
 	if spec.Pairs = pairsOf(w.Format); spec.Pairs != pairs.Float32 {
 		spec.SrcImage = 0
 	}
-	if !line && p.packsPixels(&spec) {
+	switch {
+	case line:
+	case p.packsPixels(&spec):
 		if c.src, err = p.packedPixels(&spec, c.src); err != nil {
 			return err
 		}
+	case conv.TakesPixels(p.target, &spec):
+		c.src = p.roundedPixels(&spec, c.src)
 	}
 	if c.plan, err = conv.NewConv(p.target, spec); err != nil {
 		return err
@@ -201,7 +205,7 @@ func (p *planner) conv(n *graph.Node, in []*graph.Value, out *graph.Value, t tai
 	if err := p.convConstants(&c, w, bias); err != nil {
 		return err
 	}
-	if spec.Pairs != pairs.Float32 && !line {
+	if spec.Pairs != pairs.Float32 && spec.Source != conv.Pixels && !line {
 		c.src = p.roundedImages(spec.Pairs, dx, c.src)
 	}
 	if line {

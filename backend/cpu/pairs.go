@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/internal/kernel/conv"
 	"github.com/carve-dev/carve/internal/kernel/gemm"
 	"github.com/carve-dev/carve/internal/kernel/pairs"
 	"github.com/carve-dev/carve/internal/place"
@@ -171,3 +172,28 @@ func (p *planner) roundedImages(y pairs.Type, d []int, src place.Memory) place.M
 	}}, []place.Memory{src}, []place.Memory{dst})
 	return dst
 }
+
+// roundedPixels emits the rounding of those pixels of blocked images that a convolution with a single tap reads, and returns where their words lie, those of
+// a pixel beside each other, as the convolution reads them then.
+func (p *planner) roundedPixels(s *conv.Spec, src place.Memory) place.Memory {
+	blocks, plane, row, next, target := ceilDiv(s.C, pairs.Lanes), pairs.Lanes*s.H*s.W, pairs.Lanes*s.W*s.Stride[0], pairs.Lanes*s.Stride[1], p.target
+	pitch, rows, cols := max(src.Pitch/4, blocks*plane), s.OH, s.OW
+	if s.Stride == [2]int{1, 1} && s.OW == s.W { // rows follow each other
+		cols = pixelsRounded
+		rows, row = ceilDiv(s.OH*s.OW, cols), pairs.Lanes*cols
+	}
+	total, words := s.OH*s.OW, blocks*pairs.Lanes/2
+	dst := p.Temp(4 * s.N * total * words)
+	p.emit(step{chunks: s.N * rows, grain: grainFor(float64(cols*blocks*pairs.Lanes) * roundingNanos), body: func(st *state, _, lo, hi int) {
+		from, to := st.F32(src), of[uint32](st, dst)
+		for ; lo < hi; lo++ {
+			n, y := lo/rows, lo%rows
+			pairs.Beside(target, to[(n*total+y*cols)*words:], from[n*pitch+y*row:], min(cols, total-y*cols), blocks, plane, next, words)
+		}
+	}}, []place.Memory{src}, []place.Memory{dst})
+	s.Source, s.SrcImage, s.H, s.W, s.Stride = conv.Pixels, 0, s.OH, s.OW, [2]int{1, 1}
+	return dst
+}
+
+// pixelsRounded is how many pixels are rounded at a time.
+const pixelsRounded = 64

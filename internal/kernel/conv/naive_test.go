@@ -63,6 +63,19 @@ func (p *plain) words(y pairs.Type, dst []float32, image int) {
 	y.Along(isa.Target{}, pairs.OfFloats(dst), floats)
 }
 
+// pixels writes the tensor, of bfloat16, with the words of a pixel side by side.
+func (p *plain) pixels(dst []float32, image int) {
+	row := make([]float32, (p.c+15)/16*16)
+	for n := range p.n {
+		for i := range p.h * p.w {
+			for c := range p.c {
+				row[c] = float32(*p.at(n, c, i/p.w, i%p.w))
+			}
+			pairs.BFloat16.Along(isa.Target{}, pairs.OfFloats(dst[n*image+i*len(row)/2:]), row)
+		}
+	}
+}
+
 // sourceChannels returns how many elements of 4 bytes a pixel of the source of a spec has.
 func sourceChannels(s *conv.Spec) int {
 	switch blocks := (s.C + 15) / 16; {
@@ -80,6 +93,8 @@ func (p *plain) source(s *conv.Spec, dst []float32, image int) {
 	switch {
 	case s.Source == conv.Planar:
 		p.planar(dst, image)
+	case s.Source == conv.Pixels:
+		p.rounded(s.Pairs).pixels(dst, image)
 	case s.Pairs != pairs.Float32:
 		p.rounded(s.Pairs).words(s.Pairs, dst, image)
 	default:

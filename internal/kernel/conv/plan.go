@@ -109,6 +109,8 @@ func NewConv(t isa.Target, s Spec) (*Plan, error) {
 	switch {
 	case s.Pairs > pairs.Float16:
 		return nil, failf("plan", ErrUnsupported, "type %d", uint8(s.Pairs))
+	case s.Source == Pixels && (!TakesPixels(t, &s) || s.Stride != [2]int{1, 1}):
+		return nil, failf("plan", ErrUnsupported, "pixels, target %v, %v, kernel %v, stride %v", t, s.Pairs, s.Kernel, s.Stride)
 	case s.Pairs != pairs.Float32 && !s.Dense():
 		return nil, failf("plan", ErrUnsupported, "%v, %d groups of %d to %d channels, layout %d", s.Pairs, s.Groups, s.C, s.OC, s.Source)
 	case s.Source == Planar && s.Groups > 1:
@@ -134,7 +136,11 @@ func NewConv(t isa.Target, s Spec) (*Plan, error) {
 	if !s.Pairs.On(t) {
 		p.target.Set = isa.Portable
 	}
-	if err := p.build(nil); err != nil {
+	build := func() error { return p.build(nil) }
+	if s.Source == Pixels {
+		build = p.buildPixels
+	}
+	if err := build(); err != nil {
 		return nil, err
 	}
 	return p, nil
@@ -143,7 +149,7 @@ func NewConv(t isa.Target, s Spec) (*Plan, error) {
 // Dense reports whether each result is a sum over whole blocks of channels, of a source in such: a convolution that Pairs may be set for.
 func (s *Spec) Dense() bool {
 	groups := max(s.Groups, 1)
-	return s.Source == Blocked && (groups == 1 || groups != s.C || s.C != s.OC) && !(s.C%groups == 0 && s.fewLanes())
+	return s.Source != Planar && (groups == 1 || groups != s.C || s.C != s.OC) && !(s.C%groups == 0 && s.fewLanes())
 }
 
 // points reports whether there is a single tap, which all results reach.
@@ -212,6 +218,20 @@ func NewPool(t isa.Target, s PoolSpec) (*Plan, error) {
 
 // build makes everything from p.spec, p.kind and p.order.
 func (p *Plan) build(padded *Map) error {
+	if err := p.sizes(); err != nil {
+		return err
+	}
+	p.start = make([]float32, 16*maxBlocks)
+	p.points = p.order == orderDense && p.spec.points()
+	p.prototype()
+	p.channelTiles()
+	p.plane(padded)
+	p.chunks()
+	return nil
+}
+
+// sizes computes how long operands are, and the distances between images.
+func (p *Plan) sizes() error {
 	s := &p.spec
 	var err error
 	srcChannels := s.lanes() * blocksOf(s.C)
@@ -237,12 +257,6 @@ func (p *Plan) build(padded *Map) error {
 	p.biasNeed = dstChannels
 	p.lastBlock = blocksOf(s.OC) - 1
 	p.tailLanes = s.OC - 16*p.lastBlock
-	p.start = make([]float32, 16*maxBlocks)
-	p.points = p.order == orderDense && s.points()
-	p.prototype()
-	p.channelTiles()
-	p.plane(padded)
-	p.chunks()
 	return nil
 }
 

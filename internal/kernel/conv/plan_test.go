@@ -293,6 +293,17 @@ var _ = Describe("Plan", func() {
 			})
 		})
 	}
+	onTargets("computes convolutions of pixels by tiles", func(target isa.Target) {
+		if !target.BFloat16Tiles() {
+			Skip(fmt.Sprintf("%v has no tiles", target))
+		}
+		fuzz(target, 80, 11, func(r *rand.Rand, s *conv.Spec) {
+			s.Pairs, s.Source, s.C, s.OC = pairs.BFloat16, conv.Pixels, 1+r.IntN(700), 1+r.IntN(200)
+			s.Map = conv.Map{H: 1 + r.IntN(20), W: 1 + r.IntN(20), Kernel: [2]int{1, 1}}
+		})
+		_, err := conv.NewConv(target.WithoutTiles(), conv.Spec{N: 1, C: 16, OC: 16, Pairs: pairs.BFloat16, Source: conv.Pixels, Map: conv.Map{H: 3, W: 3, Kernel: [2]int{1, 1}}})
+		Expect(err).To(MatchError(conv.ErrUnsupported))
+	})
 	onTargets("adds up in float16 within its roundings", func(target isa.Target) {
 		for i, c := range []int{16, 100, 700} {
 			s := conv.Spec{N: 1, C: c, OC: 20, Pairs: pairs.Float16, Map: conv.Map{H: 7, W: 9, Kernel: [2]int{1 + 2*(i%2), 1 + 2*(i%2)}}}

@@ -42,6 +42,8 @@ const (
 	Blocked Layout = iota
 	// Planar is NCHW, of up to 16 channels. It is meant for the first convolution of a net.
 	Planar
+	// Pixels is NHWC, of whole blocks of 16 channels of bfloat16. It is for convolutions that TakesPixels says.
+	Pixels
 )
 
 // Map gives the sizes of the maps of a convolution or pool and the window that slides over them. Rows come first in each

@@ -25,3 +25,13 @@ func across(set isa.Set, dst *uint32, a, b *float32, n, lds, width int) {
 		genericAcross(dst, a, b, n, lds, width)
 	}
 }
+
+// beside rounds n rows of 16 numbers at a and as many at b, lds apart, nil for none, to n rows of words, ldd apart, those of a row of b behind those of a.
+func beside(set isa.Set, dst *uint32, a, b *float32, n, lds, ldd int) {
+	switch set {
+	case isa.AVX512:
+		beside512(dst, a, b, n, 4*lds, 4*ldd)
+	default:
+		genericBeside(dst, a, b, n, lds, ldd)
+	}
+}

@@ -17,3 +17,8 @@ func along(set isa.Set, dst *uint32, src *float32, n int) {
 func across(set isa.Set, dst *uint32, a, b *float32, n, lds, width int) {
 	genericAcross(dst, a, b, n, lds, width)
 }
+
+// beside rounds n rows of 16 numbers at a and as many at b, lds apart, nil for none, to n rows of words, ldd apart, those of a row of b behind those of a.
+func beside(set isa.Set, dst *uint32, a, b *float32, n, lds, ldd int) {
+	genericBeside(dst, a, b, n, lds, ldd)
+}

@@ -15,9 +15,12 @@ func main() {
 			Params: "dst *uint32, src *float32, n int", Portable: "genericAlong(dst, src, n)"},
 		{Name: "across", Doc: "rounds n rows at a and as many at b, at least one, of width numbers and 2*lds apart, to rows of words.",
 			Params: "dst *uint32, a, b *float32, n, lds, width int", Portable: "genericAcross(dst, a, b, n, lds, width)"},
+		{Name: "beside", Doc: "rounds n rows of 16 numbers at a and as many at b, lds apart, nil for none, to n rows of words, ldd apart, those of a row of b behind those of a.",
+			Params: "dst *uint32, a, b *float32, n, lds, ldd int", Portable: "genericBeside(dst, a, b, n, lds, ldd)"},
 	}}, asm.Unit{Base: "pairs", Arch: "amd64", Generate: func(f *asm.File) {
 		along(f)
 		across(f)
+		beside(f)
 	}}, asm.Unit{Base: "pairs", Arch: "arm64", Generate: func(f *asm.File) {
 		alongNEON(f)
 		acrossNEON(f)
@@ -100,6 +103,42 @@ func across(f *asm.File) {
 	}
 	fn.Ret()
 	f.Serve("across", asm.AVX512(), fmt.Sprintf("across512(dst, a, b, n, %d*lds, 1<<width-1)", 8))
+}
+
+// beside writes the kernel that rounds rows of 16 or 32 numbers, two at a time, and then one.
+func beside(f *asm.File) {
+	fn := f.Func("beside512", "beside512 rounds n rows of 16 numbers at a and as many at b, nil for none, to words beside each other; n > 0.",
+		asm.Typed("dst", "*uint32"), asm.Ptr("a"), asm.Ptr("b"), asm.Int("n"), asm.Int("step"), asm.Int("distance"))
+	for _, x := range [][2]string{{"dst", "DI"}, {"a", "SI"}, {"b", "BX"}, {"n", "CX"}, {"step", "DX"}, {"distance", "R8"}} {
+		fn.Load(x[0], x[1])
+	}
+	fn.I("TESTQ BX, BX")
+	fn.I("JZ alone")
+	for _, unrolled := range []int{4, 1} {
+		fn.While("CX", unrolled, func() {
+			for u := range unrolled {
+				fn.I("VMOVUPS (SI), Z%d", 2*u)
+				fn.I("VMOVUPS (BX), Z%d", 2*u+1)
+				fn.RoundPairs(asm.Z(2*u), asm.Z(2*u+1), asm.Z(2*u))
+				fn.I("VMOVUPS Z%d, (DI)", 2*u)
+				fn.I("ADDQ DX, SI")
+				fn.I("ADDQ DX, BX")
+				fn.I("ADDQ R8, DI")
+			}
+		})
+	}
+	fn.I("JMP end")
+	fn.Label("alone")
+	fn.Loop("CX", func() {
+		fn.I("VMOVUPS (SI), Z0")
+		fn.RoundPairs("Z0", "Z0", "Z0")
+		fn.I("VMOVUPS Y0, (DI)")
+		fn.I("ADDQ DX, SI")
+		fn.I("ADDQ R8, DI")
+	})
+	fn.Label("end")
+	fn.Ret()
+	f.Serve("beside", asm.AVX512(), "beside512(dst, a, b, n, 4*lds, 4*ldd)")
 }
 
 // alongNEON is along by the instructions of FEAT_BF16, 16 numbers at a time, then four, then one.

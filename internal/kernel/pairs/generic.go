@@ -42,3 +42,13 @@ func genericAcross(dst *uint32, a, b *float32, n, lds, width int) {
 		}
 	}
 }
+
+func genericBeside(dst *uint32, a, b *float32, n, lds, ldd int) {
+	for i := range n {
+		for k, x := range []*float32{a, b} {
+			if x != nil {
+				genericAlong((*uint32)(unsafe.Add(unsafe.Pointer(dst), 4*(ldd*i+Lanes/2*k))), (*float32)(unsafe.Add(unsafe.Pointer(x), 4*lds*i)), Lanes)
+			}
+		}
+	}
+}

@@ -88,6 +88,23 @@ func (y Type) Across(t isa.Target, dst []uint32, src []float32, k, width, lds in
 	}
 }
 
+// Beside rounds n rows of blocks of 16 numbers to bfloat16: row i of block k is at src[k*block+i*lds], and the words of its blocks, at least one, lie beside each
+// other at dst[i*ldd]. Slices that are too short panic.
+func Beside(t isa.Target, dst []uint32, src []float32, n, blocks, block, lds, ldd int) {
+	_, _ = dst[(n-1)*ldd+blocks*Lanes/2-1], src[(blocks-1)*block+(n-1)*lds+Lanes-1]
+	const some = 16 // rows whose words stay in the first-level cache until the next block's are written
+	for from := 0; from < n; from += some {
+		for k := 0; k < blocks; k += 2 {
+			a := src[k*block+from*lds:]
+			var b *float32
+			if k+1 < blocks {
+				b = &a[block]
+			}
+			beside(setOf(t), &dst[from*ldd+k*Lanes/2], &a[0], b, min(some, n-from), lds, ldd)
+		}
+	}
+}
+
 // At returns number j of row i of what Across wrote.
 func (y Type) At(words []uint32, i, j int) float32 {
 	if y == Float16 {

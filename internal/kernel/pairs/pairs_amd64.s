@@ -155,3 +155,83 @@ done4:
 	ADDQ $1, CX
 	VZEROUPPER
 	RET
+
+// func beside512(dst *uint32, a *float32, b *float32, n int, step int, distance int)
+TEXT ·beside512(SB), NOSPLIT, $0-48
+	MOVQ dst+0(FP), DI
+	MOVQ a+8(FP), SI
+	MOVQ b+16(FP), BX
+	MOVQ n+24(FP), CX
+	MOVQ step+32(FP), DX
+	MOVQ distance+40(FP), R8
+	TESTQ BX, BX
+	JZ alone
+	SUBQ $4, CX
+	JLT done2
+
+loop1:
+	VMOVUPS (SI), Z0
+	VMOVUPS (BX), Z1
+	BYTE $0x62; BYTE $0xf2; BYTE $0x77; BYTE $0x48; BYTE $0x72; BYTE $0xc0
+	VMOVUPS Z0, (DI)
+	ADDQ DX, SI
+	ADDQ DX, BX
+	ADDQ R8, DI
+	VMOVUPS (SI), Z2
+	VMOVUPS (BX), Z3
+	BYTE $0x62; BYTE $0xf2; BYTE $0x67; BYTE $0x48; BYTE $0x72; BYTE $0xd2
+	VMOVUPS Z2, (DI)
+	ADDQ DX, SI
+	ADDQ DX, BX
+	ADDQ R8, DI
+	VMOVUPS (SI), Z4
+	VMOVUPS (BX), Z5
+	BYTE $0x62; BYTE $0xf2; BYTE $0x57; BYTE $0x48; BYTE $0x72; BYTE $0xe4
+	VMOVUPS Z4, (DI)
+	ADDQ DX, SI
+	ADDQ DX, BX
+	ADDQ R8, DI
+	VMOVUPS (SI), Z6
+	VMOVUPS (BX), Z7
+	BYTE $0x62; BYTE $0xf2; BYTE $0x47; BYTE $0x48; BYTE $0x72; BYTE $0xf6
+	VMOVUPS Z6, (DI)
+	ADDQ DX, SI
+	ADDQ DX, BX
+	ADDQ R8, DI
+	SUBQ $4, CX
+	JGE loop1
+
+done2:
+	ADDQ $4, CX
+	SUBQ $1, CX
+	JLT done4
+
+loop3:
+	VMOVUPS (SI), Z0
+	VMOVUPS (BX), Z1
+	BYTE $0x62; BYTE $0xf2; BYTE $0x77; BYTE $0x48; BYTE $0x72; BYTE $0xc0
+	VMOVUPS Z0, (DI)
+	ADDQ DX, SI
+	ADDQ DX, BX
+	ADDQ R8, DI
+	SUBQ $1, CX
+	JGE loop3
+
+done4:
+	ADDQ $1, CX
+	JMP end
+
+alone:
+
+loop5:
+	VMOVUPS (SI), Z0
+	BYTE $0x62; BYTE $0xf2; BYTE $0x7f; BYTE $0x48; BYTE $0x72; BYTE $0xc0
+	VMOVUPS Y0, (DI)
+	ADDQ DX, SI
+	ADDQ R8, DI
+	DECQ CX
+	JNZ loop5
+
+end:
+	VZEROUPPER
+	RET

@@ -11,3 +11,8 @@ func along512(dst *uint32, src *float32, n int)
 //
 //go:noescape
 func across512(dst *uint32, a *float32, b *float32, n int, step int, mask uint32)
+
+// beside512 rounds n rows of 16 numbers at a and as many at b, nil for none, to words beside each other; n > 0.
+//
+//go:noescape
+func beside512(dst *uint32, a *float32, b *float32, n int, step int, distance int)

@@ -159,3 +159,31 @@ var _ = It("numbers of a word are those that were rounded", func() {
 		Expect(pairs.High(word[0])).To(BeNumerically("~", y, math.Abs(float64(y))/256))
 	}
 })
+
+var _ = Describe("Beside", func() {
+	It("rounds blocks of 16 numbers to words beside each other", func() {
+		r := rand.New(rand.NewPCG(1, 9))
+		for _, t := range isa.Targets() {
+			for range 100 {
+				n, blocks := 1+r.IntN(40), 1+r.IntN(5)
+				lds := 16 * (1 + r.IntN(2))
+				block := n*lds + 16*r.IntN(2)
+				ldd := blocks*8 + 8*r.IntN(2)
+				src, dst := numbers(r, (blocks-1)*block+(n-1)*lds+16), words(r, (n-1)*ldd+blocks*8)
+				for i := range dst {
+					dst[i] = 0x12345678
+				}
+				pairs.Beside(t, dst, src, n, blocks, block, lds, ldd)
+				for i, w := range dst {
+					row, at := i/ldd, i%ldd
+					if at >= blocks*8 {
+						Expect(w).To(BeEquivalentTo(0x12345678))
+						continue
+					}
+					from := at/8*block + row*lds + at%8*2
+					Expect(w).To(Equal(uint32(nearest(src[from]))|uint32(nearest(src[from+1]))<<16), "word %d of row %d", at, row)
+				}
+			}
+		}
+	})
+})
