@@ -198,15 +198,16 @@ func (p *planner) conv(n *graph.Node, in []*graph.Value, out *graph.Value, t tai
 		}
 	case conv.TakesPixels(p.target, &spec):
 		c.src = p.roundedPixels(&spec, c.src)
+	case conv.TakesWindows(p.target, &spec) && min(spec.Pad[0], spec.Pad[1]) >= 0:
+		c.src = p.roundedWindows(&spec, c.src)
+	case spec.Pairs != pairs.Float32:
+		c.src = p.roundedImages(spec.Pairs, dx, c.src)
 	}
 	if c.plan, err = conv.NewConv(p.target, spec); err != nil {
 		return err
 	}
 	if err := p.convConstants(&c, w, bias); err != nil {
 		return err
-	}
-	if spec.Pairs != pairs.Float32 && spec.Source != conv.Pixels && !line {
-		c.src = p.roundedImages(spec.Pairs, dx, c.src)
 	}
 	if line {
 		return p.convLine(&c, &spec, dx, dy, out)

@@ -197,3 +197,33 @@ func (p *planner) roundedPixels(s *conv.Spec, src place.Memory) place.Memory {
 
 // pixelsRounded is how many pixels are rounded at a time.
 const pixelsRounded = 64
+
+// roundedWindows emits the rounding of blocked images with the zeros around them that windows reach, and without what none reaches, and returns where their words
+// lie, as the convolution reads them then.
+func (p *planner) roundedWindows(s *conv.Spec, src place.Memory) place.Memory {
+	var size [2]int
+	for i, n := range [2]int{s.OH, s.OW} {
+		size[i] = (n-1)*s.Stride[i] + (s.Kernel[i]-1)*s.Dilate[i] + 1
+	}
+	blocks, high, wide, target := ceilDiv(s.C, pairs.Lanes), size[0], size[1], p.target
+	h, w, top, left, y := s.H, s.W, s.Pad[0], min(s.Pad[1], wide), s.Pairs
+	pitch, cols := max(src.Pitch/4, blocks*pairs.Lanes*h*w), max(0, min(w, wide-left))
+	const words = pairs.Lanes / 2
+	dst := p.Temp(4 * s.N * blocks * high * wide * words)
+	p.emit(step{chunks: s.N * blocks * high, grain: grainFor(float64(wide*pairs.Lanes) * roundingNanos), body: func(st *state, _, lo, hi int) {
+		from, to := st.F32(src), of[uint32](st, dst)
+		for ; lo < hi; lo++ {
+			plane, row, line := lo/high, lo%high-top, to[lo*wide*words:][:wide*words]
+			if row < 0 || row >= h || cols == 0 {
+				clear(line)
+				continue
+			}
+			clear(line[:left*words])
+			clear(line[(left+cols)*words:])
+			at := plane/blocks*pitch + (plane%blocks*h+row)*w*pairs.Lanes
+			y.Along(target, line[left*words:], from[at:][:cols*pairs.Lanes])
+		}
+	}}, []place.Memory{src}, []place.Memory{dst})
+	s.SrcImage, s.H, s.W, s.Pad = 0, high, wide, [4]int{}
+	return dst
+}

@@ -13,8 +13,8 @@ import (
 // beside each other (Pixels). Weights are those of Blocked: there is one tap between blocks of channels.
 
 const (
-	pixelWork    = 6 << 20                           // products of words in a chunk, at most: some 20 µs
-	pixelSpeed   = 4                                 // how many times faster than other kernels they are, at least
+	tileWork     = 6 << 20                           // products of words in a chunk, at most: some 20 µs
+	tileSpeed    = 4                                 // how many times faster than other kernels they are, at least
 	pixelScratch = 64 * amx.MatrixPanels * amx.Panel // floats
 )
 
@@ -28,32 +28,65 @@ func (p *Plan) buildPixels() error {
 	if err := p.sizes(); err != nil {
 		return err
 	}
-	s := &p.spec
-	blocks := blocksOf(s.OC)
+	p.tileChunks(p.spec.H*p.spec.W, p.blocks*p.spec.lanes())
+	return nil
+}
+
+// tileChunks divides a convolution by tiles: its blocks of results, and its units, each of so many products of words by a result.
+func (p *Plan) tileChunks(units, words int) {
+	blocks := blocksOf(p.spec.OC)
 	count := ceilDiv(blocks, amx.MatrixPanels)
 	for i := range count + 1 {
 		p.groups = append(p.groups, int32(blocks*i/count))
 	}
-	pixels, words := s.H*s.W, p.blocks*s.lanes()
-	most := max(1, pixelWork/(amx.MatrixPanels*amx.Panel*words))
-	p.unitChunks = ceilDiv(pixels, most)
-	p.chunkUnits = ceilDiv(ceilDiv(pixels, p.unitChunks), amx.MatrixRows) * amx.MatrixRows
-	p.unitChunks = ceilDiv(pixels, p.chunkUnits)
-	p.splits = 1
-	p.cost = int64(s.N) * int64(pixels) * int64(blocks) * int64(words) / pixelSpeed
-	return nil
+	p.unitChunks = ceilDiv(units, max(1, tileWork/(amx.MatrixPanels*amx.Panel*words)))
+	p.chunkUnits = ceilDiv(units, p.unitChunks)
+	if p.spec.Source == Pixels {
+		p.chunkUnits = ceilDiv(p.chunkUnits, amx.MatrixRows) * amx.MatrixRows
+	}
+	p.unitChunks = ceilDiv(units, p.chunkUnits)
+	p.splits, p.units = 1, units
+	p.cost = int64(p.spec.N) * int64(units) * int64(blocks) * int64(words) / tileSpeed
+}
+
+// runTiles is Run of a convolution by tiles.
+func (p *Plan) runTiles(lo, hi int, t *Tensors) {
+	groups := len(p.groups) - 1
+	chunk := p.windowChunk
+	if p.spec.Source == Pixels {
+		chunk = p.pixelChunk
+	}
+	for i := lo; i < hi; i++ {
+		u, g := i%p.unitChunks*p.chunkUnits, i/p.unitChunks%groups
+		chunk(t, i/p.unitChunks/groups, int(p.groups[g]), int(p.groups[g+1]), u, min(u+p.chunkUnits, p.units))
+	}
 }
 
 // pixelChunk computes pixels [from, to) of an image and blocks [first, end) of its results.
 func (p *Plan) pixelChunk(t *Tensors, n, first, end, from, to int) {
 	s := &p.spec
 	var scratch [pixelScratch]float32
-	words, plane := p.blocks*s.lanes(), s.OH*s.OW
+	words := p.blocks * s.lanes()
 	m := amx.Matrix{LDA: 4 * words, LDC: 4 * amx.Panel * (end - first), Words: words, Panels: end - first}
 	if t.Bias != nil {
 		copy(m.Start[:], t.Bias[16*first:16*end])
 	}
-	f := amx.Finish{Panels: m.Panels, LDS: m.LDC, LDR: 64, LDC: 64, PanelR: 64 * plane, PanelC: 64 * plane, Sums: 0xffff, Stored: 0xffff,
+	f := p.finisher(first, end)
+	weights := unsafe.Pointer(&t.Weights[first*words*16])
+	most := pixelScratch / (amx.Panel * m.Panels) / amx.MatrixRows * amx.MatrixRows
+	for at := from; at < to; at += most {
+		f.Rows = min(most, to-at)
+		m.Multiply(f.Rows, unsafe.Pointer(&t.Src[n*s.SrcImage+at*words]), weights, unsafe.Pointer(&scratch))
+		p.finish(&f, t, n, first, at, unsafe.Pointer(&scratch))
+	}
+	p.posted(t, n, first, end, from, to)
+}
+
+// finisher returns what writes sums of blocks [first, end), pixels in a row, to the results.
+func (p *Plan) finisher(first, end int) amx.Finish {
+	s := &p.spec
+	plane := 64 * s.OH * s.OW
+	f := amx.Finish{Panels: end - first, LDS: 64 * (end - first), LDR: 64, LDC: 64, PanelR: plane, PanelC: plane, Sums: 0xffff, Stored: 0xffff,
 		Lo: float32(math.Inf(-1)), Hi: float32(math.Inf(1))}
 	if end > p.lastBlock {
 		f.Sums = 1<<p.tailLanes - 1
@@ -65,18 +98,23 @@ func (p *Plan) pixelChunk(t *Tensors, n, first, end, from, to int) {
 	if upper {
 		f.Hi = s.Hi
 	}
-	weights := unsafe.Pointer(&t.Weights[first*words*16])
-	most := pixelScratch / (amx.Panel * m.Panels) / amx.MatrixRows * amx.MatrixRows
-	for at := from; at < to; at += most {
-		f.Rows = min(most, to-at)
-		m.Multiply(f.Rows, unsafe.Pointer(&t.Src[n*s.SrcImage+at*words]), weights, unsafe.Pointer(&scratch))
-		var res unsafe.Pointer
-		if s.Residual {
-			res = unsafe.Pointer(&t.Residual[n*s.ResImage+16*(first*plane+at)])
-		}
-		f.Run(unsafe.Pointer(&scratch), res, unsafe.Pointer(&t.Dst[n*s.DstImage+16*(first*plane+at)]))
+	return f
+}
+
+// finish writes sums that begin with a pixel of an image and a block.
+func (p *Plan) finish(f *amx.Finish, t *Tensors, n, block, pixel int, sums unsafe.Pointer) {
+	s := &p.spec
+	at := 16 * (block*s.OH*s.OW + pixel)
+	var res unsafe.Pointer
+	if s.Residual {
+		res = unsafe.Pointer(&t.Residual[n*s.ResImage+at])
 	}
-	if s.Post != nil {
-		p.post(t.Dst, n*s.DstImage+16*first*plane, &channelTile{tileShape: tileShape{count: end - first}, block: first}, 16*from, 16*to)
+	f.Run(sums, res, unsafe.Pointer(&t.Dst[n*s.DstImage+at]))
+}
+
+// posted hands pixels [from, to) of blocks [first, end) to Post.
+func (p *Plan) posted(t *Tensors, n, first, end, from, to int) {
+	if s := &p.spec; s.Post != nil {
+		p.post(t.Dst, n*s.DstImage+16*first*s.OH*s.OW, &channelTile{tileShape: tileShape{count: end - first}, block: first}, 16*from, 16*to)
 	}
 }

@@ -42,7 +42,11 @@ type Plan struct {
 	ahead          int64
 	fetchesWeights bool
 	points         bool // sums are over whole blocks of channels, and Spec.points
-	wide           bool // rows fill tiles of 14 pixels, and are not taken for one long row
+	// Of a convolution by tiles: its units, rows or pixels, and of one by tiles of windows the segments of k, in bytes from a window's first pixel, and the
+	// words of each.
+	units, segmentWords int
+	segments            []int
+	wide                bool // rows fill tiles of 14 pixels, and are not taken for one long row
 }
 
 // kind is what a kernel computes.
@@ -137,8 +141,11 @@ func NewConv(t isa.Target, s Spec) (*Plan, error) {
 		p.target.Set = isa.Portable
 	}
 	build := func() error { return p.build(nil) }
-	if s.Source == Pixels {
+	switch {
+	case s.Source == Pixels:
 		build = p.buildPixels
+	case TakesWindows(p.target, &s) && s.inside():
+		build = p.buildWindows
 	}
 	if err := build(); err != nil {
 		return nil, err

@@ -264,7 +264,9 @@ var _ = Describe("Plan", func() {
 		for done := 0; done < count; {
 			s := conv.Spec{N: 1 + r.IntN(2), C: 1 + r.IntN(40), OC: 1 + r.IntN(70)}
 			change(r, &s)
-			s.Map = randomMap(r, s.Transposed)
+			if s.Map == (conv.Map{}) {
+				s.Map = randomMap(r, s.Transposed)
+			}
 			lim := limits[r.IntN(len(limits))]
 			s.Lo, s.Hi, s.Residual = lim[0], lim[1], r.IntN(3) == 0
 			l := layoutCase{seed: r.Uint64(), front: r.IntN(2) == 0, slice: r.IntN(4) == 0, bias: r.IntN(2) == 0, post: r.IntN(8) == 0}
@@ -293,6 +295,20 @@ var _ = Describe("Plan", func() {
 			})
 		})
 	}
+	onTargets("computes convolutions of windows inside of their source by tiles", func(target isa.Target) {
+		if !target.BFloat16Tiles() {
+			Skip(fmt.Sprintf("%v has no tiles", target))
+		}
+		fuzz(target, 100, 12, func(r *rand.Rand, s *conv.Spec) {
+			s.Pairs, s.C, s.OC = pairs.BFloat16, 1+r.IntN(300), 1+r.IntN(150)
+			s.Map = randomMap(r, false)
+			s.Pad = [4]int{}
+			if r.IntN(4) == 0 {
+				s.H, s.W, s.C = s.Kernel[0]+r.IntN(3), 60+r.IntN(300), 1+r.IntN(40)
+			}
+		})
+		fuzz(target.WithoutTiles(), 40, 13, func(r *rand.Rand, s *conv.Spec) { s.Pairs = pairs.BFloat16 })
+	})
 	onTargets("computes convolutions of pixels by tiles", func(target isa.Target) {
 		if !target.BFloat16Tiles() {
 			Skip(fmt.Sprintf("%v has no tiles", target))

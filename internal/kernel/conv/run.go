@@ -41,14 +41,11 @@ func (p *Plan) Run(lo, hi int, work []float32, t *Tensors) error {
 	if err := p.check(t); err != nil {
 		return err
 	}
-	groups := len(p.groups) - 1
-	if p.spec.Source == Pixels {
-		for i := lo; i < hi; i++ {
-			u, g := i%p.unitChunks*p.chunkUnits, i/p.unitChunks%groups
-			p.pixelChunk(t, i/p.unitChunks/groups, int(p.groups[g]), int(p.groups[g+1]), u, min(u+p.chunkUnits, p.spec.H*p.spec.W))
-		}
+	if p.units > 0 {
+		p.runTiles(lo, hi, t)
 		return nil
 	}
+	groups := len(p.groups) - 1
 	c := p.proto
 	for i := lo; i < hi; {
 		s := i % p.splits
