@@ -68,7 +68,8 @@ type cpu struct {
 // "precision" is that of products and convolutions: "f32", exact, by default. "bf16" rounds their operands to bfloat16, to nearest, ties
 // to even, and adds up in float32: products with constant weights, those of recurrent layers and attention, and convolutions but
 // for depthwise ones, groups of 2, 4 or 8 channels, up to 4 channels, three axes, and those that Winograd's algorithms in float32 make faster.
-// Weights take half the memory. It needs AVX-512 BF16, or FEAT_BF16 on arm64. "f16" does so in float16, with FEAT_FP16 on arm64, where up
+// Weights take half the memory. It needs AVX-512 BF16, or FEAT_BF16 on arm64. Where the processor has AMX for bfloat16 too, products of several rows and
+// convolutions but for transposed ones and those in groups are computed by its tiles, which count numbers below 2⁻¹²⁶ as 0. "f16" does so in float16, with FEAT_FP16 on arm64, where up
 // to 64 products, of every other number, are added up in float16 before they are added to others in float32: numbers above 65504, and such sums, become
 // infinity, and weights that float16 does not hold stay exact. Both are done by
 // portable Go where that is the set; a processor, or a set of the option "isa", without the instructions stays exact. backend.Info and the report name the
@@ -160,6 +161,9 @@ func (b cpu) Info() backend.Info {
 	}
 	if info.Unmet = b.unmet; info.Precision != "" {
 		info.Processor += ", products in " + info.Precision
+	}
+	if b.pairs == pairs.BFloat16 && b.target.BFloat16Tiles() {
+		info.Processor += " by AMX"
 	}
 	return info
 }

@@ -385,7 +385,11 @@ var _ = Describe("The option precision", func() {
 			b, err := cpu.Open(list[0])
 			Expect(err).NotTo(HaveOccurred())
 			if kind.On(t) {
-				Expect(b.Info()).To(And(HaveField("Precision", kind.String()), HaveField("Unmet", ""), HaveField("Processor", HaveSuffix(", products in "+kind.String()))))
+				tiles := ""
+				if kind == pairs.BFloat16 && t.BFloat16Tiles() {
+					tiles = " by AMX"
+				}
+				Expect(b.Info()).To(And(HaveField("Precision", kind.String()), HaveField("Unmet", ""), HaveField("Processor", HaveSuffix(", products in "+kind.String()+tiles))))
 				continue
 			}
 			Expect(b.Info()).To(And(HaveField("Precision", ""), HaveField("Unmet", ContainSubstring("precision=%v: no ", kind))))

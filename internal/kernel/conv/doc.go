@@ -14,6 +14,8 @@
 // Plan.PackWeights makes each from OIHW (transposed: from IOHW).
 //
 // Of bfloat16 (Spec.Pairs) a block of channels is 8 words of two, in the source and so in weights: [OC/16][IC/16][KH][KW][8][16 oc].
+// Where the target has tiles of AMX (package amx), convolutions of bfloat16 whose windows lie inside of their source, and those of a single tap on Pixels,
+// are computed by them, with the same weights. They add up products of even and of odd channels of up to 32 numbers apart.
 // Of float16 the two channels of a word of weights lie behind each other: [8][2][16 oc]. NEON adds up 8 taps in float16, and these in float32.
 //
 // # Plans
@@ -33,7 +35,7 @@
 // A tensor may be a channel slice of a bigger one: pass the slice of memory that starts at its first channel block of
 // image 0 and the distance between images in the Spec.
 //
-// The package depends on internal/cpuid and, of internal/kernel, on isa, pairs and reorder (which transposes weights); asm is needed
+// The package depends on internal/cpuid and, of internal/kernel, on amx, isa, pairs and reorder (which transposes weights); asm is needed
 // to generate its assembly.
 package conv
 

@@ -13,9 +13,8 @@ import (
 // beside each other (Pixels). Weights are those of Blocked: there is one tap between blocks of channels.
 
 const (
-	tileWork     = 6 << 20                           // products of words in a chunk, at most: some 20 µs
-	tileSpeed    = 4                                 // how many times faster than other kernels they are, at least
-	pixelScratch = 64 * amx.MatrixPanels * amx.Panel // floats
+	tileWork  = 6 << 20 // products of words in a chunk, at most: some 20 µs
+	tileSpeed = 4       // how many times faster than other kernels they are, at least
 )
 
 // TakesPixels reports whether a convolution is one of Pixels on a target, but for its source and strides: who makes the source has only the pixels that it reads.
@@ -65,21 +64,26 @@ func (p *Plan) runTiles(lo, hi int, t *Tensors) {
 // pixelChunk computes pixels [from, to) of an image and blocks [first, end) of its results.
 func (p *Plan) pixelChunk(t *Tensors, n, first, end, from, to int) {
 	s := &p.spec
-	var scratch [pixelScratch]float32
 	words := p.blocks * s.lanes()
-	m := amx.Matrix{LDA: 4 * words, LDC: 4 * amx.Panel * (end - first), Words: words, Panels: end - first}
-	if t.Bias != nil {
-		copy(m.Start[:], t.Bias[16*first:16*end])
-	}
+	w := amx.Borrow(t.biases(first, end))
+	defer w.Return()
+	m := amx.Matrix{LDA: 4 * words, LDC: 4 * amx.Panel * (end - first), Words: words, Panels: end - first, Work: w}
 	f := p.finisher(first, end)
 	weights := unsafe.Pointer(&t.Weights[first*words*16])
-	most := pixelScratch / (amx.Panel * m.Panels) / amx.MatrixRows * amx.MatrixRows
-	for at := from; at < to; at += most {
-		f.Rows = min(most, to-at)
-		m.Multiply(f.Rows, unsafe.Pointer(&t.Src[n*s.SrcImage+at*words]), weights, unsafe.Pointer(&scratch))
-		p.finish(&f, t, n, first, at, unsafe.Pointer(&scratch))
+	for at := from; at < to; at += amx.WorkRows {
+		f.Rows = min(amx.WorkRows, to-at)
+		m.Multiply(f.Rows, unsafe.Pointer(&t.Src[n*s.SrcImage+at*words]), weights, unsafe.Pointer(&w.Sums))
+		p.finish(&f, t, n, first, at, unsafe.Pointer(&w.Sums))
 	}
 	p.posted(t, n, first, end, from, to)
+}
+
+// biases returns those of blocks [first, end), nil for none.
+func (t *Tensors) biases(first, end int) []float32 {
+	if t.Bias == nil {
+		return nil
+	}
+	return t.Bias[16*first : 16*end]
 }
 
 // finisher returns what writes sums of blocks [first, end), pixels in a row, to the results.

@@ -12,9 +12,7 @@ import (
 // windows of neighbouring results of a row, and k goes through blocks of channels, rows of the kernel and, at once, the pixels of such a row, as weights have it.
 
 const (
-	windowScratch  = 128 // pixels of results that are computed before they are finished
-	windowSegments = 16  // of k that are multiplied before the next
-	windowPairs    = 4   // of tiles of a call
+	windowSegments = 16 // of k that are multiplied before the next
 )
 
 // TakesWindows reports whether a convolution is computed by tiles on a target where its windows lie inside of its source.
@@ -58,17 +56,14 @@ func (p *Plan) buildWindows() error {
 // windowChunk computes rows [from, to) of an image and blocks [first, end) of its results.
 func (p *Plan) windowChunk(t *Tensors, n, first, end, from, to int) {
 	s := &p.spec
-	var scratch [windowScratch * amx.MatrixPanels * amx.Panel]float32
-	var start [amx.MatrixPanels * amx.Panel]float32
-	if t.Bias != nil {
-		copy(start[:], t.Bias[16*first:16*end])
-	}
-	w := windows{Product: amx.Product{Kind: amx.BFloat16, LDA: s.pixelBytes() * s.Stride[1], LDC: 4 * amx.Panel * (end - first), Words: p.segmentWords, Panels: end - first,
+	work := amx.Borrow(t.biases(first, end))
+	defer work.Return()
+	w := windows{work: work, Product: amx.Product{Kind: amx.BFloat16, LDA: s.pixelBytes() * s.Stride[1], LDC: 4 * amx.Panel * (end - first), Words: p.segmentWords, Panels: end - first,
 		LDB: amx.Block * len(p.segments) * p.segmentWords},
-		segments: p.segments, row: s.pixelBytes() * s.W * s.Stride[0], start: unsafe.Pointer(&start), sums: unsafe.Pointer(&scratch),
+		segments: p.segments, row: s.pixelBytes() * s.W * s.Stride[0], start: unsafe.Pointer(&work.Start), sums: unsafe.Pointer(&work.Sums),
 		b: unsafe.Pointer(&t.Weights[first*16*len(p.segments)*p.segmentWords])}
 	f := p.finisher(first, end)
-	cols, rows := min(s.OW, windowScratch), max(1, windowScratch/s.OW)
+	cols, rows := min(s.OW, amx.WorkRows), max(1, amx.WorkRows/s.OW)
 	for y := from; y < to; y += rows {
 		for x := 0; x < s.OW; x += cols {
 			w.rows, w.cols = min(rows, to-y), min(cols, s.OW-x)
@@ -84,6 +79,7 @@ func (p *Plan) windowChunk(t *Tensors, n, first, end, from, to int) {
 // windows is a rectangle of results of some panels: rows of cols neighbours.
 type windows struct {
 	amx.Product
+	work              *amx.Workspace
 	segments          []int
 	rows, cols        int
 	row               int // bytes from the windows of a row to those of the next
@@ -96,41 +92,41 @@ func (w *windows) multiply() {
 	column := func(i int) int { return w.cols * i / parts }
 	if w.rows == 1 {
 		for i := 0; i < parts; i += 2 {
-			var list [1]amx.Pair
 			heights := [2]int{}
 			for k := range min(2, parts-i) {
-				w.tile(&list[0], k, 0, column(i+k))
+				w.tile(0, k, 0, column(i+k))
 				heights[k] = column(i+k+1) - column(i+k)
 			}
-			w.pairs(heights[0], heights[1], list[:])
+			w.pairs(heights[0], heights[1], 1)
 		}
 		return
 	}
 	for i := range parts {
 		from, height := column(i), column(i+1)-column(i)
-		var list [windowPairs]amx.Pair
 		for y := 0; y+1 < w.rows; {
-			n := min(windowPairs, (w.rows-y)/2)
+			n := min(amx.WorkPairs, (w.rows-y)/2)
 			for k := range 2 * n {
-				w.tile(&list[k/2], k%2, y+k, from)
+				w.tile(k/2, k%2, y+k, from)
 			}
-			w.pairs(height, height, list[:n])
+			w.pairs(height, height, n)
 			y += 2 * n
 		}
 		if w.rows%2 != 0 {
-			w.tile(&list[0], 0, w.rows-1, from)
-			w.pairs(height, 0, list[:1])
+			w.tile(0, 0, w.rows-1, from)
+			w.pairs(height, 0, 1)
 		}
 	}
 }
 
 // tile sets where a tile of a pair lies, that begins at a column of a row.
-func (w *windows) tile(p *amx.Pair, i, row, column int) {
+func (w *windows) tile(pair, i, row, column int) {
+	p := &w.work.Pairs[pair]
 	p.A[i], p.C[i] = unsafe.Add(w.a, row*w.row+column*w.LDA), unsafe.Add(w.sums, (row*w.cols+column)*w.LDC)
 }
 
-// pairs multiplies pairs of tiles of so many rows by all panels, some segments of k after the other.
-func (w *windows) pairs(first, second int, list []amx.Pair) {
+// pairs multiplies n pairs of tiles of so many rows by all panels, some segments of k after the other.
+func (w *windows) pairs(first, second, n int) {
+	list := w.work.Pairs[:n]
 	w.LDS = 0
 	for i := range list {
 		list[i].Start = [2]unsafe.Pointer{w.start, w.start}

@@ -13,7 +13,9 @@
 // how M and N are divided, and is the same, bit for bit, for the AVX2, AVX-512 and NEON kernels of Packed and Rows.
 //
 // A product of bfloat16 (Spec.Pairs) is one of words of two numbers, whose products are added to float32 one after the other: by AVX-512 BF16,
-// by FEAT_BF16 of arm64, or else by portable Go, which rounds in another order. Of float16 NEON adds products of 128 numbers of k, those of even
+// by FEAT_BF16 of arm64, or else by portable Go, which rounds in another order. Where the target has tiles of AMX (package amx), those multiply
+// products of four rows or more: of each 32 numbers of k the products of even and those of odd place are added up before they are added to the rest, for all
+// elements alike, so that a row has the same bits in every such product, but not those that it has in one of fewer rows. Of float16 NEON adds products of 128 numbers of k, those of even
 // and those of odd place, in float16, and their sum to that in float32, for every division alike; portable Go adds in float32.
 //
 // Where B is float16 (Spec.Half), elements are those of the product with B in float32.
@@ -21,7 +23,7 @@
 // Memory outside of the given ranges is neither read nor written; tails are masked. No alignment is needed. Packed B
 // that starts on a 64-byte boundary is read without crossing cache lines, which is worth some percent.
 //
-// This is a leaf: it imports packages isa, pairs and reorder of internal/kernel only.
+// This is a leaf: it imports packages amx, isa, pairs and reorder of internal/kernel only.
 package gemm
 
 //go:generate go run gen.go gen_dot.go gen_loop.go gen_results.go gen_neon.go gen_neon_dot.go gen_neon_float16.go

@@ -10,16 +10,15 @@ import (
 )
 
 // Products of bfloat16 by tiles (package amx), where the target has them. Sums begin with the bias, and go straight to C, or, where there is more
-// to be done with them or columns fill no panels, to scratch memory on the stack first. Within a plan all elements of C are made so, which
+// to be done with them or columns fill no panels, to scratch memory first. Within a plan all elements of C are made so, which
 // adds in another order than other kernels.
 
 const (
-	leastTiled   = 4 // rows: fewer wait for B whatever multiplies them
-	tiledPanels  = amx.MatrixPanels
-	tiledRows    = amx.MatrixRows
-	tiledScratch = 64 * tiledPanels * Panel // floats
-	tiledWork    = 6 << 20                  // products of words in a unit, some 20 µs
-	tiledSpeed   = 4                        // times that of other kernels, at least
+	leastTiled  = 4 // rows: fewer wait for B whatever multiplies them
+	tiledPanels = amx.MatrixPanels
+	tiledRows   = amx.MatrixRows
+	tiledWork   = 6 << 20 // products of words in a unit, some 20 µs
+	tiledSpeed  = 4       // times that of other kernels, at least
 )
 
 // tiled reports whether a product is one for tiles.
@@ -52,22 +51,25 @@ func (p *Plan) planTiled() {
 // tiledUnit computes a unit.
 func (p *Plan) tiledUnit(m *matrices, u *unit) {
 	s := &p.spec
-	t := amx.Matrix{LDA: 4 * s.LDA, LDC: 4 * s.LDC, Words: s.K, Panels: u.panels}
+	var bias []float32
 	if m.bias != nil {
-		copy(t.Start[:], unsafe.Slice((*float32)(forward(m.bias, 4*u.col)), u.cols))
+		bias = unsafe.Slice((*float32)(forward(m.bias, 4*u.col)), u.cols)
 	}
-	a, b, c := forward(m.a, t.LDA*u.row), forward(m.b, 4*s.K*u.col), forward(m.c, 4*(u.row*s.LDC+u.col))
+	w := amx.Borrow(bias)
+	defer w.Return()
+	t := amx.Matrix{LDA: 4 * s.LDA, LDC: 4 * s.LDC, Words: s.K, Panels: u.panels, Work: w}
+	a, b := forward(m.a, t.LDA*u.row), forward(m.b, 4*s.K*u.col)
 	if s.Residual || s.Clip || u.cols%Panel != 0 {
-		p.finished(m, u, &t, a, b, c)
+		p.finished(m, u, &t, a, b)
 		return
 	}
-	t.Multiply(u.rows, a, b, c)
+	t.Multiply(u.rows, a, b, forward(m.c, 4*(u.row*s.LDC+u.col)))
 }
 
 // finished computes a unit in scratch memory, and finishes it.
-func (p *Plan) finished(m *matrices, u *unit, t *amx.Matrix, a, b, c unsafe.Pointer) {
+func (p *Plan) finished(m *matrices, u *unit, t *amx.Matrix, a, b unsafe.Pointer) {
 	s := &p.spec
-	var scratch [tiledScratch]float32
+	sums := unsafe.Pointer(&t.Work.Sums)
 	t.LDC = 4 * Panel * u.panels
 	finish := amx.Finish{Panels: u.panels, LDS: t.LDC, LDR: 4 * s.LDR, LDC: 4 * s.LDC, PanelR: 4 * Panel, PanelC: 4 * Panel,
 		Lo: float32(math.Inf(-1)), Hi: float32(math.Inf(1)), Sums: 1<<cmp.Or(u.cols%Panel, Panel) - 1}
@@ -75,12 +77,10 @@ func (p *Plan) finished(m *matrices, u *unit, t *amx.Matrix, a, b, c unsafe.Poin
 	if s.Clip {
 		finish.Lo, finish.Hi = s.Lo, s.Hi
 	}
-	res := forward(m.res, 4*(u.row*s.LDR+u.col))
-	most := 4 * tiledScratch / t.LDC / tiledRows * tiledRows
-	for done := 0; done < u.rows; done += most {
-		finish.Rows = min(u.rows-done, most)
-		t.Multiply(finish.Rows, a, b, unsafe.Pointer(&scratch))
-		finish.Run(unsafe.Pointer(&scratch), res, c)
-		a, res, c = forward(a, most*t.LDA), forward(res, most*finish.LDR), forward(c, most*finish.LDC)
+	for done := 0; done < u.rows; done += amx.WorkRows {
+		row := u.row + done
+		finish.Rows = min(u.rows-done, amx.WorkRows)
+		t.Multiply(finish.Rows, forward(a, done*t.LDA), b, sums)
+		finish.Run(sums, forward(m.res, 4*(row*s.LDR+u.col)), forward(m.c, 4*(row*s.LDC+u.col)))
 	}
 }
