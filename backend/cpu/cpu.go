@@ -85,7 +85,7 @@ type cpu struct {
 // times their memory.
 //
 // "amx" says whether tiles of AMX multiply where the processor has them and Linux permits it, "on" (default) or "off": integers of 8 bits, with the same
-// results. backend.Info and the report name AMX where it is used.
+// results, and bfloat16 under that precision, which is rounded in another order. backend.Info and the report name AMX where it is used.
 //
 // Errors wrap backend.ErrOption.
 func Open(c backend.Config) (backend.Backend, error) {

@@ -2,7 +2,7 @@
 //
 // A tile is 16 rows of 64 bytes: of A, as many bytes of k of 16 rows; of B, a panel's words of four integers or two bfloat16 that follow each other along
 // k, as packages quant and gemm pack them; of sums, 16 rows of a panel. The kernels keep two tiles of rows times two panels of sums in registers, and
-// multiply 64 bytes of k of one tile of each in 16 cycles, or as many as there are rows. Tiles of A may lie anywhere, with rows at one distance (Tile), so
+// multiply 64 bytes of k of one tile of each in 16 cycles, or as many as there are rows. Tiles of A may lie anywhere, with rows at one distance (Pair), so
 // that windows of a convolution are read where they lie, a tile for each stretch of them.
 //
 // Sums of integers are exact and wrap around, as those of package quant. Of bfloat16, the products of the even numbers of each 64 bytes of k are added
