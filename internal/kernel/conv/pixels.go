@@ -51,13 +51,14 @@ func (p *Plan) tileChunks(units, words int) {
 // runTiles is Run of a convolution by tiles.
 func (p *Plan) runTiles(lo, hi int, t *Tensors) {
 	groups := len(p.groups) - 1
-	chunk := p.windowChunk
-	if p.spec.Source == Pixels {
-		chunk = p.pixelChunk
-	}
 	for i := lo; i < hi; i++ {
 		u, g := i%p.unitChunks*p.chunkUnits, i/p.unitChunks%groups
-		chunk(t, i/p.unitChunks/groups, int(p.groups[g]), int(p.groups[g+1]), u, min(u+p.chunkUnits, p.units))
+		n, first, end, until := i/p.unitChunks/groups, int(p.groups[g]), int(p.groups[g+1]), min(u+p.chunkUnits, p.units)
+		if p.spec.Source == Pixels { // called by name, so that t stays on the caller's stack
+			p.pixelChunk(t, n, first, end, u, until)
+		} else {
+			p.windowChunk(t, n, first, end, u, until)
+		}
 	}
 }
 
