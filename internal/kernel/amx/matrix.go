@@ -77,10 +77,7 @@ func (m *Matrix) multiply(p *Product, first, second int, list []Pair, b unsafe.P
 	p.Segments, p.LDS = m.Work.segment[:], 0
 	for k := 0; k < m.Words; k += matrixWords {
 		if p.Words = min(matrixWords, m.Words-k); k > 0 {
-			p.LDS = p.LDC
-			for i := range list {
-				list[i].Start = list[i].C
-			}
+			p.Continue(list)
 		}
 		p.Segments[0] = 4 * k
 		p.Run(first, second, list, unsafe.Add(b, Block*k))

@@ -133,10 +133,7 @@ func (w *windows) pairs(first, second, n int) {
 	}
 	for k := 0; k < len(w.segments); k += windowSegments {
 		if k > 0 {
-			w.LDS = w.LDC
-			for i := range list {
-				list[i].Start = list[i].C
-			}
+			w.Continue(list)
 		}
 		w.Segments = w.segments[k:min(k+windowSegments, len(w.segments))]
 		w.Run(first, second, list, unsafe.Add(w.b, k*w.Words*amx.Block))
