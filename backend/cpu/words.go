@@ -61,10 +61,16 @@ func (w *words) find(s string, other int32) int32 {
 		}
 		return other
 	}
-	for at := w.slot(s); w.slots[at] > 0; at = (at + 1) & (len(w.slots) - 1) {
-		if i := w.slots[at] - 1; w.keys[i] == s {
+	at := w.slot(s)
+	for range longestSearch {
+		i := w.slots[at] - 1
+		if i < 0 {
+			break
+		}
+		if w.keys[i] == s {
 			return i
 		}
+		at = (at + 1) & (len(w.slots) - 1)
 	}
 	return other
 }
