@@ -3,6 +3,7 @@ package backendtest_test
 import (
 	"errors"
 	"flag"
+	"strings"
 	"testing"
 	"time"
 
@@ -74,6 +75,29 @@ func TestCUDA(t *testing.T) {
 		t.Error(x)
 	}
 	t.Logf("%d kernels of %d programs; %d launches of graphs", d.Count("kernels"), d.CompilerCount("compiled"), d.Count("cuGraphLaunch"))
+}
+
+var onDevice = flag.String("cuda-device", "", "run the suite on the CUDA devices that are here; \"default\", or options of the backend, NAME=VALUE with commas between")
+
+// TestCUDADevice runs the suite on NVIDIA's devices.
+func TestCUDADevice(t *testing.T) {
+	if *onDevice == "" {
+		t.Skip("needs a device: -cuda-device default")
+	}
+	options := map[string]string{"cache": "off"}
+	if *onDevice != "default" {
+		for o := range strings.SplitSeq(*onDevice, ",") {
+			name, value, _ := strings.Cut(o, "=")
+			options[name] = value
+		}
+	}
+	backendtest.Run(t, func() backend.Backend {
+		b, err := cuda.Open(backend.Config{Options: options})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b
+	})
 }
 
 // TestFake runs the suite on an accelerator that works by itself, with the kernels of cpu.

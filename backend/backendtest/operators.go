@@ -120,6 +120,22 @@ func (s *suite) symbols(t tester) {
 			s.watched(t, c, s.backend(t), binds)
 		})
 	}
+	b := s.backend(t)
+	seeds := uint64(24)
+	if !b.Devices()[0].ID().IsHost() {
+		seeds = 2 // kernels are compiled for each list of shapes
+	}
+	for seed := range seeds {
+		c := randomSymbolic(seed)
+		mode := modes[seed%uint64(len(modes))]
+		p, err := compile(t, c.parse(t), &watched{Backend: b, t: t, mode: mode.name}, mode.options)
+		if err != nil {
+			t.Fatalf("%v\n%s", err, c.text)
+		}
+		for _, bind := range randomBindings(seed) {
+			agree(t, c, p, bind)
+		}
+	}
 }
 
 // agree runs a program twice, with two sets of inputs, and compares the results with the oracle's.

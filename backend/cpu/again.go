@@ -178,7 +178,7 @@ func (x *base) again(b graph.Bindings, r *place.Reach) *instance {
 	p := *x.p
 	p.steps = nil
 	in := &instance{steps: slices.Clone(x.in.steps)}
-	err := x.p.Again(b, r, func(q *place.Plan, n *graph.Node) error {
+	plan, err := x.p.Again(b, r, func(q *place.Plan, n *graph.Node) error {
 		p.Plan, p.steps = q, p.steps[:0]
 		first := q.NextStep()
 		p.settle(n)
@@ -193,7 +193,7 @@ func (x *base) again(b graph.Bindings, r *place.Reach) *instance {
 	if err != nil {
 		return nil
 	}
-	in.slots, in.reqs = p.Slots, p.Reqs
-	p.Plan = nil // of which no step may read anything, since the next instance is made where it was
+	in.slots, in.reqs = plan.Slots, plan.Reqs // also where no node was planned again
+	p.Plan = nil                              // of which no step may read anything, since the next instance is made where it was
 	return in
 }

@@ -134,12 +134,12 @@ func (x *room) of(p *Plan) {
 }
 
 // Again makes a Plan for other values of the symbols that r is about, none of which is larger than p's. emit is called with
-// it for those nodes of r that see other dims, in order: it settles them, as Each has it, and emits their steps. p is finished, and stays as it is;
-// where values lie in the other Plan is known until r is used again. The error wraps ErrElsewhere where p
+// it for those nodes of r that see other dims, in order, if there are any: it settles them, as Each has it, and emits their steps. p is finished,
+// and stays as it is; where values lie in the other Plan is known until r is used again. The error wraps ErrElsewhere where p
 // does not serve, and is emit's otherwise.
-func (p *Plan) Again(b graph.Bindings, r *Reach, emit func(q *Plan, n *graph.Node) error) error {
+func (p *Plan) Again(b graph.Bindings, r *Reach, emit func(q *Plan, n *graph.Node) error) (*Plan, error) {
 	if r.parts {
-		return ErrElsewhere
+		return nil, ErrElsewhere
 	}
 	q := *p
 	r.room.of(p)
@@ -149,17 +149,17 @@ func (p *Plan) Again(b graph.Bindings, r *Reach, emit func(q *Plan, n *graph.Nod
 	q.work, q.room = nil, make([]int, r.ranks)
 	for _, v := range r.values {
 		if err := q.move(p, v); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	for _, pair := range r.same {
 		if q.sizes[pair[0]] != q.sizes[pair[1]] {
-			return ErrElsewhere
+			return nil, ErrElsewhere
 		}
 	}
 	for _, pair := range q.Reqs.InPlace {
 		if p.Bytes(p.Sub.Inputs[pair.Input])-p.Bytes(p.Sub.Outputs[pair.Output]) != q.Bytes(p.Sub.Inputs[pair.Input])-q.Bytes(p.Sub.Outputs[pair.Output]) {
-			return ErrElsewhere
+			return nil, ErrElsewhere
 		}
 	}
 	for k, i := range r.Nodes {
@@ -169,20 +169,20 @@ func (p *Plan) Again(b graph.Bindings, r *Reach, emit func(q *Plan, n *graph.Nod
 		n, at := p.Order[i], p.emitted[i]
 		q.Node, q.again.step, q.again.slot, q.work, q.flops = n, at.step, at.slot, q.work[:0], -1
 		if err := emit(&q, n); err != nil {
-			return err
+			return nil, err
 		}
 		for _, v := range n.Outputs {
 			q.again.failed = q.again.failed || v != nil && q.again.open[v.ID]
 		}
 		if q.again.failed || q.again.step != at.steps || q.again.slot != at.slots {
-			return ErrElsewhere
+			return nil, ErrElsewhere
 		}
 		if !q.again.labels && slices.ContainsFunc(q.work, func(w int) bool { return w != 0 }) {
 			q.Reqs.Labels, q.again.labels = slices.Clone(q.Reqs.Labels), true
 		}
 		q.share(at.steps)
 	}
-	return nil
+	return &q, nil
 }
 
 // move gives v its other dims. Where it lies in a part of something else, lieAgain says where.
@@ -218,7 +218,7 @@ func (p *Plan) move(of *Plan, v *graph.Value) error {
 	case v.IsInput():
 		s.least = min(s.least, m.Size)
 		p.Reqs.Inputs[s.Index].Bytes = int64(m.Size)
-	case s.Kind == Output:
+	case s.Kind == Output && v == p.Sub.Outputs[s.Index]: // and no part of it
 		s.least = min(s.least, m.Size)
 		p.Reqs.Outputs[s.Index].Bytes = int64(m.Size)
 	}

@@ -28,7 +28,7 @@ func at(ctx context.Context, g *graph.Graph, n int64) *place.Plan {
 // smaller is the plan that p becomes for a smaller value of n.
 func smaller(p *place.Plan, n int64) (*place.Plan, error) {
 	last := p
-	err := p.Again(graph.Bindings{"n": n}, p.ReachOf(map[string]bool{"n": true}), func(q *place.Plan, n *graph.Node) error {
+	_, err := p.Again(graph.Bindings{"n": n}, p.ReachOf(map[string]bool{"n": true}), func(q *place.Plan, n *graph.Node) error {
 		last = q
 		settle(q)(n)
 		return step(q, n)
