@@ -145,6 +145,25 @@ var _ = Describe("what is not there or does not work", func() {
 		Entry("kernels that do not compile", "clBuildProgram", -11, "", "program build failed"),
 	)
 
+	It("a driver that calls back late, or never, is asked", func(ctx SpecContext) {
+		f := newFailing(ctx)
+		f.fail("clSetEventCallback", 0, 1) // which it takes, and forgets
+		_, err := runs(ctx, &carve.Options{Backends: list(f.config()), Strict: true}, nothing)
+		Expect(err).NotTo(HaveOccurred())
+		b, err := opencl.Open(f.config())
+		Expect(err).NotTo(HaveOccurred())
+		defer b.Close()
+		s, err := b.Devices()[0].NewStream()
+		Expect(err).NotTo(HaveOccurred())
+		defer s.Close()
+		e, err := s.Record()
+		Expect(err).NotTo(HaveOccurred())
+		told := make(chan error, 1)
+		e.Notify(func(err error) { told <- err })
+		e.Close()
+		Eventually(told).WithContext(ctx).Should(Receive(BeNil()))
+	})
+
 	It("memory is that, in either mode", func(ctx SpecContext) {
 		f := newFailing(ctx)
 		for _, strict := range []bool{false, true} {

@@ -49,7 +49,7 @@ var functions = strings.Fields(`
 	clCreateProgramWithSource clCreateProgramWithBinary clBuildProgram clGetProgramBuildInfo clGetProgramInfo clReleaseProgram
 	clCreateKernel clReleaseKernel clSetKernelArg clEnqueueNDRangeKernel
 	clEnqueueMarkerWithWaitList clEnqueueBarrierWithWaitList
-	clCreateUserEvent clSetUserEventStatus clSetEventCallback clReleaseEvent`)
+	clCreateUserEvent clSetUserEventStatus clSetEventCallback clGetEventInfo clRetainEvent clReleaseEvent`)
 
 // opened are the libraries of the process, by the name that they were asked for by.
 var opened struct {

@@ -3,6 +3,7 @@ package opencl
 import (
 	"context"
 	"sync"
+	"time"
 
 	"github.com/carve-dev/carve/graph/device"
 	"github.com/carve-dev/carve/internal/dl"
@@ -72,9 +73,9 @@ func (s *stream) watch(c *call, handle uintptr) (device.Event, error) {
 	e := &event{HostEvent: device.NewEvent(), d: s.d, handle: handle, keep: s.keep}
 	s.keep = nil
 	const complete = 0
-	token := running.put(e)
-	if err := check("clSetEventCallback", int32(c.invoke(s.d.l.setEventCallback, handle, complete, completed(), token))); err != nil {
-		running.take(token)
+	e.token = running.put(e)
+	if err := check("clSetEventCallback", int32(c.invoke(s.d.l.setEventCallback, handle, complete, completed(), e.token))); err != nil {
+		running.take(e.token)
 		e.Close()
 		return nil, err
 	}
@@ -145,13 +146,73 @@ func (s *stream) Close() error {
 	return err
 }
 
-// event is the end of a command, and of all those before it on its stream. The driver tells of it on a thread of its own.
+// event is the end of a command, and of all those before it on its stream. The driver tells of it on a thread of its own, which NVIDIA's
+// does at ticks that are 20 ms apart: who waits asks it, too.
 type event struct {
 	*device.HostEvent
-	d      *clDevice
-	handle uintptr
-	keep   [][]byte // the host's memory until then
-	once   sync.Once
+	d       *clDevice
+	handle  uintptr
+	token   uintptr  // in running
+	keep    [][]byte // the host's memory until then
+	watched sync.Once
+	once    sync.Once
+}
+
+// How long Wait sleeps between two questions.
+const (
+	leastSleep = 20 * time.Microsecond
+	mostSleep  = time.Millisecond
+)
+
+// Wait implements device.Event.
+func (e *event) Wait(ctx context.Context) error {
+	begin := time.Now()
+	t := time.NewTimer(leastSleep)
+	defer t.Stop()
+	for {
+		if e.ask(); ctx.Err() != nil {
+			return e.HostEvent.Wait(ctx)
+		}
+		select {
+		case <-e.Over():
+			return e.HostEvent.Wait(ctx)
+		case <-ctx.Done():
+		case <-t.C:
+			t.Reset(min(max(time.Since(begin)/8, leastSleep), mostSleep))
+		}
+	}
+}
+
+// ask lets the event happen where the driver says that the command is over.
+func (e *event) ask() {
+	if done, _ := e.Done(); done {
+		return
+	}
+	c := newCall()
+	defer c.done()
+	const executionStatus, size = 0x11d3, 4
+	c.word = 1
+	if err := c.do(e.d.l, "clGetEventInfo", e.handle, executionStatus, size, at(&c.word), 0); err == nil && int32(c.word) <= 0 {
+		tell(e.token, int32(c.word))
+	}
+}
+
+// Notify implements device.Event: a goroutine waits.
+func (e *event) Notify(fn func(error)) {
+	e.HostEvent.Notify(fn)
+	if done, _ := e.Done(); done {
+		return
+	}
+	e.watched.Do(func() {
+		c := newCall()
+		defer c.done()
+		if c.do(e.d.l, "clRetainEvent", e.handle) == nil { // else the driver tells of it
+			go func() {
+				defer e.d.l.release("clReleaseEvent", e.handle)
+				_ = e.Wait(context.Background()) // those who are told get the error
+			}()
+		}
+	})
 }
 
 // Close implements device.Event.
@@ -185,17 +246,24 @@ func (w *waiting) take(token uintptr) *event {
 	return e
 }
 
+// tell lets an event happen that has not yet, with the status of its command, an error where it is negative.
+func tell(token uintptr, status int32) {
+	e := running.take(token)
+	if e == nil {
+		return
+	}
+	var err error
+	if status < 0 {
+		err = e.d.failed(&Error{Function: "a queued command", Status: status})
+	}
+	e.keep = nil
+	e.Complete(err)
+}
+
 // completed returns the function that the driver calls when a command is over.
 var completed = sync.OnceValue(func() uintptr {
 	return dl.Callback(func(_, status, token uintptr) uintptr {
-		if e := running.take(token); e != nil {
-			var err error
-			if s := int32(status); s < 0 {
-				err = e.d.failed(&Error{Function: "a queued command", Status: s})
-			}
-			e.keep = nil
-			e.Complete(err)
-		}
+		tell(token, int32(status))
 		return 0
 	})
 })

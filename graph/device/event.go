@@ -36,6 +36,9 @@ func (e *HostEvent) Complete(err error) {
 	}
 }
 
+// Over returns a channel that is closed when the event has happened.
+func (e *HostEvent) Over() <-chan struct{} { return e.over }
+
 // Done implements Event.
 func (e *HostEvent) Done() (bool, error) {
 	e.mu.Lock()
