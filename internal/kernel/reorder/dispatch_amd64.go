@@ -116,6 +116,26 @@ func flushLines(set isa.Set, dst *float32, dstStride int, src *float32, srcStrid
 	}
 }
 
+// copyRuns copies rows of floats in whole cache lines but for their ends, where tileSide is 16 and streamsRows says so. Less than a line behind each row of src is read.
+func copyRuns(set isa.Set, dst *float32, dstStride int, src *float32, srcStride, floats, rows int) {
+	switch set {
+	case isa.AVX512:
+		runs512(dst, dstStride, src, srcStride, floats, rows)
+	default:
+		panic("reorder: no kernel copies runs")
+	}
+}
+
+// weldRows writes rows of 16 floats or more one behind the other in whole cache lines, where tileSide is 16 and streamsRows says so. The last 16 of a row are read as a whole.
+func weldRows(set isa.Set, dst, src *float32, srcRow, srcBlock, floats, rows int) {
+	switch set {
+	case isa.AVX512:
+		weld512(dst, src, srcRow, srcBlock, floats, rows)
+	default:
+		panic("reorder: no kernel welds rows")
+	}
+}
+
 // streamsRows reports whether copyRows has streaming stores.
 func streamsRows(set isa.Set) bool {
 	switch set {

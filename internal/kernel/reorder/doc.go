@@ -18,4 +18,4 @@
 // The package depends on package isa of internal/kernel alone.
 package reorder
 
-//go:generate go run gen_main.go gen_transpose.go gen_tiles.go gen_eights.go gen_weave.go gen_lanes.go gen_cast.go gen_casttiles.go gen_moves.go gen_shortweave.go gen_neon.go
+//go:generate go run gen_main.go gen_transpose.go gen_tiles.go gen_eights.go gen_weave.go gen_lanes.go gen_cast.go gen_casttiles.go gen_moves.go gen_shortweave.go gen_lined.go gen_neon.go

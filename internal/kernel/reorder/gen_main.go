@@ -20,6 +20,10 @@ func main() {
 			flush(f)
 			fence(f)
 		}},
+		asm.Unit{Base: "lined", Arch: "amd64", Generate: func(f *asm.File) {
+			runs(f)
+			weld(f)
+		}},
 		asm.Unit{Base: "eights", Arch: "amd64", Generate: eights},
 		asm.Unit{Base: "weave", Arch: "amd64", Generate: weaves},
 		asm.Unit{Base: "cast", Arch: "amd64", Generate: func(f *asm.File) {
@@ -81,6 +85,10 @@ var entries = []asm.Entry{
 		Portable: "portableRows(dst, dstStride, dstBlock, src, srcStride, srcBlock, blocks, n)"},
 	{Name: "flushLines", Doc: "copies some lines of each row past the caches, where streamsRows says so and tileSide is 16: to the one that ends 1 to 64 bytes behind dst and those behind it, from as many bytes behind src.",
 		Params: "dst *float32, dstStride int, src *float32, srcStride, lines, rows int", Portable: `panic("reorder: no kernel flushes lines")`},
+	{Name: "copyRuns", Doc: "copies rows of floats in whole cache lines but for their ends, where tileSide is 16 and streamsRows says so. Less than a line behind each row of src is read.",
+		Params: "dst *float32, dstStride int, src *float32, srcStride, floats, rows int", Portable: `panic("reorder: no kernel copies runs")`},
+	{Name: "weldRows", Doc: "writes rows of 16 floats or more one behind the other in whole cache lines, where tileSide is 16 and streamsRows says so. The last 16 of a row are read as a whole.",
+		Params: "dst, src *float32, srcRow, srcBlock, floats, rows int", Portable: `panic("reorder: no kernel welds rows")`},
 	{Name: "streamsRows", Doc: "reports whether copyRows has streaming stores.", Result: "bool", Portable: "return false"},
 	{Name: "fence", Doc: "comes after streaming stores.", Portable: "// Ordinary stores need none."},
 	{Name: "copyLanes", Doc: "copies n rows of lanes floats and zeros behind them up to stored.",

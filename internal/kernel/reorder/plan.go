@@ -88,6 +88,7 @@ type Plan struct {
 	segment, segments int     // pixels of a chunk, and chunks of an image along the pixels
 	across            int     // chunks of an image along the channels
 	perAcross         int     // channel blocks of each
+	lined             bool    // by way of parts, where rows do not begin at cache lines and the result stays in the caches
 	ragged            int     // pixels or channel blocks of a part, where rows do not begin at cache lines
 }
 
@@ -138,6 +139,7 @@ func New(t isa.Target, s Spec) (*Plan, error) {
 	if p.to == uncached {
 		p.ragged = p.raggedStep()
 	}
+	p.lined = p.linesUp(t)
 	return p, nil
 }
 
@@ -166,6 +168,10 @@ func (p *Plan) Run(lo, hi int, dst, src []float32) error {
 		to = uncached
 	}
 	parts := p.ragged > 0 && beforeLine(dst)%4 == 0
+	if p.lined && !parts && p.crooked(dst) {
+		p.runLined(lo, hi, dst, src)
+		return nil
+	}
 	for i := lo; i < hi; i++ {
 		n, b, from := p.part(i)
 		d, s, last, end := dst[n*p.DstImage:], src[n*p.SrcImage:], min(b+p.perAcross, (p.C+15)/16), min(from+p.segment, p.HW)

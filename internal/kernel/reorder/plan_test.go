@@ -455,7 +455,7 @@ var _ = Describe("Tile", func() {
 var _ = Describe("generated files", func() {
 	It("are what the generator writes", func(ctx SpecContext) {
 		err := asm.Verify(ctx, "gen_main.go", "gen_transpose.go", "gen_tiles.go", "gen_eights.go", "gen_weave.go", "gen_lanes.go", "gen_cast.go", "gen_casttiles.go",
-			"gen_moves.go", "gen_shortweave.go", "gen_neon.go")
+			"gen_moves.go", "gen_shortweave.go", "gen_lined.go", "gen_neon.go")
 		if errors.Is(err, exec.ErrNotFound) {
 			Skip("no go command to run the generator with")
 		}

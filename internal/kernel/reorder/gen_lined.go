@@ -1,0 +1,156 @@
+//go:build ignore
+
+package main
+
+import "github.com/carve-dev/carve/internal/kernel/asm"
+
+// runs writes the kernel that copies rows to such that do not begin at cache lines.
+func runs(f *asm.File) {
+	fn := f.Func("runs512", `runs512 copies rows of so many floats that start srcStride bytes apart to rows that start dstStride bytes apart, in whole cache lines but
+for their ends. dst is a multiple of 4, and dstStride. What lies behind a row of src is read, less than a cache line. floats and rows are at least 1.`,
+		asm.Ptr("dst"), asm.Int("dstStride"), asm.Ptr("src"), asm.Int("srcStride"), asm.Int("floats"), asm.Int("rows"))
+	for _, load := range [][2]string{{"dst", "DI"}, {"dstStride", "R8"}, {"src", "SI"}, {"srcStride", "R9"}, {"floats", "R10"}, {"rows", "R11"}} {
+		fn.Load(load[0], load[1])
+	}
+	fn.I("MOVL $-1, R13")
+	part := func(floats string) {
+		fn.I("BZHIL %s, R13, R12", floats)
+		fn.I("KMOVW R12, K1")
+		fn.I("VMOVUPS (BX), Z0")
+		fn.I("VMOVUPS Z0, K1, (AX)")
+	}
+	fn.Loop("R11", func() {
+		lines, done := fn.NewLabel("lines"), fn.NewLabel("done")
+		fn.I("MOVQ DI, AX")
+		fn.I("MOVQ SI, BX")
+		fn.I("MOVQ R10, CX")
+		fn.I("MOVQ DI, DX")
+		fn.I("NEGQ DX")
+		fn.I("ANDQ $63, DX")
+		fn.I("JZ %s", lines)
+		fn.I("SHRQ $2, DX") // floats in front of the first line
+		fn.I("CMPQ DX, CX")
+		fn.I("CMOVQGT CX, DX")
+		part("DX")
+		fn.I("LEAQ (AX)(DX*4), AX")
+		fn.I("LEAQ (BX)(DX*4), BX")
+		fn.I("SUBQ DX, CX")
+		fn.Label(lines)
+		for _, n := range []int{4, 1} {
+			fn.While("CX", 16*n, func() {
+				for i := range n {
+					fn.I("VMOVUPS %d(BX), Z%d", 64*i, i)
+				}
+				for i := range n {
+					fn.I("VMOVUPS Z%d, %d(AX)", i, 64*i)
+				}
+				fn.I("ADDQ $%d, BX", 64*n)
+				fn.I("ADDQ $%d, AX", 64*n)
+			})
+		}
+		fn.I("TESTQ CX, CX")
+		fn.I("JZ %s", done)
+		part("CX")
+		fn.Label(done)
+		fn.I("ADDQ R8, DI")
+		fn.I("ADDQ R9, SI")
+	})
+	fn.Ret()
+	f.Serve("copyRuns", asm.AVX512(), "runs512(dst, dstStride, src, srcStride, floats, rows)")
+}
+
+// weld writes the kernel that makes lines of rows that follow each other. A line is made of the last 16 floats of what went before, and of the next 16 of a
+// row; behind the end of a row the floats that are not yet written move up.
+func weld(f *asm.File) {
+	fn := f.Func("weld512", `weld512 writes rows of so many floats one behind the other, in whole cache lines but for the first and the last. Of a row each 16 floats start
+srcBlock bytes behind those before, of which the last are read as a whole too, and rows start srcRow bytes apart. dst is a multiple of 4; floats is at
+least 16, and rows at least 1.`,
+		asm.Ptr("dst"), asm.Ptr("src"), asm.Int("srcRow"), asm.Int("srcBlock"), asm.Int("floats"), asm.Int("rows"))
+	for _, load := range [][2]string{{"dst", "DI"}, {"src", "SI"}, {"srcRow", "R8"}, {"srcBlock", "R9"}, {"floats", "R10"}, {"rows", "R11"}} {
+		fn.Load(load[0], load[1])
+	}
+	numbers := make([]uint32, 32)
+	for i := range numbers {
+		numbers[i] = uint32(i)
+	}
+	f.Data("numbers", numbers...)
+	// DX: how many floats of the line at DI there are. Z1: the last 16. Z2: where a line's floats are in those and the next 16; Z3: where the last 16
+	// are, behind the end of a row.
+	fn.I("LEAQ %s, R13", asm.DataAt("numbers", 64))
+	fn.I("MOVQ R10, R12")
+	fn.I("ANDQ $15, R12")
+	fn.I("SHRQ $4, R10")
+	fn.I("VMOVDQU32 -64(R13)(R12*4), Z3")
+	fn.I("MOVQ DI, DX")
+	fn.I("ANDQ $63, DX")
+	fn.I("ANDQ $-64, DI")
+	fn.I("SHRQ $2, DX")
+	places := func() {
+		fn.I("MOVQ DX, AX")
+		fn.I("NEGQ AX")
+		fn.I("VMOVDQU32 (R13)(AX*4), Z2")
+	}
+	line := func(store string) {
+		fn.I("VMOVUPS (BX), Z4")
+		fn.I("VMOVDQA32 Z2, Z5")
+		fn.I("VPERMI2PS Z4, Z1, Z5")
+		fn.I("%s", store)
+		fn.I("ADDQ $64, DI")
+	}
+	const plain = "VMOVUPS Z5, (DI)"
+	places()
+	rest := fn.NewLabel("rest")
+	fn.I("MOVL $-1, AX")
+	fn.I("MOVQ DX, CX")
+	fn.I("SHLL CX, AX")
+	fn.I("KMOVW AX, K1")
+	fn.I("MOVQ SI, BX")
+	fn.I("MOVQ R10, CX")
+	fn.I("VPXORD Z1, Z1, Z1")
+	line("VMOVUPS Z5, K1, (DI)")
+	fn.I("VMOVDQA32 Z4, Z1")
+	fn.I("ADDQ R9, BX")
+	fn.I("DECQ CX")
+	fn.I("JZ %s", rest)
+	row, lines := fn.NewLabel("row"), fn.NewLabel("lines")
+	fn.I("JMP %s", lines)
+	fn.Label(row)
+	fn.I("MOVQ SI, BX")
+	fn.I("MOVQ R10, CX")
+	fn.Label(lines)
+	fn.Loop("CX", func() {
+		line(plain)
+		fn.I("VMOVDQA32 Z4, Z1")
+		fn.I("ADDQ R9, BX")
+	})
+	fn.Label(rest)
+	next, some := fn.NewLabel("next"), fn.NewLabel("some")
+	fn.I("TESTQ R12, R12")
+	fn.I("JZ %s", next)
+	fn.I("VMOVUPS (BX), Z4")
+	fn.I("ADDQ R12, DX")
+	fn.I("CMPQ DX, $16")
+	fn.I("JLT %s", some)
+	line(plain)
+	fn.I("SUBQ $16, DX")
+	fn.Label(some)
+	fn.I("VMOVDQA32 Z3, Z5")
+	fn.I("VPERMI2PS Z4, Z1, Z5")
+	fn.I("VMOVDQA32 Z5, Z1")
+	places()
+	fn.Label(next)
+	fn.I("ADDQ R8, SI")
+	fn.I("DECQ R11")
+	fn.I("JNZ %s", row)
+	end := fn.NewLabel("end")
+	fn.I("TESTQ DX, DX")
+	fn.I("JZ %s", end)
+	fn.I("MOVL $-1, AX")
+	fn.I("BZHIL DX, AX, AX")
+	fn.I("KMOVW AX, K1")
+	fn.I("VPERMI2PS Z1, Z1, Z2")
+	fn.I("VMOVUPS Z2, K1, (DI)")
+	fn.Label(end)
+	fn.Ret()
+	f.Serve("weldRows", asm.AVX512(), "weld512(dst, src, srcRow, srcBlock, floats, rows)")
+}

@@ -1,0 +1,118 @@
+package reorder
+
+import "github.com/carve-dev/carve/internal/kernel/isa"
+
+// Rows of a result that stays in the caches and do not begin at cache lines are made in memory of their own, in rows that do, and copied from there in whole
+// lines: a store of a whole vector that touches two lines takes two. That pays where stores of a vector are whole, and the first-level cache has room for a
+// part beside what is read and written.
+
+const (
+	linedFloats = 4 << 10 // of a part
+	linedRow    = 128     // floats of a row of a part, unless it is a whole one
+	linedPlane  = 256     // the most of a plane that is one
+)
+
+// part has what lies behind its last row too, which is read.
+type linedPart [linedFloats + lineFloats]float32
+
+// linesUp reports whether a plan's results are made by way of parts where their rows do not begin at cache lines.
+func (p *Plan) linesUp(t isa.Target) bool {
+	const wideCache = 2 << 20
+	if t.Set != isa.AVX512 || t.SecondCache() < wideCache || p.From == p.To {
+		return false
+	}
+	switch p.To {
+	case NCHW:
+		return p.From != NHWC || p.C > 4
+	case NHWC:
+		return p.From != NCHW8c && p.C > lineFloats
+	case NCHW16c, NCHW8c:
+	}
+	return false
+}
+
+// crooked reports whether the rows of a result that begins at dst do not all begin at cache lines.
+func (p *Plan) crooked(dst []float32) bool {
+	row := p.HW
+	if p.To == NHWC {
+		row = p.C
+	}
+	before := beforeLine(dst)
+	return before%4 == 0 && (before != 0 || row%lineFloats != 0 || p.N > 1 && p.DstImage%lineFloats != 0)
+}
+
+// runLined moves chunks [lo, hi) by way of parts.
+func (p *Plan) runLined(lo, hi int, dst, src []float32) {
+	var memory linedPart
+	for i := lo; i < hi; i++ {
+		n, b, p0 := p.part(i)
+		d, s, b1, p1 := dst[n*p.DstImage:], src[n*p.SrcImage:], min(b+p.perAcross, (p.C+15)/16), min(p0+p.segment, p.HW)
+		switch {
+		case p.To == NCHW && p1-p0 == p.HW && p.HW >= lineFloats && p.HW <= linedPlane:
+			for ; b < b1; b++ {
+				p.wholePlanes(&memory, d, s, b)
+			}
+		case p.To == NCHW:
+			for ; b < b1; b++ {
+				p.linedPlanes(&memory, d, s, b, p0, p1)
+			}
+		case p.From == NCHW16c:
+			p.weldPixels(d, s, b, b1, p0, p1)
+		default:
+			p.linedPixels(&memory, d, s, b, b1, p0, p1)
+		}
+	}
+}
+
+// wholePlanes writes the planes of channel block b, which follow each other.
+func (p *Plan) wholePlanes(memory *linedPart, dst, src []float32, b int) {
+	channels, row := min(16, p.C-16*b), lineUp(p.HW)
+	p.planesOf(memory[:], row, src, b, 0, channels, p.HW)
+	out := dst[16*b*p.HW:][:channels*p.HW]
+	weldRows(p.set, &out[0], &memory[0], 4*row, 64, p.HW, channels)
+}
+
+// lineUp rounds floats up to cache lines.
+func lineUp(n int) int { return (n + lineFloats - 1) &^ (lineFloats - 1) }
+
+// linedPlanes writes pixels [p0, p1) of the planes of channel block b.
+func (p *Plan) linedPlanes(memory *linedPart, dst, src []float32, b, p0, p1 int) {
+	channels := min(16, p.C-16*b)
+	for px := p0; px < p1; px += linedRow {
+		n := min(linedRow, p1-px)
+		p.planesOf(memory[:], linedRow, src, b, px, channels, n)
+		out := dst[16*b*p.HW+px:]
+		_ = out[(channels-1)*p.HW+n-1]
+		copyRuns(p.set, &out[0], 4*p.HW, &memory[0], 4*linedRow, n, channels)
+	}
+}
+
+// weldPixels writes pixels [p0, p1) of channel blocks [b0, b1), which are all.
+func (p *Plan) weldPixels(dst, src []float32, b0, b1, p0, p1 int) {
+	out, s := dst[p0*p.C:p1*p.C], src[16*p0:]
+	_ = s[(b1-b0-1)*16*p.HW+16*(p1-p0)-1]
+	weldRows(p.set, &out[0], &s[0], 64, 64*p.HW, p.C, p1-p0)
+}
+
+// linedPixels writes pixels [p0, p1) of channel blocks [b0, b1) of planes.
+func (p *Plan) linedPixels(memory *linedPart, dst, src []float32, b0, b1, p0, p1 int) {
+	channels := min(16*b1, p.C) - 16*b0
+	row := min(lineUp(channels), linedFloats/16)
+	step := linedFloats / row &^ 15
+	for ; p0 < p1; p0 += step {
+		n := min(step, p1-p0)
+		for c := 0; c < channels; c += row {
+			floats := min(row, channels-c)
+			for at := 0; at < floats; at += 16 {
+				alongCols(p.set, memory[at:], row, src[(16*b0+c+at)*p.HW+p0:], p.HW, min(16, floats-at), 16, n)
+			}
+			out := dst[p0*p.C+16*b0+c:]
+			_ = out[(n-1)*p.C+floats-1]
+			if floats == p.C {
+				weldRows(p.set, &out[0], &memory[0], 4*row, 64, floats, n)
+			} else {
+				copyRuns(p.set, &out[0], 4*p.C, &memory[0], 4*row, floats, n)
+			}
+		}
+	}
+}
