@@ -136,6 +136,16 @@ func weldRows(set isa.Set, dst, src *float32, srcRow, srcBlock, floats, rows int
 	}
 }
 
+// partTiles is callTiles, of tiles of 16 by 16, by loads of parts of rows, where weldRows exists.
+func partTiles(set isa.Set, dst *float32, dstStride, dstStep int, src *float32, srcStride, srcStep, n int) {
+	switch set {
+	case isa.AVX512:
+		partTiles512(dst, dstStride, dstStep, src, srcStride, srcStep, n)
+	default:
+		panic("reorder: no kernel takes parts")
+	}
+}
+
 // streamsRows reports whether copyRows has streaming stores.
 func streamsRows(set isa.Set) bool {
 	switch set {

@@ -55,6 +55,11 @@ func weldRows(set isa.Set, dst, src *float32, srcRow, srcBlock, floats, rows int
 	panic("reorder: no kernel welds rows")
 }
 
+// partTiles is callTiles, of tiles of 16 by 16, by loads of parts of rows, where weldRows exists.
+func partTiles(set isa.Set, dst *float32, dstStride, dstStep int, src *float32, srcStride, srcStep, n int) {
+	panic("reorder: no kernel takes parts")
+}
+
 // streamsRows reports whether copyRows has streaming stores.
 func streamsRows(set isa.Set) bool {
 	return false

@@ -2,7 +2,11 @@
 
 package main
 
-import "github.com/carve-dev/carve/internal/kernel/asm"
+import (
+	"fmt"
+
+	"github.com/carve-dev/carve/internal/kernel/asm"
+)
 
 // runs writes the kernel that copies rows to such that do not begin at cache lines.
 func runs(f *asm.File) {
@@ -153,4 +157,41 @@ least 16, and rows at least 1.`,
 	fn.Label(end)
 	fn.Ret()
 	f.Serve("weldRows", asm.AVX512(), "weld512(dst, src, srcRow, srcBlock, floats, rows)")
+}
+
+// partTiles writes the kernel of tiles with half the shuffles of others: parts of rows that lie four apart come to one register when they are read,
+// four columns of all rows.
+func partTiles(f *asm.File) {
+	fn := f.Func("partTiles512", "partTiles512"+fmt.Sprintf(tilesDoc, 16), asm.Ptr("dst"), asm.Int("dstStride"), asm.Int("dstStep"), asm.Ptr("src"), asm.Int("srcStride"),
+		asm.Int("srcStep"), asm.Int("n"))
+	for _, load := range [][2]string{{"dst", "DI"}, {"dstStride", "R8"}, {"dstStep", "DX"}, {"src", "SI"}, {"srcStride", "R9"}, {"srcStep", "R13"}, {"n", "R12"}} {
+		fn.Load(load[0], load[1])
+	}
+	fn.I("LEAQ (R9)(R9*2), R15")
+	fn.I("LEAQ (SI)(R9*4), AX")
+	fn.I("LEAQ (SI)(R9*8), BX")
+	fn.I("LEAQ (AX)(R9*8), R14")
+	fn.Loop("R12", func() {
+		fn.I("MOVQ DI, R10")
+		for four := range 4 {
+			in, out := four%2*8, 16+four%2*4
+			for r, row := range []string{"", "(R9*1)", "(R9*2)", "(R15*1)"} {
+				fn.I("VMOVUPS %d(SI)%s, X%d", 16*four, row, in+r)
+				fn.I("VINSERTF128 $1, %d(AX)%s, Y%d, Y%d", 16*four, row, in+r, in+r)
+				fn.I("VINSERTF32X4 $2, %d(BX)%s, Z%d, Z%d", 16*four, row, in+r, in+r)
+				fn.I("VINSERTF32X4 $3, %d(R14)%s, Z%d, Z%d", 16*four, row, in+r, in+r)
+			}
+			quads(fn, asm.Z, in, out, 24+four%2*4)
+			for c := range 4 {
+				fn.I("VMOVUPS Z%d, (R10)", out+c)
+				fn.I("ADDQ R8, R10")
+			}
+		}
+		for _, row := range []string{"SI", "AX", "BX", "R14"} {
+			fn.I("ADDQ R13, %s", row)
+		}
+		fn.I("ADDQ DX, DI")
+	})
+	fn.Ret()
+	f.Serve("partTiles", asm.AVX512(), "partTiles512(dst, dstStride, dstStep, src, srcStride, srcStep, n)")
 }

@@ -23,6 +23,7 @@ func main() {
 		asm.Unit{Base: "lined", Arch: "amd64", Generate: func(f *asm.File) {
 			runs(f)
 			weld(f)
+			partTiles(f)
 		}},
 		asm.Unit{Base: "eights", Arch: "amd64", Generate: eights},
 		asm.Unit{Base: "weave", Arch: "amd64", Generate: weaves},
@@ -89,6 +90,8 @@ var entries = []asm.Entry{
 		Params: "dst *float32, dstStride int, src *float32, srcStride, floats, rows int", Portable: `panic("reorder: no kernel copies runs")`},
 	{Name: "weldRows", Doc: "writes rows of 16 floats or more one behind the other in whole cache lines, where tileSide is 16 and streamsRows says so. The last 16 of a row are read as a whole.",
 		Params: "dst, src *float32, srcRow, srcBlock, floats, rows int", Portable: `panic("reorder: no kernel welds rows")`},
+	{Name: "partTiles", Doc: "is callTiles, of tiles of 16 by 16, by loads of parts of rows, where weldRows exists.",
+		Params: "dst *float32, dstStride, dstStep int, src *float32, srcStride, srcStep, n int", Portable: `panic("reorder: no kernel takes parts")`},
 	{Name: "streamsRows", Doc: "reports whether copyRows has streaming stores.", Result: "bool", Portable: "return false"},
 	{Name: "fence", Doc: "comes after streaming stores.", Portable: "// Ordinary stores need none."},
 	{Name: "copyLanes", Doc: "copies n rows of lanes floats and zeros behind them up to stored.",

@@ -67,7 +67,7 @@ func (p *Plan) runLined(lo, hi int, dst, src []float32) {
 // wholePlanes writes the planes of channel block b, which follow each other.
 func (p *Plan) wholePlanes(memory *linedPart, dst, src []float32, b int) {
 	channels, row := min(16, p.C-16*b), lineUp(p.HW)
-	p.planesOf(memory[:], row, src, b, 0, channels, p.HW)
+	p.planesPart(memory, row, src, b, 0, channels, p.HW)
 	out := dst[16*b*p.HW:][:channels*p.HW]
 	weldRows(p.set, &out[0], &memory[0], 4*row, 64, p.HW, channels)
 }
@@ -80,10 +80,42 @@ func (p *Plan) linedPlanes(memory *linedPart, dst, src []float32, b, p0, p1 int)
 	channels := min(16, p.C-16*b)
 	for px := p0; px < p1; px += linedRow {
 		n := min(linedRow, p1-px)
-		p.planesOf(memory[:], linedRow, src, b, px, channels, n)
+		p.planesPart(memory, linedRow, src, b, px, channels, n)
 		out := dst[16*b*p.HW+px:]
 		_ = out[(channels-1)*p.HW+n-1]
 		copyRuns(p.set, &out[0], 4*p.HW, &memory[0], 4*linedRow, n, channels)
+	}
+}
+
+// planesPart makes n pixels of the planes of channel block b, row floats apart. Where src has more pixels, tiles are whole, and what is behind the n pixels
+// of a row and behind the last channel is anything.
+func (p *Plan) planesPart(memory *linedPart, row int, src []float32, b, px, channels, n int) {
+	s, sp, _ := p.at(p.From, 16*b, px)
+	if p.From == NCHW8c {
+		for c := 0; c < channels; c += 8 {
+			p.eightsPart(memory[c*row:], row, src[s+c*p.HW:], min(8, channels-c), n)
+		}
+		return
+	}
+	src = src[s:]
+	whole := min(lineUp(n), max(0, (len(src)-16+sp)/sp)) / 16
+	if whole > 0 {
+		partTiles(p.set, &memory[0], 4*row, 64, &src[0], 4*sp, 64*sp, whole)
+	}
+	for at := 16 * whole; at < n; at += 16 {
+		transposeTiles(p.set, &memory[at], 4*row, 0, &src[at*sp], 4*sp, 0, min(16, n-at), channels, 16, 1)
+	}
+}
+
+// eightsPart is planesPart of a block of 8 channels.
+func (p *Plan) eightsPart(dst []float32, row int, src []float32, channels, n int) {
+	whole := min(lineUp(n), len(src)/8) / 16
+	if whole > 0 {
+		_ = dst[7*row+16*whole-1]
+		eightsToPlanes(p.set, cached, &dst[0], 4*row, &src[0], whole)
+	}
+	if at := 16 * whole; at < n {
+		transposeTiles(p.set, &dst[at], 4*row, 0, &src[8*at], 32, 0, n-at, channels, 16, 1)
 	}
 }
 
@@ -103,9 +135,7 @@ func (p *Plan) linedPixels(memory *linedPart, dst, src []float32, b0, b1, p0, p1
 		n := min(step, p1-p0)
 		for c := 0; c < channels; c += row {
 			floats := min(row, channels-c)
-			for at := 0; at < floats; at += 16 {
-				alongCols(p.set, memory[at:], row, src[(16*b0+c+at)*p.HW+p0:], p.HW, min(16, floats-at), 16, n)
-			}
+			p.pixelsPart(memory, row, src[(16*b0+c)*p.HW+p0:], floats, n)
 			out := dst[p0*p.C+16*b0+c:]
 			_ = out[(n-1)*p.C+floats-1]
 			if floats == p.C {
@@ -113,6 +143,22 @@ func (p *Plan) linedPixels(memory *linedPart, dst, src []float32, b0, b1, p0, p1
 			} else {
 				copyRuns(p.set, &out[0], 4*p.C, &memory[0], 4*row, floats, n)
 			}
+		}
+	}
+}
+
+// pixelsPart makes n pixels of some channels, at least 16, row floats apart, from the planes that src begins with. Of channels that are no whole tile the
+// first come from the tile before, again; it is the first that is written, since memory does not give what two stores wrote before it has both.
+func (p *Plan) pixelsPart(memory *linedPart, row int, src []float32, channels, n int) {
+	for c := channels - 1; c >= 0; c = c&^15 - 1 {
+		first := max(0, min(c&^15, channels-16))
+		planes := src[first*p.HW:]
+		whole := min(lineUp(n), max(0, len(planes)-15*p.HW)) / 16
+		if whole > 0 {
+			partTiles(p.set, &memory[first], 4*row, 64*row, &planes[0], 4*p.HW, 64, whole)
+		}
+		if at := 16 * whole; at < n {
+			transposeTiles(p.set, &memory[at*row+first], 4*row, 0, &planes[at], 4*p.HW, 0, 16, n-at, 16, 1)
 		}
 	}
 }

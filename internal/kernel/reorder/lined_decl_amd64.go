@@ -14,3 +14,9 @@ func runs512(dst *float32, dstStride int, src *float32, srcStride int, floats in
 //
 //go:noescape
 func weld512(dst *float32, src *float32, srcRow int, srcBlock int, floats int, rows int)
+
+// partTiles512 transposes n tiles of 16 by 16 floats: row r of one starts at src + r*srcStride bytes, row r of its
+// transpose at dst + r*dstStride bytes. From tile to tile src moves by srcStep bytes and dst by dstStep. n is at least 1.
+//
+//go:noescape
+func partTiles512(dst *float32, dstStride int, dstStep int, src *float32, srcStride int, srcStep int, n int)

@@ -21,7 +21,7 @@ func (p *Plan) planesChunk(dst, src []float32, b, p0, p1 int) {
 	out := dst[at : at+(channels-1)*p.HW+p1-p0]
 	done := 0 // pixels that were made
 	for ; done+planePixels <= p1-p0; done += planePixels {
-		p.planesOf(memory[lineFloats:], planeRow, src, b, p0+done, channels, planePixels)
+		p.planesOf(memory[lineFloats:], src, b, p0+done, channels, planePixels)
 		first := done == 0
 		if first {
 			for c := range channels {
@@ -37,7 +37,7 @@ func (p *Plan) planesChunk(dst, src []float32, b, p0, p1 int) {
 	}
 	rest := p1 - p0 - done
 	if rest > 0 {
-		p.planesOf(memory[lineFloats:], planeRow, src, b, p0+done, channels, rest)
+		p.planesOf(memory[lineFloats:], src, b, p0+done, channels, rest)
 	}
 	for c := range channels {
 		d, from := out[c*p.HW:], lineFloats // the first that is still to be written
@@ -51,15 +51,15 @@ func (p *Plan) planesChunk(dst, src []float32, b, p0, p1 int) {
 // waits returns how many floats lie in front of the first line that begins behind the first of x: 1 to 16.
 func waits(x []float32) int { return (beforeLine(x)/4+lineFloats-1)%lineFloats + 1 }
 
-// planesOf makes n pixels of the planes of a channel block, row floats apart.
-func (p *Plan) planesOf(dst []float32, row int, src []float32, b, px, channels, n int) {
+// planesOf makes n pixels of the planes of a channel block, planeRow floats apart.
+func (p *Plan) planesOf(dst, src []float32, b, px, channels, n int) {
 	width := 16
 	if p.From == NCHW8c {
 		width = 8
 	}
 	for c := 0; c < channels; c += width {
 		s, sp, _ := p.at(p.From, 16*b+c, px)
-		p.toChannels(dst[c*row:], row, src[s:], sp, min(width, channels-c), n)
+		p.toChannels(dst[c*planeRow:], planeRow, src[s:], sp, min(width, channels-c), n)
 	}
 }
 
