@@ -60,6 +60,11 @@ func partTiles(set isa.Set, dst *float32, dstStride, dstStep int, src *float32, 
 	panic("reorder: no kernel takes parts")
 }
 
+// fourRows writes one to four rows of 16 floats as four columns of 16 rows, the last of them again where there are fewer, where weldRows exists.
+func fourRows(set isa.Set, dst *float32, dstStride int, src *float32, srcStride, rows int) {
+	panic("reorder: no kernel takes parts")
+}
+
 // streamsRows reports whether copyRows has streaming stores.
 func streamsRows(set isa.Set) bool {
 	return false

@@ -195,3 +195,37 @@ func partTiles(f *asm.File) {
 	fn.Ret()
 	f.Serve("partTiles", asm.AVX512(), "partTiles512(dst, dstStride, dstStep, src, srcStride, srcStep, n)")
 }
+
+// fourRows writes the kernel of tiles of one to four rows.
+func fourRows(f *asm.File) {
+	fn := f.Func("fourRows512", `fourRows512 writes one to four rows of 16 floats, srcStride bytes apart, as columns: of 16 rows of four that start dstStride bytes
+apart. Columns of rows that are not there repeat the last one.`, asm.Ptr("dst"), asm.Int("dstStride"), asm.Ptr("src"), asm.Int("srcStride"), asm.Int("rows"))
+	for _, load := range [][2]string{{"dst", "DI"}, {"dstStride", "R8"}, {"src", "SI"}, {"srcStride", "R9"}, {"rows", "CX"}} {
+		fn.Load(load[0], load[1])
+	}
+	fn.I("XORL AX, AX")
+	for r := range 4 {
+		if r > 0 {
+			fn.I("CMPQ CX, $%d", r)
+			fn.I("CMOVQEQ AX, R9") // the last one
+			fn.I("ADDQ R9, SI")
+		}
+		fn.I("VMOVUPS (SI), Z%d", r)
+	}
+	quads(fn, asm.Z, 0, 4, 8)
+	fn.I("LEAQ (R8)(R8*2), R10")
+	for four := range 4 {
+		for c, at := range []string{"(DI)", "(DI)(R8*1)", "(DI)(R8*2)", "(DI)(R10*1)"} {
+			if four == 0 {
+				fn.I("VMOVUPS X%d, %s", 4+c, at)
+			} else {
+				fn.I("VEXTRACTF32X4 $%d, Z%d, %s", four, 4+c, at)
+			}
+		}
+		if four < 3 {
+			fn.I("LEAQ (DI)(R8*4), DI")
+		}
+	}
+	fn.Ret()
+	f.Serve("fourRows", asm.AVX512(), "fourRows512(dst, dstStride, src, srcStride, rows)")
+}

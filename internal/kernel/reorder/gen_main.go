@@ -24,6 +24,7 @@ func main() {
 			runs(f)
 			weld(f)
 			partTiles(f)
+			fourRows(f)
 		}},
 		asm.Unit{Base: "eights", Arch: "amd64", Generate: eights},
 		asm.Unit{Base: "weave", Arch: "amd64", Generate: weaves},
@@ -92,6 +93,8 @@ var entries = []asm.Entry{
 		Params: "dst, src *float32, srcRow, srcBlock, floats, rows int", Portable: `panic("reorder: no kernel welds rows")`},
 	{Name: "partTiles", Doc: "is callTiles, of tiles of 16 by 16, by loads of parts of rows, where weldRows exists.",
 		Params: "dst *float32, dstStride, dstStep int, src *float32, srcStride, srcStep, n int", Portable: `panic("reorder: no kernel takes parts")`},
+	{Name: "fourRows", Doc: "writes one to four rows of 16 floats as four columns of 16 rows, the last of them again where there are fewer, where weldRows exists.",
+		Params: "dst *float32, dstStride int, src *float32, srcStride, rows int", Portable: `panic("reorder: no kernel takes parts")`},
 	{Name: "streamsRows", Doc: "reports whether copyRows has streaming stores.", Result: "bool", Portable: "return false"},
 	{Name: "fence", Doc: "comes after streaming stores.", Portable: "// Ordinary stores need none."},
 	{Name: "copyLanes", Doc: "copies n rows of lanes floats and zeros behind them up to stored.",

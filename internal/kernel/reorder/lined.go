@@ -98,7 +98,12 @@ func (p *Plan) planesPart(memory *linedPart, row int, src []float32, b, px, chan
 		return
 	}
 	src = src[s:]
-	whole := min(lineUp(n), max(0, (len(src)-16+sp)/sp)) / 16
+	there := (len(src) - 16 + sp) / sp // pixels of which all lanes can be read
+	if rest := n % 16; rest > 0 && rest <= 4 && there >= n {
+		n -= rest
+		fourRows(p.set, &memory[n], 4*row, &src[n*sp], 4*sp, rest)
+	}
+	whole := min(lineUp(n), there) / 16
 	if whole > 0 {
 		partTiles(p.set, &memory[0], 4*row, 64, &src[0], 4*sp, 64*sp, whole)
 	}

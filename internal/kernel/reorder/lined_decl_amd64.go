@@ -20,3 +20,9 @@ func weld512(dst *float32, src *float32, srcRow int, srcBlock int, floats int, r
 //
 //go:noescape
 func partTiles512(dst *float32, dstStride int, dstStep int, src *float32, srcStride int, srcStep int, n int)
+
+// fourRows512 writes one to four rows of 16 floats, srcStride bytes apart, as columns: of 16 rows of four that start dstStride bytes
+// apart. Columns of rows that are not there repeat the last one.
+//
+//go:noescape
+func fourRows512(dst *float32, dstStride int, src *float32, srcStride int, rows int)
