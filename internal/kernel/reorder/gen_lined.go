@@ -94,16 +94,24 @@ least 16, and rows at least 1.`,
 		fn.I("NEGQ AX")
 		fn.I("VMOVDQU32 (R13)(AX*4), Z2")
 	}
-	line := func(store string) {
-		fn.I("VMOVUPS (BX), Z4")
-		fn.I("VMOVDQA32 Z2, Z5")
-		fn.I("VPERMI2PS Z4, Z1, Z5")
-		fn.I("%s", store)
-		fn.I("ADDQ $64, DI")
+	// lines writes n lines, with the next n times 16 floats in Z4 to Z7, and the last of these in Z1 then.
+	lines := func(n int, mask string) {
+		for i := range n {
+			fn.I("VMOVUPS (BX)%s, Z%d", []string{"", "(R9*1)", "(R9*2)", "(R15*1)"}[i], 4+i)
+		}
+		last := 1
+		for i := range n {
+			fn.I("VMOVDQA32 Z2, Z%d", 8+i)
+			fn.I("VPERMI2PS Z%d, Z%d, Z%d", 4+i, last, 8+i)
+			last = 4 + i
+		}
+		for i := range n {
+			fn.I("VMOVUPS Z%d, %s%d(DI)", 8+i, mask, 64*i)
+		}
+		fn.I("ADDQ $%d, DI", 64*n)
 	}
-	const plain = "VMOVUPS Z5, (DI)"
 	places()
-	rest := fn.NewLabel("rest")
+	fn.I("LEAQ (R9)(R9*2), R15")
 	fn.I("MOVL $-1, AX")
 	fn.I("MOVQ DX, CX")
 	fn.I("SHLL CX, AX")
@@ -111,31 +119,34 @@ least 16, and rows at least 1.`,
 	fn.I("MOVQ SI, BX")
 	fn.I("MOVQ R10, CX")
 	fn.I("VPXORD Z1, Z1, Z1")
-	line("VMOVUPS Z5, K1, (DI)")
+	lines(1, "K1, ")
 	fn.I("VMOVDQA32 Z4, Z1")
 	fn.I("ADDQ R9, BX")
 	fn.I("DECQ CX")
-	fn.I("JZ %s", rest)
-	row, lines := fn.NewLabel("row"), fn.NewLabel("lines")
-	fn.I("JMP %s", lines)
+	row, more := fn.NewLabel("row"), fn.NewLabel("more")
+	fn.I("JMP %s", more)
 	fn.Label(row)
 	fn.I("MOVQ SI, BX")
 	fn.I("MOVQ R10, CX")
-	fn.Label(lines)
-	fn.Loop("CX", func() {
-		line(plain)
+	fn.Label(more)
+	fn.While("CX", 4, func() {
+		lines(4, "")
+		fn.I("VMOVDQA32 Z7, Z1")
+		fn.I("LEAQ (BX)(R9*4), BX")
+	})
+	fn.While("CX", 1, func() {
+		lines(1, "")
 		fn.I("VMOVDQA32 Z4, Z1")
 		fn.I("ADDQ R9, BX")
 	})
-	fn.Label(rest)
 	next, some := fn.NewLabel("next"), fn.NewLabel("some")
 	fn.I("TESTQ R12, R12")
 	fn.I("JZ %s", next)
-	fn.I("VMOVUPS (BX), Z4")
 	fn.I("ADDQ R12, DX")
+	fn.I("VMOVUPS (BX), Z4")
 	fn.I("CMPQ DX, $16")
 	fn.I("JLT %s", some)
-	line(plain)
+	lines(1, "")
 	fn.I("SUBQ $16, DX")
 	fn.Label(some)
 	fn.I("VMOVDQA32 Z3, Z5")

@@ -1,6 +1,10 @@
 package reorder
 
-import "github.com/carve-dev/carve/internal/kernel/isa"
+import (
+	"unsafe"
+
+	"github.com/carve-dev/carve/internal/kernel/isa"
+)
 
 // Rows of a result that stays in the caches and do not begin at cache lines are made in memory of their own, in rows that do, and copied from there in whole
 // lines: a store of a whole vector that touches two lines takes two. That pays where stores of a vector are whole, and the first-level cache has room for a
@@ -12,8 +16,17 @@ const (
 	linedPlane  = 256     // the most of a plane that is one
 )
 
-// part has what lies behind its last row too, which is read.
-type linedPart [linedFloats + lineFloats]float32
+// linedPart is memory for a part at any line of a page, and for what lies behind its last row, which is read too.
+type linedPart [linedFloats + lineFloats + 1<<10]float32
+
+// beside returns where to make a part that is copied to out: from a line on, at the same place of a page of 4 KiB as out's first line. What is read
+// there then lies in front of what was written last. Where it lies behind, the processor, which compares places in pages alone, takes the one for the
+// other, and waits.
+func (m *linedPart) beside(out []float32) []float32 {
+	const page, line = 4 << 10, 4 * lineFloats
+	first := uintptr(unsafe.Pointer(unsafe.SliceData(out))) &^ (line - 1)
+	return m[(first-uintptr(unsafe.Pointer(m)))%page/4:]
+}
 
 // linesUp reports whether a plan's results are made by way of parts where their rows do not begin at cache lines.
 func (p *Plan) linesUp(t isa.Target) bool {
@@ -67,9 +80,10 @@ func (p *Plan) runLined(lo, hi int, dst, src []float32) {
 // wholePlanes writes the planes of channel block b, which follow each other.
 func (p *Plan) wholePlanes(memory *linedPart, dst, src []float32, b int) {
 	channels, row := min(16, p.C-16*b), lineUp(p.HW)
-	p.planesPart(memory, row, src, b, 0, channels, p.HW)
 	out := dst[16*b*p.HW:][:channels*p.HW]
-	weldRows(p.set, &out[0], &memory[0], 4*row, 64, p.HW, channels)
+	part := memory.beside(out)
+	p.planesPart(part, row, src, b, 0, channels, p.HW)
+	weldRows(p.set, &out[0], &part[0], 4*row, 64, p.HW, channels)
 }
 
 // lineUp rounds floats up to cache lines.
@@ -80,20 +94,21 @@ func (p *Plan) linedPlanes(memory *linedPart, dst, src []float32, b, p0, p1 int)
 	channels := min(16, p.C-16*b)
 	for px := p0; px < p1; px += linedRow {
 		n := min(linedRow, p1-px)
-		p.planesPart(memory, linedRow, src, b, px, channels, n)
 		out := dst[16*b*p.HW+px:]
 		_ = out[(channels-1)*p.HW+n-1]
-		copyRuns(p.set, &out[0], 4*p.HW, &memory[0], 4*linedRow, n, channels)
+		part := memory.beside(out)
+		p.planesPart(part, linedRow, src, b, px, channels, n)
+		copyRuns(p.set, &out[0], 4*p.HW, &part[0], 4*linedRow, n, channels)
 	}
 }
 
 // planesPart makes n pixels of the planes of channel block b, row floats apart. Where src has more pixels, tiles are whole, and what is behind the n pixels
 // of a row and behind the last channel is anything.
-func (p *Plan) planesPart(memory *linedPart, row int, src []float32, b, px, channels, n int) {
+func (p *Plan) planesPart(dst []float32, row int, src []float32, b, px, channels, n int) {
 	s, sp, _ := p.at(p.From, 16*b, px)
 	if p.From == NCHW8c {
 		for c := 0; c < channels; c += 8 {
-			p.eightsPart(memory[c*row:], row, src[s+c*p.HW:], min(8, channels-c), n)
+			p.eightsPart(dst[c*row:], row, src[s+c*p.HW:], min(8, channels-c), n)
 		}
 		return
 	}
@@ -101,14 +116,14 @@ func (p *Plan) planesPart(memory *linedPart, row int, src []float32, b, px, chan
 	there := (len(src) - 16 + sp) / sp // pixels of which all lanes can be read
 	if rest := n % 16; rest > 0 && rest <= 4 && there >= n {
 		n -= rest
-		fourRows(p.set, &memory[n], 4*row, &src[n*sp], 4*sp, rest)
+		fourRows(p.set, &dst[n], 4*row, &src[n*sp], 4*sp, rest)
 	}
 	whole := min(lineUp(n), there) / 16
 	if whole > 0 {
-		partTiles(p.set, &memory[0], 4*row, 64, &src[0], 4*sp, 64*sp, whole)
+		partTiles(p.set, &dst[0], 4*row, 64, &src[0], 4*sp, 64*sp, whole)
 	}
 	for at := 16 * whole; at < n; at += 16 {
-		transposeTiles(p.set, &memory[at], 4*row, 0, &src[at*sp], 4*sp, 0, min(16, n-at), channels, 16, 1)
+		transposeTiles(p.set, &dst[at], 4*row, 0, &src[at*sp], 4*sp, 0, min(16, n-at), channels, 16, 1)
 	}
 }
 
@@ -140,13 +155,14 @@ func (p *Plan) linedPixels(memory *linedPart, dst, src []float32, b0, b1, p0, p1
 		n := min(step, p1-p0)
 		for c := 0; c < channels; c += row {
 			floats := min(row, channels-c)
-			p.pixelsPart(memory, row, src[(16*b0+c)*p.HW+p0:], floats, n)
 			out := dst[p0*p.C+16*b0+c:]
 			_ = out[(n-1)*p.C+floats-1]
+			part := memory.beside(out)
+			p.pixelsPart(part, row, src[(16*b0+c)*p.HW+p0:], floats, n)
 			if floats == p.C {
-				weldRows(p.set, &out[0], &memory[0], 4*row, 64, floats, n)
+				weldRows(p.set, &out[0], &part[0], 4*row, 64, floats, n)
 			} else {
-				copyRuns(p.set, &out[0], 4*p.C, &memory[0], 4*row, floats, n)
+				copyRuns(p.set, &out[0], 4*p.C, &part[0], 4*row, floats, n)
 			}
 		}
 	}
@@ -154,16 +170,16 @@ func (p *Plan) linedPixels(memory *linedPart, dst, src []float32, b0, b1, p0, p1
 
 // pixelsPart makes n pixels of some channels, at least 16, row floats apart, from the planes that src begins with. Of channels that are no whole tile the
 // first come from the tile before, again; it is the first that is written, since memory does not give what two stores wrote before it has both.
-func (p *Plan) pixelsPart(memory *linedPart, row int, src []float32, channels, n int) {
+func (p *Plan) pixelsPart(dst []float32, row int, src []float32, channels, n int) {
 	for c := channels - 1; c >= 0; c = c&^15 - 1 {
 		first := max(0, min(c&^15, channels-16))
 		planes := src[first*p.HW:]
 		whole := min(lineUp(n), max(0, len(planes)-15*p.HW)) / 16
 		if whole > 0 {
-			partTiles(p.set, &memory[first], 4*row, 64*row, &planes[0], 4*p.HW, 64, whole)
+			partTiles(p.set, &dst[first], 4*row, 64*row, &planes[0], 4*p.HW, 64, whole)
 		}
 		if at := 16 * whole; at < n {
-			transposeTiles(p.set, &memory[at*row+first], 4*row, 0, &planes[at], 4*p.HW, 0, 16, n-at, 16, 1)
+			transposeTiles(p.set, &dst[at*row+first], 4*row, 0, &planes[at], 4*p.HW, 0, 16, n-at, 16, 1)
 		}
 	}
 }
