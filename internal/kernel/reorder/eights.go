@@ -69,7 +69,11 @@ func (p *Plan) joinEights(to traffic, dst []float32, stride int, a, b []float32,
 func (p *Plan) splitEights(to traffic, a, b, src []float32, stride, n int) {
 	if hasEights(p.set) {
 		_, _, _ = src[(n-1)*stride+15], a[8*n-1], b[8*n-1]
-		partEights(p.set, to, &a[0], &b[0], &src[0], 4*stride, n)
+		set := p.set
+		if p.whole && beforeLine(a)|beforeLine(b) != 0 { // half vectors do not touch two lines
+			set = isa.AVX2
+		}
+		partEights(set, to, &a[0], &b[0], &src[0], 4*stride, n)
 		return
 	}
 	p.copyEights(cached, a, 8, src, stride, n)
@@ -113,6 +117,8 @@ func (p *Plan) eight(to traffic, dst, src []float32, e, channels, p0, p1 int) {
 		whole = n &^ 15
 	}
 	switch {
+	case p.From == NCHW && p.whole && n >= 16:
+		p.planesToBlock(to, dst[blocked:][:8*n], src[plain:], channels)
 	case p.From == NCHW:
 		if whole > 0 {
 			planesToEights(p.set, to, &dst[blocked], &src[plain], 4*p.HW, ahead(to), whole/16)
@@ -139,6 +145,59 @@ func (p *Plan) eight(to traffic, dst, src []float32, e, channels, p0, p1 int) {
 		p.copyEights(cached, dst[pixels:], p.C, src[blocked:], 8, n)
 	default:
 		copyLanes(p.set, &dst[pixels], 4*p.C, &src[blocked], 32, channels, channels, n)
+	}
+}
+
+// planesToBlock makes a block of 16 pixels or more from the planes of its channels. Tiles begin at a line; what is in front of the first and behind the last
+// is part of others, or one pixel.
+func (p *Plan) planesToBlock(to traffic, dst, src []float32, channels int) {
+	n := len(dst) / 8
+	if channels < 8 {
+		p.fromSomePlanes(to, dst, src, channels, n)
+		return
+	}
+	_ = src[7*p.HW+n-1]
+	if n%16 != 0 && beforeLine(dst) == 32 {
+		p.onePixel(dst, src)
+		dst, src, n = dst[8:], src[1:], n-1
+	}
+	whole := n / 16
+	if whole > 0 {
+		planesToEights(p.set, to, &dst[0], &src[0], 4*p.HW, ahead(to), whole)
+	}
+	switch rest := n % 16; {
+	case rest == 0:
+	case rest == 1:
+		p.onePixel(dst[8*(n-1):], src[n-1:])
+	case whole > 0:
+		planesToEights(p.set, cached, &dst[8*(n-16)], &src[n-16], 4*p.HW, 0, 1)
+	default:
+		alongCols(p.eightSet(8), dst, 8, src, p.HW, 8, 8, n)
+	}
+}
+
+// onePixel makes a pixel of a block of 8 channels.
+func (p *Plan) onePixel(dst, src []float32) {
+	for c := range dst[:8] {
+		dst[c] = src[c*p.HW]
+	}
+}
+
+// fromSomePlanes is planesToBlock of fewer channels, by way of all eight.
+func (p *Plan) fromSomePlanes(to traffic, dst, src []float32, channels, n int) {
+	const most = 256
+	var planes [8 * most]float32
+	for px := 0; px < n; px += most {
+		run := min(most, n-px)
+		for c := range channels {
+			copy(planes[c*most:][:run], src[c*p.HW+px:])
+		}
+		if whole := run / 16; whole > 0 {
+			planesToEights(p.set, to, &dst[8*px], &planes[0], 4*most, 0, whole)
+		}
+		if at := run &^ 15; at < run {
+			alongCols(p.eightSet(channels), dst[8*(px+at):], 8, planes[at:], most, channels, 8, run-at)
+		}
 	}
 }
 

@@ -28,30 +28,29 @@ func (m *linedPart) beside(out []float32) []float32 {
 	return m[(first-uintptr(unsafe.Pointer(m)))%page/4:]
 }
 
-// linesUp reports whether a plan's results are made by way of parts where their rows do not begin at cache lines.
-func (p *Plan) linesUp(t isa.Target) bool {
-	const wideCache = 2 << 20
-	if t.Set != isa.AVX512 || t.SecondCache() < wideCache || p.From == p.To {
-		return false
-	}
-	switch p.To {
-	case NCHW:
-		return p.From != NHWC || p.C > 4
-	case NHWC:
-		return p.From != NCHW8c && p.C > lineFloats
-	case NCHW16c, NCHW8c:
-	}
-	return false
+// wholeStores reports whether a target's stores of whole vectors are such, and of a line.
+func wholeStores(t isa.Target) bool {
+	const wideCache = 2 << 20 // of processors of which that was measured
+	return t.Set == isa.AVX512 && t.SecondCache() >= wideCache
 }
 
-// crooked reports whether the rows of a result that begins at dst do not all begin at cache lines.
-func (p *Plan) crooked(dst []float32) bool {
-	row := p.HW
-	if p.To == NHWC {
+// inParts reports whether a result that begins at dst is made by way of parts: where its rows do not all begin at cache lines, and where planes are taken
+// from blocks of 8 channels of which not all are there.
+func (p *Plan) inParts(dst []float32) bool {
+	row, before := p.HW, beforeLine(dst)
+	switch {
+	case !p.whole || before%4 != 0 || p.From == p.To:
+		return false
+	case p.To == NCHW && (p.From != NHWC || p.C > 4):
+		if p.From == NCHW8c && p.C < 8 {
+			return true
+		}
+	case p.To == NHWC && p.From != NCHW8c && p.C > lineFloats:
 		row = p.C
+	default:
+		return false
 	}
-	before := beforeLine(dst)
-	return before%4 == 0 && (before != 0 || row%lineFloats != 0 || p.N > 1 && p.DstImage%lineFloats != 0)
+	return before != 0 || row%lineFloats != 0 || p.N > 1 && p.DstImage%lineFloats != 0
 }
 
 // runLined moves chunks [lo, hi) by way of parts.

@@ -88,7 +88,7 @@ type Plan struct {
 	segment, segments int     // pixels of a chunk, and chunks of an image along the pixels
 	across            int     // chunks of an image along the channels
 	perAcross         int     // channel blocks of each
-	lined             bool    // by way of parts, where rows do not begin at cache lines and the result stays in the caches
+	whole             bool    // see wholeStores
 	ragged            int     // pixels or channel blocks of a part, where rows do not begin at cache lines
 }
 
@@ -115,7 +115,7 @@ func New(t isa.Target, s Spec) (*Plan, error) {
 			return nil, failf("plan", ErrShape, "images %d floats apart, %d long", *image.given, image.size)
 		}
 	}
-	p := &Plan{Spec: s, set: t.Set}
+	p := &Plan{Spec: s, set: t.Set, whole: wholeStores(t)}
 	p.to = p.traffic(streamBytes)
 	blocks := (s.C + 15) / 16
 	chunk := chunkBytes
@@ -139,7 +139,6 @@ func New(t isa.Target, s Spec) (*Plan, error) {
 	if p.to == uncached {
 		p.ragged = p.raggedStep()
 	}
-	p.lined = p.linesUp(t)
 	return p, nil
 }
 
@@ -168,7 +167,7 @@ func (p *Plan) Run(lo, hi int, dst, src []float32) error {
 		to = uncached
 	}
 	parts := p.ragged > 0 && beforeLine(dst)%4 == 0
-	if p.lined && !parts && p.crooked(dst) {
+	if to != streamed && !parts && p.inParts(dst) {
 		p.runLined(lo, hi, dst, src)
 		return nil
 	}
