@@ -3,6 +3,7 @@ package reorder
 import (
 	"unsafe"
 
+	"github.com/carve-dev/carve/internal/cpuid"
 	"github.com/carve-dev/carve/internal/kernel/isa"
 )
 
@@ -15,6 +16,7 @@ type Cast struct {
 	from, to int     // bytes of an element
 	set      isa.Set // of tiles
 	width    int     // of the channel blocks that both layouts have
+	wide     bool    // there are kernels of 64 bytes for few channels
 	traffic  traffic // streamed, or cached
 	stage    stage   // of what is streamed, unless tiles write whole lines
 }
@@ -34,6 +36,7 @@ func NewCast(t isa.Target, s Spec, from, to Element) (*Cast, error) {
 	if p.From == NCHW8c || p.To == NCHW8c {
 		c.set, c.width = p.eightSet(8), 8
 	}
+	c.wide = p.whole && (k == move16 || k == move8 && t.Features.Has(cpuid.AVX512VBMI))
 	c.plan(streamBytes)
 	return c, nil
 }
@@ -89,7 +92,7 @@ func ToHalf(t isa.Target, dst []uint16, src []float32, e Element) {
 
 const (
 	castPixels = 64  // of a block that are moved by way of the scratch memory at a time
-	castRun    = 256 // that tiles move before the next block, where blocks share no cache lines
+	castRun    = 256 // that tiles move before the next block, at most, where blocks share cache lines
 )
 
 // target is where elements are written: an image, or a part of one that lies by itself, from channel ch and pixel px on.
@@ -133,7 +136,7 @@ func (c *Cast) area(dst *target, src unsafe.Pointer, c0, c1, p0, p1 int) {
 func (c *Cast) run() int {
 	p := c.p
 	if p.From != NHWC && p.To != NHWC || weaves(p.C) {
-		return castRun
+		return p.segment
 	}
 	return max(castPixels, min(castRun, 16<<10/(p.C*max(c.from, c.to))&^(castPixels-1)))
 }

@@ -722,6 +722,52 @@ func partShort(set isa.Set, k castKind, planes int, dst unsafe.Pointer, dstStrid
 	}
 }
 
+// joinWide is joinShort of n times 64 bytes of each plane.
+func joinWide(set isa.Set, k castKind, planes int, dst, src unsafe.Pointer, srcStride, n int) {
+	switch set {
+	case isa.AVX512:
+		switch {
+		case planes == 2 && k == move8:
+			joinPairsOfBytes512(dst, src, srcStride, n)
+		case planes == 2 && k == move16:
+			joinPairsOfWords512(dst, src, srcStride, n)
+		case planes == 3 && k == move8:
+			joinTriplesOfBytes512(dst, src, srcStride, n)
+		case planes == 3 && k == move16:
+			joinTriplesOfWords512(dst, src, srcStride, n)
+		case planes == 4 && k == move8:
+			joinQuadsOfBytes512(dst, src, srcStride, n)
+		case planes == 4 && k == move16:
+			joinQuadsOfWords512(dst, src, srcStride, n)
+		}
+	default:
+		panic("reorder: no kernel joins planes")
+	}
+}
+
+// partWide is partShort of n times 64 bytes of each plane.
+func partWide(set isa.Set, k castKind, planes int, dst unsafe.Pointer, dstStride int, src unsafe.Pointer, n int) {
+	switch set {
+	case isa.AVX512:
+		switch {
+		case planes == 2 && k == move8:
+			partPairsOfBytes512(dst, dstStride, src, n)
+		case planes == 2 && k == move16:
+			partPairsOfWords512(dst, dstStride, src, n)
+		case planes == 3 && k == move8:
+			partTriplesOfBytes512(dst, dstStride, src, n)
+		case planes == 3 && k == move16:
+			partTriplesOfWords512(dst, dstStride, src, n)
+		case planes == 4 && k == move8:
+			partQuadsOfBytes512(dst, dstStride, src, n)
+		case planes == 4 && k == move16:
+			partQuadsOfWords512(dst, dstStride, src, n)
+		}
+	default:
+		panic("reorder: no kernel parts pixels")
+	}
+}
+
 // copyShort copies n rows of 8, 16 or 32 bytes.
 func copyShort(set isa.Set, bytes int, dst unsafe.Pointer, dstStride int, src unsafe.Pointer, srcStride, n int) {
 	switch set {

@@ -264,6 +264,16 @@ func partShort(set isa.Set, k castKind, planes int, dst unsafe.Pointer, dstStrid
 	panic("reorder: no kernel parts pixels")
 }
 
+// joinWide is joinShort of n times 64 bytes of each plane.
+func joinWide(set isa.Set, k castKind, planes int, dst, src unsafe.Pointer, srcStride, n int) {
+	panic("reorder: no kernel joins planes")
+}
+
+// partWide is partShort of n times 64 bytes of each plane.
+func partWide(set isa.Set, k castKind, planes int, dst unsafe.Pointer, dstStride int, src unsafe.Pointer, n int) {
+	panic("reorder: no kernel parts pixels")
+}
+
 // copyShort copies n rows of 8, 16 or 32 bytes.
 func copyShort(set isa.Set, bytes int, dst unsafe.Pointer, dstStride int, src unsafe.Pointer, srcStride, n int) {
 	portableShort(bytes, dst, dstStride, src, srcStride, n)

@@ -140,6 +140,10 @@ var entries = []asm.Entry{
 		Params: "k castKind, planes int, dst, src unsafe.Pointer, srcStride, n int", Portable: `panic("reorder: no kernel joins planes")`},
 	{Name: "partShort", Doc: "makes two to four planes from pixels of as many elements of one or two bytes, n times 32 bytes of each.",
 		Params: "k castKind, planes int, dst unsafe.Pointer, dstStride int, src unsafe.Pointer, n int", Portable: `panic("reorder: no kernel parts pixels")`},
+	{Name: "joinWide", Doc: "is joinShort of n times 64 bytes of each plane.",
+		Params: "k castKind, planes int, dst, src unsafe.Pointer, srcStride, n int", Portable: `panic("reorder: no kernel joins planes")`},
+	{Name: "partWide", Doc: "is partShort of n times 64 bytes of each plane.",
+		Params: "k castKind, planes int, dst unsafe.Pointer, dstStride int, src unsafe.Pointer, n int", Portable: `panic("reorder: no kernel parts pixels")`},
 	{Name: "copyShort", Doc: "copies n rows of 8, 16 or 32 bytes.",
 		Params: "bytes int, dst unsafe.Pointer, dstStride int, src unsafe.Pointer, srcStride, n int", Portable: "portableShort(bytes, dst, dstStride, src, srcStride, n)"},
 }

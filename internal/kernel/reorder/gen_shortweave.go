@@ -29,6 +29,7 @@ func shortWeaves(f *asm.File) {
 			for i, kind := range []string{"move8", "move16"} {
 				w := shortWeave{planes, 1 + i, apart}
 				w.emit(f)
+				w.wide(f)
 				fmt.Fprintf(&code, "case planes == %d && k == %s:\n%s", planes, kind, w.name()+args)
 			}
 		}
@@ -36,6 +37,7 @@ func shortWeaves(f *asm.File) {
 		for _, isa := range []asm.ISA{asm.AVX512(), asm.AVX2()} {
 			f.Serve(entry, isa, code.String())
 		}
+		f.Serve(strings.Replace(entry, "Short", "Wide", 1), asm.AVX512(), strings.ReplaceAll(code.String(), "(dst", "512(dst"))
 	}
 }
 
@@ -134,4 +136,73 @@ func (w shortWeave) emit(f *asm.File) {
 		fn.I("ADDQ $32, %s", many)
 	})
 	fn.Ret()
+}
+
+// wide is emit with vectors of 64 bytes, each part of which comes from anywhere in all sources, as in a weave of floats.
+func (w shortWeave) wide(f *asm.File) {
+	name, lanes := w.name()+"512", 64/w.bytes
+	e := weave{ISA: asm.ISA{Lanes: lanes}, planes: w.planes, apart: w.apart}
+	args := []asm.Arg{asm.Typed("dst", "unsafe.Pointer"), asm.Typed("src", "unsafe.Pointer"), asm.Int("srcStride"), asm.Int("n")}
+	stride, one, many := "srcStride", "DI", "SI" // the side with pixels in a row, and with planes
+	if w.apart {
+		args = []asm.Arg{asm.Typed("dst", "unsafe.Pointer"), asm.Int("dstStride"), asm.Typed("src", "unsafe.Pointer"), asm.Int("n")}
+		stride, one, many = "dstStride", "SI", "DI"
+	}
+	fn := f.Func(name, fmt.Sprintf("%s is %s of n times %d pixels.", name, w.name(), lanes), args...)
+	words := make([]uint32, 16*w.planes)
+	for k := range w.planes {
+		for i := range lanes {
+			at := i * w.bytes
+			words[16*k+at/4] |= uint32(e.index(k, i)) << (8 * (at % 4))
+		}
+	}
+	table := "weave" + name
+	f.Data(table, words...)
+	masks := map[uint64]string{}
+	for k := range w.planes {
+		fn.I("VMOVDQU64 %s, Z%d", asm.DataAt(table, 64*k), 8+k)
+		for s := 1; s < w.planes; s++ {
+			if m := w.mask(e, k, s); masks[m] == "" {
+				masks[m] = asm.K(1 + len(masks))
+				fn.I("MOVQ $%#x, AX", m)
+				fn.I("KMOVQ AX, %s", masks[m])
+			}
+		}
+	}
+	for _, load := range [][2]string{{"dst", "DI"}, {"src", "SI"}, {stride, "R8"}, {"n", "CX"}} {
+		fn.Load(load[0], load[1])
+	}
+	fn.I("LEAQ (R8)(R8*2), R9")
+	at := func(p int, pixels bool) string {
+		if pixels {
+			return fmt.Sprintf("%d(%s)", 64*p, one)
+		}
+		return fmt.Sprintf("(%s)%s", many, []string{"", "(R8*1)", "(R8*2)", "(R9*1)"}[p])
+	}
+	op := map[int]string{1: "VPERMB", 2: "VPERMW"}[w.bytes]
+	fn.Loop("CX", func() {
+		for s := range w.planes {
+			fn.I("VMOVDQU64 %s, Z%d", at(s, w.apart), s)
+		}
+		for k := range w.planes {
+			fn.I("%s Z0, Z%d, Z%d", op, 8+k, 4+k)
+			for s := 1; s < w.planes; s++ {
+				fn.I("%s Z%d, Z%d, %s, Z%d", op, s, 8+k, masks[w.mask(e, k, s)], 4+k)
+			}
+			fn.I("VMOVDQU64 Z%d, %s", 4+k, at(k, !w.apart))
+		}
+		fn.I("ADDQ $%d, %s", 64*w.planes, one)
+		fn.I("ADDQ $64, %s", many)
+	})
+	fn.Ret()
+}
+
+// mask has a bit for each element of result k that comes from source s.
+func (w shortWeave) mask(e weave, k, s int) (m uint64) {
+	for i := range e.Lanes {
+		if e.source(k, i) == s {
+			m |= 1 << i
+		}
+	}
+	return m
 }

@@ -1,6 +1,10 @@
 package reorder
 
-import "unsafe"
+import (
+	"unsafe"
+
+	"github.com/carve-dev/carve/internal/kernel/isa"
+)
 
 // tileShape is a shape of the tiles that moveTiles takes: of elements of one or two bytes, which change places as they are.
 type tileShape uint8
@@ -50,19 +54,33 @@ func (c *Cast) moves(dst *target, src unsafe.Pointer, ch, px, n int) int {
 
 // weave moves as many of n pixels of two to four channels as there are in whole kernels, between planes and pixels that adjoin.
 func (c *Cast) weave(dst *target, src unsafe.Pointer, px, n int) int {
-	p, bytes, pixels := c.p, c.to, 32/c.to
-	if !hasMoves(c.set) || n < pixels {
+	if !hasMoves(c.set) {
 		return 0
 	}
+	done := 0
+	if pixels := 64 / c.to; c.wide && n >= pixels {
+		done = n / pixels * pixels
+		c.weaveWhole(dst, src, px, n/pixels, joinWide, partWide)
+	}
+	if pixels := 32 / c.to; n-done >= pixels {
+		c.weaveWhole(dst, src, px+done, (n-done)/pixels, joinShort, partShort)
+		done += (n - done) / pixels * pixels
+	}
+	return done
+}
+
+// weaveWhole calls one of two kernels for n times as many pixels as it takes.
+func (c *Cast) weaveWhole(dst *target, src unsafe.Pointer, px, n int, join func(isa.Set, castKind, int, unsafe.Pointer, unsafe.Pointer, int, int),
+	part func(isa.Set, castKind, int, unsafe.Pointer, int, unsafe.Pointer, int)) {
+	p, bytes := c.p, c.to
 	d, _, dc := dst.at(p.To, 0, px-dst.px)
 	s, _, sc := p.at(p.From, 0, px)
-	from, into, whole := unsafe.Add(src, s*bytes), unsafe.Add(dst.data, d*bytes), n/pixels
+	from, into := unsafe.Add(src, s*bytes), unsafe.Add(dst.data, d*bytes)
 	if p.From == NCHW {
-		joinShort(c.set, c.k, p.C, into, from, sc*bytes, whole)
+		join(c.set, c.k, p.C, into, from, sc*bytes, n)
 	} else {
-		partShort(c.set, c.k, p.C, into, dc*bytes, from, whole)
+		part(c.set, c.k, p.C, into, dc*bytes, from, n)
 	}
-	return whole * pixels
 }
 
 // portableShort does what the kernels of copyShort do.

@@ -36,6 +36,40 @@ DATA weavejoinPairsOfBytes<>+120(SB)/4, $0x0d800c80
 DATA weavejoinPairsOfBytes<>+124(SB)/4, $0x0f800e80
 GLOBL weavejoinPairsOfBytes<>(SB), RODATA|NOPTR, $128
 
+DATA weavejoinPairsOfBytes512<>+0(SB)/4, $0x01010000
+DATA weavejoinPairsOfBytes512<>+4(SB)/4, $0x03030202
+DATA weavejoinPairsOfBytes512<>+8(SB)/4, $0x05050404
+DATA weavejoinPairsOfBytes512<>+12(SB)/4, $0x07070606
+DATA weavejoinPairsOfBytes512<>+16(SB)/4, $0x09090808
+DATA weavejoinPairsOfBytes512<>+20(SB)/4, $0x0b0b0a0a
+DATA weavejoinPairsOfBytes512<>+24(SB)/4, $0x0d0d0c0c
+DATA weavejoinPairsOfBytes512<>+28(SB)/4, $0x0f0f0e0e
+DATA weavejoinPairsOfBytes512<>+32(SB)/4, $0x11111010
+DATA weavejoinPairsOfBytes512<>+36(SB)/4, $0x13131212
+DATA weavejoinPairsOfBytes512<>+40(SB)/4, $0x15151414
+DATA weavejoinPairsOfBytes512<>+44(SB)/4, $0x17171616
+DATA weavejoinPairsOfBytes512<>+48(SB)/4, $0x19191818
+DATA weavejoinPairsOfBytes512<>+52(SB)/4, $0x1b1b1a1a
+DATA weavejoinPairsOfBytes512<>+56(SB)/4, $0x1d1d1c1c
+DATA weavejoinPairsOfBytes512<>+60(SB)/4, $0x1f1f1e1e
+DATA weavejoinPairsOfBytes512<>+64(SB)/4, $0x21212020
+DATA weavejoinPairsOfBytes512<>+68(SB)/4, $0x23232222
+DATA weavejoinPairsOfBytes512<>+72(SB)/4, $0x25252424
+DATA weavejoinPairsOfBytes512<>+76(SB)/4, $0x27272626
+DATA weavejoinPairsOfBytes512<>+80(SB)/4, $0x29292828
+DATA weavejoinPairsOfBytes512<>+84(SB)/4, $0x2b2b2a2a
+DATA weavejoinPairsOfBytes512<>+88(SB)/4, $0x2d2d2c2c
+DATA weavejoinPairsOfBytes512<>+92(SB)/4, $0x2f2f2e2e
+DATA weavejoinPairsOfBytes512<>+96(SB)/4, $0x31313030
+DATA weavejoinPairsOfBytes512<>+100(SB)/4, $0x33333232
+DATA weavejoinPairsOfBytes512<>+104(SB)/4, $0x35353434
+DATA weavejoinPairsOfBytes512<>+108(SB)/4, $0x37373636
+DATA weavejoinPairsOfBytes512<>+112(SB)/4, $0x39393838
+DATA weavejoinPairsOfBytes512<>+116(SB)/4, $0x3b3b3a3a
+DATA weavejoinPairsOfBytes512<>+120(SB)/4, $0x3d3d3c3c
+DATA weavejoinPairsOfBytes512<>+124(SB)/4, $0x3f3f3e3e
+GLOBL weavejoinPairsOfBytes512<>(SB), RODATA|NOPTR, $128
+
 DATA weavejoinPairsOfWords<>+0(SB)/4, $0x80800100
 DATA weavejoinPairsOfWords<>+4(SB)/4, $0x80800302
 DATA weavejoinPairsOfWords<>+8(SB)/4, $0x80800504
@@ -69,6 +103,40 @@ DATA weavejoinPairsOfWords<>+116(SB)/4, $0x0b0a8080
 DATA weavejoinPairsOfWords<>+120(SB)/4, $0x0d0c8080
 DATA weavejoinPairsOfWords<>+124(SB)/4, $0x0f0e8080
 GLOBL weavejoinPairsOfWords<>(SB), RODATA|NOPTR, $128
+
+DATA weavejoinPairsOfWords512<>+0(SB)/4, $0x00000000
+DATA weavejoinPairsOfWords512<>+4(SB)/4, $0x00010001
+DATA weavejoinPairsOfWords512<>+8(SB)/4, $0x00020002
+DATA weavejoinPairsOfWords512<>+12(SB)/4, $0x00030003
+DATA weavejoinPairsOfWords512<>+16(SB)/4, $0x00040004
+DATA weavejoinPairsOfWords512<>+20(SB)/4, $0x00050005
+DATA weavejoinPairsOfWords512<>+24(SB)/4, $0x00060006
+DATA weavejoinPairsOfWords512<>+28(SB)/4, $0x00070007
+DATA weavejoinPairsOfWords512<>+32(SB)/4, $0x00080008
+DATA weavejoinPairsOfWords512<>+36(SB)/4, $0x00090009
+DATA weavejoinPairsOfWords512<>+40(SB)/4, $0x000a000a
+DATA weavejoinPairsOfWords512<>+44(SB)/4, $0x000b000b
+DATA weavejoinPairsOfWords512<>+48(SB)/4, $0x000c000c
+DATA weavejoinPairsOfWords512<>+52(SB)/4, $0x000d000d
+DATA weavejoinPairsOfWords512<>+56(SB)/4, $0x000e000e
+DATA weavejoinPairsOfWords512<>+60(SB)/4, $0x000f000f
+DATA weavejoinPairsOfWords512<>+64(SB)/4, $0x00100010
+DATA weavejoinPairsOfWords512<>+68(SB)/4, $0x00110011
+DATA weavejoinPairsOfWords512<>+72(SB)/4, $0x00120012
+DATA weavejoinPairsOfWords512<>+76(SB)/4, $0x00130013
+DATA weavejoinPairsOfWords512<>+80(SB)/4, $0x00140014
+DATA weavejoinPairsOfWords512<>+84(SB)/4, $0x00150015
+DATA weavejoinPairsOfWords512<>+88(SB)/4, $0x00160016
+DATA weavejoinPairsOfWords512<>+92(SB)/4, $0x00170017
+DATA weavejoinPairsOfWords512<>+96(SB)/4, $0x00180018
+DATA weavejoinPairsOfWords512<>+100(SB)/4, $0x00190019
+DATA weavejoinPairsOfWords512<>+104(SB)/4, $0x001a001a
+DATA weavejoinPairsOfWords512<>+108(SB)/4, $0x001b001b
+DATA weavejoinPairsOfWords512<>+112(SB)/4, $0x001c001c
+DATA weavejoinPairsOfWords512<>+116(SB)/4, $0x001d001d
+DATA weavejoinPairsOfWords512<>+120(SB)/4, $0x001e001e
+DATA weavejoinPairsOfWords512<>+124(SB)/4, $0x001f001f
+GLOBL weavejoinPairsOfWords512<>(SB), RODATA|NOPTR, $128
 
 DATA weavejoinTriplesOfBytes<>+0(SB)/4, $0x01808000
 DATA weavejoinTriplesOfBytes<>+4(SB)/4, $0x80028080
@@ -144,6 +212,56 @@ DATA weavejoinTriplesOfBytes<>+280(SB)/4, $0x80800d80
 DATA weavejoinTriplesOfBytes<>+284(SB)/4, $0x0f80800e
 GLOBL weavejoinTriplesOfBytes<>(SB), RODATA|NOPTR, $288
 
+DATA weavejoinTriplesOfBytes512<>+0(SB)/4, $0x01000000
+DATA weavejoinTriplesOfBytes512<>+4(SB)/4, $0x02020101
+DATA weavejoinTriplesOfBytes512<>+8(SB)/4, $0x03030302
+DATA weavejoinTriplesOfBytes512<>+12(SB)/4, $0x05040404
+DATA weavejoinTriplesOfBytes512<>+16(SB)/4, $0x06060505
+DATA weavejoinTriplesOfBytes512<>+20(SB)/4, $0x07070706
+DATA weavejoinTriplesOfBytes512<>+24(SB)/4, $0x09080808
+DATA weavejoinTriplesOfBytes512<>+28(SB)/4, $0x0a0a0909
+DATA weavejoinTriplesOfBytes512<>+32(SB)/4, $0x0b0b0b0a
+DATA weavejoinTriplesOfBytes512<>+36(SB)/4, $0x0d0c0c0c
+DATA weavejoinTriplesOfBytes512<>+40(SB)/4, $0x0e0e0d0d
+DATA weavejoinTriplesOfBytes512<>+44(SB)/4, $0x0f0f0f0e
+DATA weavejoinTriplesOfBytes512<>+48(SB)/4, $0x11101010
+DATA weavejoinTriplesOfBytes512<>+52(SB)/4, $0x12121111
+DATA weavejoinTriplesOfBytes512<>+56(SB)/4, $0x13131312
+DATA weavejoinTriplesOfBytes512<>+60(SB)/4, $0x15141414
+DATA weavejoinTriplesOfBytes512<>+64(SB)/4, $0x16161515
+DATA weavejoinTriplesOfBytes512<>+68(SB)/4, $0x17171716
+DATA weavejoinTriplesOfBytes512<>+72(SB)/4, $0x19181818
+DATA weavejoinTriplesOfBytes512<>+76(SB)/4, $0x1a1a1919
+DATA weavejoinTriplesOfBytes512<>+80(SB)/4, $0x1b1b1b1a
+DATA weavejoinTriplesOfBytes512<>+84(SB)/4, $0x1d1c1c1c
+DATA weavejoinTriplesOfBytes512<>+88(SB)/4, $0x1e1e1d1d
+DATA weavejoinTriplesOfBytes512<>+92(SB)/4, $0x1f1f1f1e
+DATA weavejoinTriplesOfBytes512<>+96(SB)/4, $0x21202020
+DATA weavejoinTriplesOfBytes512<>+100(SB)/4, $0x22222121
+DATA weavejoinTriplesOfBytes512<>+104(SB)/4, $0x23232322
+DATA weavejoinTriplesOfBytes512<>+108(SB)/4, $0x25242424
+DATA weavejoinTriplesOfBytes512<>+112(SB)/4, $0x26262525
+DATA weavejoinTriplesOfBytes512<>+116(SB)/4, $0x27272726
+DATA weavejoinTriplesOfBytes512<>+120(SB)/4, $0x29282828
+DATA weavejoinTriplesOfBytes512<>+124(SB)/4, $0x2a2a2929
+DATA weavejoinTriplesOfBytes512<>+128(SB)/4, $0x2b2b2b2a
+DATA weavejoinTriplesOfBytes512<>+132(SB)/4, $0x2d2c2c2c
+DATA weavejoinTriplesOfBytes512<>+136(SB)/4, $0x2e2e2d2d
+DATA weavejoinTriplesOfBytes512<>+140(SB)/4, $0x2f2f2f2e
+DATA weavejoinTriplesOfBytes512<>+144(SB)/4, $0x31303030
+DATA weavejoinTriplesOfBytes512<>+148(SB)/4, $0x32323131
+DATA weavejoinTriplesOfBytes512<>+152(SB)/4, $0x33333332
+DATA weavejoinTriplesOfBytes512<>+156(SB)/4, $0x35343434
+DATA weavejoinTriplesOfBytes512<>+160(SB)/4, $0x36363535
+DATA weavejoinTriplesOfBytes512<>+164(SB)/4, $0x37373736
+DATA weavejoinTriplesOfBytes512<>+168(SB)/4, $0x39383838
+DATA weavejoinTriplesOfBytes512<>+172(SB)/4, $0x3a3a3939
+DATA weavejoinTriplesOfBytes512<>+176(SB)/4, $0x3b3b3b3a
+DATA weavejoinTriplesOfBytes512<>+180(SB)/4, $0x3d3c3c3c
+DATA weavejoinTriplesOfBytes512<>+184(SB)/4, $0x3e3e3d3d
+DATA weavejoinTriplesOfBytes512<>+188(SB)/4, $0x3f3f3f3e
+GLOBL weavejoinTriplesOfBytes512<>(SB), RODATA|NOPTR, $192
+
 DATA weavejoinTriplesOfWords<>+0(SB)/4, $0x80800100
 DATA weavejoinTriplesOfWords<>+4(SB)/4, $0x03028080
 DATA weavejoinTriplesOfWords<>+8(SB)/4, $0x80808080
@@ -217,6 +335,56 @@ DATA weavejoinTriplesOfWords<>+276(SB)/4, $0x80808080
 DATA weavejoinTriplesOfWords<>+280(SB)/4, $0x80800d0c
 DATA weavejoinTriplesOfWords<>+284(SB)/4, $0x0f0e8080
 GLOBL weavejoinTriplesOfWords<>(SB), RODATA|NOPTR, $288
+
+DATA weavejoinTriplesOfWords512<>+0(SB)/4, $0x00000000
+DATA weavejoinTriplesOfWords512<>+4(SB)/4, $0x00010000
+DATA weavejoinTriplesOfWords512<>+8(SB)/4, $0x00010001
+DATA weavejoinTriplesOfWords512<>+12(SB)/4, $0x00020002
+DATA weavejoinTriplesOfWords512<>+16(SB)/4, $0x00030002
+DATA weavejoinTriplesOfWords512<>+20(SB)/4, $0x00030003
+DATA weavejoinTriplesOfWords512<>+24(SB)/4, $0x00040004
+DATA weavejoinTriplesOfWords512<>+28(SB)/4, $0x00050004
+DATA weavejoinTriplesOfWords512<>+32(SB)/4, $0x00050005
+DATA weavejoinTriplesOfWords512<>+36(SB)/4, $0x00060006
+DATA weavejoinTriplesOfWords512<>+40(SB)/4, $0x00070006
+DATA weavejoinTriplesOfWords512<>+44(SB)/4, $0x00070007
+DATA weavejoinTriplesOfWords512<>+48(SB)/4, $0x00080008
+DATA weavejoinTriplesOfWords512<>+52(SB)/4, $0x00090008
+DATA weavejoinTriplesOfWords512<>+56(SB)/4, $0x00090009
+DATA weavejoinTriplesOfWords512<>+60(SB)/4, $0x000a000a
+DATA weavejoinTriplesOfWords512<>+64(SB)/4, $0x000b000a
+DATA weavejoinTriplesOfWords512<>+68(SB)/4, $0x000b000b
+DATA weavejoinTriplesOfWords512<>+72(SB)/4, $0x000c000c
+DATA weavejoinTriplesOfWords512<>+76(SB)/4, $0x000d000c
+DATA weavejoinTriplesOfWords512<>+80(SB)/4, $0x000d000d
+DATA weavejoinTriplesOfWords512<>+84(SB)/4, $0x000e000e
+DATA weavejoinTriplesOfWords512<>+88(SB)/4, $0x000f000e
+DATA weavejoinTriplesOfWords512<>+92(SB)/4, $0x000f000f
+DATA weavejoinTriplesOfWords512<>+96(SB)/4, $0x00100010
+DATA weavejoinTriplesOfWords512<>+100(SB)/4, $0x00110010
+DATA weavejoinTriplesOfWords512<>+104(SB)/4, $0x00110011
+DATA weavejoinTriplesOfWords512<>+108(SB)/4, $0x00120012
+DATA weavejoinTriplesOfWords512<>+112(SB)/4, $0x00130012
+DATA weavejoinTriplesOfWords512<>+116(SB)/4, $0x00130013
+DATA weavejoinTriplesOfWords512<>+120(SB)/4, $0x00140014
+DATA weavejoinTriplesOfWords512<>+124(SB)/4, $0x00150014
+DATA weavejoinTriplesOfWords512<>+128(SB)/4, $0x00150015
+DATA weavejoinTriplesOfWords512<>+132(SB)/4, $0x00160016
+DATA weavejoinTriplesOfWords512<>+136(SB)/4, $0x00170016
+DATA weavejoinTriplesOfWords512<>+140(SB)/4, $0x00170017
+DATA weavejoinTriplesOfWords512<>+144(SB)/4, $0x00180018
+DATA weavejoinTriplesOfWords512<>+148(SB)/4, $0x00190018
+DATA weavejoinTriplesOfWords512<>+152(SB)/4, $0x00190019
+DATA weavejoinTriplesOfWords512<>+156(SB)/4, $0x001a001a
+DATA weavejoinTriplesOfWords512<>+160(SB)/4, $0x001b001a
+DATA weavejoinTriplesOfWords512<>+164(SB)/4, $0x001b001b
+DATA weavejoinTriplesOfWords512<>+168(SB)/4, $0x001c001c
+DATA weavejoinTriplesOfWords512<>+172(SB)/4, $0x001d001c
+DATA weavejoinTriplesOfWords512<>+176(SB)/4, $0x001d001d
+DATA weavejoinTriplesOfWords512<>+180(SB)/4, $0x001e001e
+DATA weavejoinTriplesOfWords512<>+184(SB)/4, $0x001f001e
+DATA weavejoinTriplesOfWords512<>+188(SB)/4, $0x001f001f
+GLOBL weavejoinTriplesOfWords512<>(SB), RODATA|NOPTR, $192
 
 DATA weavejoinQuadsOfBytes<>+0(SB)/4, $0x80808000
 DATA weavejoinQuadsOfBytes<>+4(SB)/4, $0x80808001
@@ -348,6 +516,72 @@ DATA weavejoinQuadsOfBytes<>+504(SB)/4, $0x0e808080
 DATA weavejoinQuadsOfBytes<>+508(SB)/4, $0x0f808080
 GLOBL weavejoinQuadsOfBytes<>(SB), RODATA|NOPTR, $512
 
+DATA weavejoinQuadsOfBytes512<>+0(SB)/4, $0x00000000
+DATA weavejoinQuadsOfBytes512<>+4(SB)/4, $0x01010101
+DATA weavejoinQuadsOfBytes512<>+8(SB)/4, $0x02020202
+DATA weavejoinQuadsOfBytes512<>+12(SB)/4, $0x03030303
+DATA weavejoinQuadsOfBytes512<>+16(SB)/4, $0x04040404
+DATA weavejoinQuadsOfBytes512<>+20(SB)/4, $0x05050505
+DATA weavejoinQuadsOfBytes512<>+24(SB)/4, $0x06060606
+DATA weavejoinQuadsOfBytes512<>+28(SB)/4, $0x07070707
+DATA weavejoinQuadsOfBytes512<>+32(SB)/4, $0x08080808
+DATA weavejoinQuadsOfBytes512<>+36(SB)/4, $0x09090909
+DATA weavejoinQuadsOfBytes512<>+40(SB)/4, $0x0a0a0a0a
+DATA weavejoinQuadsOfBytes512<>+44(SB)/4, $0x0b0b0b0b
+DATA weavejoinQuadsOfBytes512<>+48(SB)/4, $0x0c0c0c0c
+DATA weavejoinQuadsOfBytes512<>+52(SB)/4, $0x0d0d0d0d
+DATA weavejoinQuadsOfBytes512<>+56(SB)/4, $0x0e0e0e0e
+DATA weavejoinQuadsOfBytes512<>+60(SB)/4, $0x0f0f0f0f
+DATA weavejoinQuadsOfBytes512<>+64(SB)/4, $0x10101010
+DATA weavejoinQuadsOfBytes512<>+68(SB)/4, $0x11111111
+DATA weavejoinQuadsOfBytes512<>+72(SB)/4, $0x12121212
+DATA weavejoinQuadsOfBytes512<>+76(SB)/4, $0x13131313
+DATA weavejoinQuadsOfBytes512<>+80(SB)/4, $0x14141414
+DATA weavejoinQuadsOfBytes512<>+84(SB)/4, $0x15151515
+DATA weavejoinQuadsOfBytes512<>+88(SB)/4, $0x16161616
+DATA weavejoinQuadsOfBytes512<>+92(SB)/4, $0x17171717
+DATA weavejoinQuadsOfBytes512<>+96(SB)/4, $0x18181818
+DATA weavejoinQuadsOfBytes512<>+100(SB)/4, $0x19191919
+DATA weavejoinQuadsOfBytes512<>+104(SB)/4, $0x1a1a1a1a
+DATA weavejoinQuadsOfBytes512<>+108(SB)/4, $0x1b1b1b1b
+DATA weavejoinQuadsOfBytes512<>+112(SB)/4, $0x1c1c1c1c
+DATA weavejoinQuadsOfBytes512<>+116(SB)/4, $0x1d1d1d1d
+DATA weavejoinQuadsOfBytes512<>+120(SB)/4, $0x1e1e1e1e
+DATA weavejoinQuadsOfBytes512<>+124(SB)/4, $0x1f1f1f1f
+DATA weavejoinQuadsOfBytes512<>+128(SB)/4, $0x20202020
+DATA weavejoinQuadsOfBytes512<>+132(SB)/4, $0x21212121
+DATA weavejoinQuadsOfBytes512<>+136(SB)/4, $0x22222222
+DATA weavejoinQuadsOfBytes512<>+140(SB)/4, $0x23232323
+DATA weavejoinQuadsOfBytes512<>+144(SB)/4, $0x24242424
+DATA weavejoinQuadsOfBytes512<>+148(SB)/4, $0x25252525
+DATA weavejoinQuadsOfBytes512<>+152(SB)/4, $0x26262626
+DATA weavejoinQuadsOfBytes512<>+156(SB)/4, $0x27272727
+DATA weavejoinQuadsOfBytes512<>+160(SB)/4, $0x28282828
+DATA weavejoinQuadsOfBytes512<>+164(SB)/4, $0x29292929
+DATA weavejoinQuadsOfBytes512<>+168(SB)/4, $0x2a2a2a2a
+DATA weavejoinQuadsOfBytes512<>+172(SB)/4, $0x2b2b2b2b
+DATA weavejoinQuadsOfBytes512<>+176(SB)/4, $0x2c2c2c2c
+DATA weavejoinQuadsOfBytes512<>+180(SB)/4, $0x2d2d2d2d
+DATA weavejoinQuadsOfBytes512<>+184(SB)/4, $0x2e2e2e2e
+DATA weavejoinQuadsOfBytes512<>+188(SB)/4, $0x2f2f2f2f
+DATA weavejoinQuadsOfBytes512<>+192(SB)/4, $0x30303030
+DATA weavejoinQuadsOfBytes512<>+196(SB)/4, $0x31313131
+DATA weavejoinQuadsOfBytes512<>+200(SB)/4, $0x32323232
+DATA weavejoinQuadsOfBytes512<>+204(SB)/4, $0x33333333
+DATA weavejoinQuadsOfBytes512<>+208(SB)/4, $0x34343434
+DATA weavejoinQuadsOfBytes512<>+212(SB)/4, $0x35353535
+DATA weavejoinQuadsOfBytes512<>+216(SB)/4, $0x36363636
+DATA weavejoinQuadsOfBytes512<>+220(SB)/4, $0x37373737
+DATA weavejoinQuadsOfBytes512<>+224(SB)/4, $0x38383838
+DATA weavejoinQuadsOfBytes512<>+228(SB)/4, $0x39393939
+DATA weavejoinQuadsOfBytes512<>+232(SB)/4, $0x3a3a3a3a
+DATA weavejoinQuadsOfBytes512<>+236(SB)/4, $0x3b3b3b3b
+DATA weavejoinQuadsOfBytes512<>+240(SB)/4, $0x3c3c3c3c
+DATA weavejoinQuadsOfBytes512<>+244(SB)/4, $0x3d3d3d3d
+DATA weavejoinQuadsOfBytes512<>+248(SB)/4, $0x3e3e3e3e
+DATA weavejoinQuadsOfBytes512<>+252(SB)/4, $0x3f3f3f3f
+GLOBL weavejoinQuadsOfBytes512<>(SB), RODATA|NOPTR, $256
+
 DATA weavejoinQuadsOfWords<>+0(SB)/4, $0x80800100
 DATA weavejoinQuadsOfWords<>+4(SB)/4, $0x80808080
 DATA weavejoinQuadsOfWords<>+8(SB)/4, $0x80800302
@@ -478,6 +712,72 @@ DATA weavejoinQuadsOfWords<>+504(SB)/4, $0x80808080
 DATA weavejoinQuadsOfWords<>+508(SB)/4, $0x0f0e8080
 GLOBL weavejoinQuadsOfWords<>(SB), RODATA|NOPTR, $512
 
+DATA weavejoinQuadsOfWords512<>+0(SB)/4, $0x00000000
+DATA weavejoinQuadsOfWords512<>+4(SB)/4, $0x00000000
+DATA weavejoinQuadsOfWords512<>+8(SB)/4, $0x00010001
+DATA weavejoinQuadsOfWords512<>+12(SB)/4, $0x00010001
+DATA weavejoinQuadsOfWords512<>+16(SB)/4, $0x00020002
+DATA weavejoinQuadsOfWords512<>+20(SB)/4, $0x00020002
+DATA weavejoinQuadsOfWords512<>+24(SB)/4, $0x00030003
+DATA weavejoinQuadsOfWords512<>+28(SB)/4, $0x00030003
+DATA weavejoinQuadsOfWords512<>+32(SB)/4, $0x00040004
+DATA weavejoinQuadsOfWords512<>+36(SB)/4, $0x00040004
+DATA weavejoinQuadsOfWords512<>+40(SB)/4, $0x00050005
+DATA weavejoinQuadsOfWords512<>+44(SB)/4, $0x00050005
+DATA weavejoinQuadsOfWords512<>+48(SB)/4, $0x00060006
+DATA weavejoinQuadsOfWords512<>+52(SB)/4, $0x00060006
+DATA weavejoinQuadsOfWords512<>+56(SB)/4, $0x00070007
+DATA weavejoinQuadsOfWords512<>+60(SB)/4, $0x00070007
+DATA weavejoinQuadsOfWords512<>+64(SB)/4, $0x00080008
+DATA weavejoinQuadsOfWords512<>+68(SB)/4, $0x00080008
+DATA weavejoinQuadsOfWords512<>+72(SB)/4, $0x00090009
+DATA weavejoinQuadsOfWords512<>+76(SB)/4, $0x00090009
+DATA weavejoinQuadsOfWords512<>+80(SB)/4, $0x000a000a
+DATA weavejoinQuadsOfWords512<>+84(SB)/4, $0x000a000a
+DATA weavejoinQuadsOfWords512<>+88(SB)/4, $0x000b000b
+DATA weavejoinQuadsOfWords512<>+92(SB)/4, $0x000b000b
+DATA weavejoinQuadsOfWords512<>+96(SB)/4, $0x000c000c
+DATA weavejoinQuadsOfWords512<>+100(SB)/4, $0x000c000c
+DATA weavejoinQuadsOfWords512<>+104(SB)/4, $0x000d000d
+DATA weavejoinQuadsOfWords512<>+108(SB)/4, $0x000d000d
+DATA weavejoinQuadsOfWords512<>+112(SB)/4, $0x000e000e
+DATA weavejoinQuadsOfWords512<>+116(SB)/4, $0x000e000e
+DATA weavejoinQuadsOfWords512<>+120(SB)/4, $0x000f000f
+DATA weavejoinQuadsOfWords512<>+124(SB)/4, $0x000f000f
+DATA weavejoinQuadsOfWords512<>+128(SB)/4, $0x00100010
+DATA weavejoinQuadsOfWords512<>+132(SB)/4, $0x00100010
+DATA weavejoinQuadsOfWords512<>+136(SB)/4, $0x00110011
+DATA weavejoinQuadsOfWords512<>+140(SB)/4, $0x00110011
+DATA weavejoinQuadsOfWords512<>+144(SB)/4, $0x00120012
+DATA weavejoinQuadsOfWords512<>+148(SB)/4, $0x00120012
+DATA weavejoinQuadsOfWords512<>+152(SB)/4, $0x00130013
+DATA weavejoinQuadsOfWords512<>+156(SB)/4, $0x00130013
+DATA weavejoinQuadsOfWords512<>+160(SB)/4, $0x00140014
+DATA weavejoinQuadsOfWords512<>+164(SB)/4, $0x00140014
+DATA weavejoinQuadsOfWords512<>+168(SB)/4, $0x00150015
+DATA weavejoinQuadsOfWords512<>+172(SB)/4, $0x00150015
+DATA weavejoinQuadsOfWords512<>+176(SB)/4, $0x00160016
+DATA weavejoinQuadsOfWords512<>+180(SB)/4, $0x00160016
+DATA weavejoinQuadsOfWords512<>+184(SB)/4, $0x00170017
+DATA weavejoinQuadsOfWords512<>+188(SB)/4, $0x00170017
+DATA weavejoinQuadsOfWords512<>+192(SB)/4, $0x00180018
+DATA weavejoinQuadsOfWords512<>+196(SB)/4, $0x00180018
+DATA weavejoinQuadsOfWords512<>+200(SB)/4, $0x00190019
+DATA weavejoinQuadsOfWords512<>+204(SB)/4, $0x00190019
+DATA weavejoinQuadsOfWords512<>+208(SB)/4, $0x001a001a
+DATA weavejoinQuadsOfWords512<>+212(SB)/4, $0x001a001a
+DATA weavejoinQuadsOfWords512<>+216(SB)/4, $0x001b001b
+DATA weavejoinQuadsOfWords512<>+220(SB)/4, $0x001b001b
+DATA weavejoinQuadsOfWords512<>+224(SB)/4, $0x001c001c
+DATA weavejoinQuadsOfWords512<>+228(SB)/4, $0x001c001c
+DATA weavejoinQuadsOfWords512<>+232(SB)/4, $0x001d001d
+DATA weavejoinQuadsOfWords512<>+236(SB)/4, $0x001d001d
+DATA weavejoinQuadsOfWords512<>+240(SB)/4, $0x001e001e
+DATA weavejoinQuadsOfWords512<>+244(SB)/4, $0x001e001e
+DATA weavejoinQuadsOfWords512<>+248(SB)/4, $0x001f001f
+DATA weavejoinQuadsOfWords512<>+252(SB)/4, $0x001f001f
+GLOBL weavejoinQuadsOfWords512<>(SB), RODATA|NOPTR, $256
+
 DATA weavepartPairsOfBytes<>+0(SB)/4, $0x06040200
 DATA weavepartPairsOfBytes<>+4(SB)/4, $0x0e0c0a08
 DATA weavepartPairsOfBytes<>+8(SB)/4, $0x80808080
@@ -512,6 +812,40 @@ DATA weavepartPairsOfBytes<>+120(SB)/4, $0x07050301
 DATA weavepartPairsOfBytes<>+124(SB)/4, $0x0f0d0b09
 GLOBL weavepartPairsOfBytes<>(SB), RODATA|NOPTR, $128
 
+DATA weavepartPairsOfBytes512<>+0(SB)/4, $0x06040200
+DATA weavepartPairsOfBytes512<>+4(SB)/4, $0x0e0c0a08
+DATA weavepartPairsOfBytes512<>+8(SB)/4, $0x16141210
+DATA weavepartPairsOfBytes512<>+12(SB)/4, $0x1e1c1a18
+DATA weavepartPairsOfBytes512<>+16(SB)/4, $0x26242220
+DATA weavepartPairsOfBytes512<>+20(SB)/4, $0x2e2c2a28
+DATA weavepartPairsOfBytes512<>+24(SB)/4, $0x36343230
+DATA weavepartPairsOfBytes512<>+28(SB)/4, $0x3e3c3a38
+DATA weavepartPairsOfBytes512<>+32(SB)/4, $0x06040200
+DATA weavepartPairsOfBytes512<>+36(SB)/4, $0x0e0c0a08
+DATA weavepartPairsOfBytes512<>+40(SB)/4, $0x16141210
+DATA weavepartPairsOfBytes512<>+44(SB)/4, $0x1e1c1a18
+DATA weavepartPairsOfBytes512<>+48(SB)/4, $0x26242220
+DATA weavepartPairsOfBytes512<>+52(SB)/4, $0x2e2c2a28
+DATA weavepartPairsOfBytes512<>+56(SB)/4, $0x36343230
+DATA weavepartPairsOfBytes512<>+60(SB)/4, $0x3e3c3a38
+DATA weavepartPairsOfBytes512<>+64(SB)/4, $0x07050301
+DATA weavepartPairsOfBytes512<>+68(SB)/4, $0x0f0d0b09
+DATA weavepartPairsOfBytes512<>+72(SB)/4, $0x17151311
+DATA weavepartPairsOfBytes512<>+76(SB)/4, $0x1f1d1b19
+DATA weavepartPairsOfBytes512<>+80(SB)/4, $0x27252321
+DATA weavepartPairsOfBytes512<>+84(SB)/4, $0x2f2d2b29
+DATA weavepartPairsOfBytes512<>+88(SB)/4, $0x37353331
+DATA weavepartPairsOfBytes512<>+92(SB)/4, $0x3f3d3b39
+DATA weavepartPairsOfBytes512<>+96(SB)/4, $0x07050301
+DATA weavepartPairsOfBytes512<>+100(SB)/4, $0x0f0d0b09
+DATA weavepartPairsOfBytes512<>+104(SB)/4, $0x17151311
+DATA weavepartPairsOfBytes512<>+108(SB)/4, $0x1f1d1b19
+DATA weavepartPairsOfBytes512<>+112(SB)/4, $0x27252321
+DATA weavepartPairsOfBytes512<>+116(SB)/4, $0x2f2d2b29
+DATA weavepartPairsOfBytes512<>+120(SB)/4, $0x37353331
+DATA weavepartPairsOfBytes512<>+124(SB)/4, $0x3f3d3b39
+GLOBL weavepartPairsOfBytes512<>(SB), RODATA|NOPTR, $128
+
 DATA weavepartPairsOfWords<>+0(SB)/4, $0x05040100
 DATA weavepartPairsOfWords<>+4(SB)/4, $0x0d0c0908
 DATA weavepartPairsOfWords<>+8(SB)/4, $0x80808080
@@ -545,6 +879,40 @@ DATA weavepartPairsOfWords<>+116(SB)/4, $0x80808080
 DATA weavepartPairsOfWords<>+120(SB)/4, $0x07060302
 DATA weavepartPairsOfWords<>+124(SB)/4, $0x0f0e0b0a
 GLOBL weavepartPairsOfWords<>(SB), RODATA|NOPTR, $128
+
+DATA weavepartPairsOfWords512<>+0(SB)/4, $0x00020000
+DATA weavepartPairsOfWords512<>+4(SB)/4, $0x00060004
+DATA weavepartPairsOfWords512<>+8(SB)/4, $0x000a0008
+DATA weavepartPairsOfWords512<>+12(SB)/4, $0x000e000c
+DATA weavepartPairsOfWords512<>+16(SB)/4, $0x00120010
+DATA weavepartPairsOfWords512<>+20(SB)/4, $0x00160014
+DATA weavepartPairsOfWords512<>+24(SB)/4, $0x001a0018
+DATA weavepartPairsOfWords512<>+28(SB)/4, $0x001e001c
+DATA weavepartPairsOfWords512<>+32(SB)/4, $0x00020000
+DATA weavepartPairsOfWords512<>+36(SB)/4, $0x00060004
+DATA weavepartPairsOfWords512<>+40(SB)/4, $0x000a0008
+DATA weavepartPairsOfWords512<>+44(SB)/4, $0x000e000c
+DATA weavepartPairsOfWords512<>+48(SB)/4, $0x00120010
+DATA weavepartPairsOfWords512<>+52(SB)/4, $0x00160014
+DATA weavepartPairsOfWords512<>+56(SB)/4, $0x001a0018
+DATA weavepartPairsOfWords512<>+60(SB)/4, $0x001e001c
+DATA weavepartPairsOfWords512<>+64(SB)/4, $0x00030001
+DATA weavepartPairsOfWords512<>+68(SB)/4, $0x00070005
+DATA weavepartPairsOfWords512<>+72(SB)/4, $0x000b0009
+DATA weavepartPairsOfWords512<>+76(SB)/4, $0x000f000d
+DATA weavepartPairsOfWords512<>+80(SB)/4, $0x00130011
+DATA weavepartPairsOfWords512<>+84(SB)/4, $0x00170015
+DATA weavepartPairsOfWords512<>+88(SB)/4, $0x001b0019
+DATA weavepartPairsOfWords512<>+92(SB)/4, $0x001f001d
+DATA weavepartPairsOfWords512<>+96(SB)/4, $0x00030001
+DATA weavepartPairsOfWords512<>+100(SB)/4, $0x00070005
+DATA weavepartPairsOfWords512<>+104(SB)/4, $0x000b0009
+DATA weavepartPairsOfWords512<>+108(SB)/4, $0x000f000d
+DATA weavepartPairsOfWords512<>+112(SB)/4, $0x00130011
+DATA weavepartPairsOfWords512<>+116(SB)/4, $0x00170015
+DATA weavepartPairsOfWords512<>+120(SB)/4, $0x001b0019
+DATA weavepartPairsOfWords512<>+124(SB)/4, $0x001f001d
+GLOBL weavepartPairsOfWords512<>(SB), RODATA|NOPTR, $128
 
 DATA weavepartTriplesOfBytes<>+0(SB)/4, $0x09060300
 DATA weavepartTriplesOfBytes<>+4(SB)/4, $0x80800f0c
@@ -620,6 +988,56 @@ DATA weavepartTriplesOfBytes<>+280(SB)/4, $0x03008080
 DATA weavepartTriplesOfBytes<>+284(SB)/4, $0x0f0c0906
 GLOBL weavepartTriplesOfBytes<>(SB), RODATA|NOPTR, $288
 
+DATA weavepartTriplesOfBytes512<>+0(SB)/4, $0x09060300
+DATA weavepartTriplesOfBytes512<>+4(SB)/4, $0x15120f0c
+DATA weavepartTriplesOfBytes512<>+8(SB)/4, $0x211e1b18
+DATA weavepartTriplesOfBytes512<>+12(SB)/4, $0x2d2a2724
+DATA weavepartTriplesOfBytes512<>+16(SB)/4, $0x39363330
+DATA weavepartTriplesOfBytes512<>+20(SB)/4, $0x05023f3c
+DATA weavepartTriplesOfBytes512<>+24(SB)/4, $0x110e0b08
+DATA weavepartTriplesOfBytes512<>+28(SB)/4, $0x1d1a1714
+DATA weavepartTriplesOfBytes512<>+32(SB)/4, $0x29262320
+DATA weavepartTriplesOfBytes512<>+36(SB)/4, $0x35322f2c
+DATA weavepartTriplesOfBytes512<>+40(SB)/4, $0x013e3b38
+DATA weavepartTriplesOfBytes512<>+44(SB)/4, $0x0d0a0704
+DATA weavepartTriplesOfBytes512<>+48(SB)/4, $0x19161310
+DATA weavepartTriplesOfBytes512<>+52(SB)/4, $0x25221f1c
+DATA weavepartTriplesOfBytes512<>+56(SB)/4, $0x312e2b28
+DATA weavepartTriplesOfBytes512<>+60(SB)/4, $0x3d3a3734
+DATA weavepartTriplesOfBytes512<>+64(SB)/4, $0x0a070401
+DATA weavepartTriplesOfBytes512<>+68(SB)/4, $0x1613100d
+DATA weavepartTriplesOfBytes512<>+72(SB)/4, $0x221f1c19
+DATA weavepartTriplesOfBytes512<>+76(SB)/4, $0x2e2b2825
+DATA weavepartTriplesOfBytes512<>+80(SB)/4, $0x3a373431
+DATA weavepartTriplesOfBytes512<>+84(SB)/4, $0x0603003d
+DATA weavepartTriplesOfBytes512<>+88(SB)/4, $0x120f0c09
+DATA weavepartTriplesOfBytes512<>+92(SB)/4, $0x1e1b1815
+DATA weavepartTriplesOfBytes512<>+96(SB)/4, $0x2a272421
+DATA weavepartTriplesOfBytes512<>+100(SB)/4, $0x3633302d
+DATA weavepartTriplesOfBytes512<>+104(SB)/4, $0x023f3c39
+DATA weavepartTriplesOfBytes512<>+108(SB)/4, $0x0e0b0805
+DATA weavepartTriplesOfBytes512<>+112(SB)/4, $0x1a171411
+DATA weavepartTriplesOfBytes512<>+116(SB)/4, $0x2623201d
+DATA weavepartTriplesOfBytes512<>+120(SB)/4, $0x322f2c29
+DATA weavepartTriplesOfBytes512<>+124(SB)/4, $0x3e3b3835
+DATA weavepartTriplesOfBytes512<>+128(SB)/4, $0x0b080502
+DATA weavepartTriplesOfBytes512<>+132(SB)/4, $0x1714110e
+DATA weavepartTriplesOfBytes512<>+136(SB)/4, $0x23201d1a
+DATA weavepartTriplesOfBytes512<>+140(SB)/4, $0x2f2c2926
+DATA weavepartTriplesOfBytes512<>+144(SB)/4, $0x3b383532
+DATA weavepartTriplesOfBytes512<>+148(SB)/4, $0x0704013e
+DATA weavepartTriplesOfBytes512<>+152(SB)/4, $0x13100d0a
+DATA weavepartTriplesOfBytes512<>+156(SB)/4, $0x1f1c1916
+DATA weavepartTriplesOfBytes512<>+160(SB)/4, $0x2b282522
+DATA weavepartTriplesOfBytes512<>+164(SB)/4, $0x3734312e
+DATA weavepartTriplesOfBytes512<>+168(SB)/4, $0x03003d3a
+DATA weavepartTriplesOfBytes512<>+172(SB)/4, $0x0f0c0906
+DATA weavepartTriplesOfBytes512<>+176(SB)/4, $0x1b181512
+DATA weavepartTriplesOfBytes512<>+180(SB)/4, $0x2724211e
+DATA weavepartTriplesOfBytes512<>+184(SB)/4, $0x33302d2a
+DATA weavepartTriplesOfBytes512<>+188(SB)/4, $0x3f3c3936
+GLOBL weavepartTriplesOfBytes512<>(SB), RODATA|NOPTR, $192
+
 DATA weavepartTriplesOfWords<>+0(SB)/4, $0x07060100
 DATA weavepartTriplesOfWords<>+4(SB)/4, $0x80800d0c
 DATA weavepartTriplesOfWords<>+8(SB)/4, $0x80808080
@@ -693,6 +1111,56 @@ DATA weavepartTriplesOfWords<>+276(SB)/4, $0x80808080
 DATA weavepartTriplesOfWords<>+280(SB)/4, $0x03028080
 DATA weavepartTriplesOfWords<>+284(SB)/4, $0x0f0e0908
 GLOBL weavepartTriplesOfWords<>(SB), RODATA|NOPTR, $288
+
+DATA weavepartTriplesOfWords512<>+0(SB)/4, $0x00030000
+DATA weavepartTriplesOfWords512<>+4(SB)/4, $0x00090006
+DATA weavepartTriplesOfWords512<>+8(SB)/4, $0x000f000c
+DATA weavepartTriplesOfWords512<>+12(SB)/4, $0x00150012
+DATA weavepartTriplesOfWords512<>+16(SB)/4, $0x001b0018
+DATA weavepartTriplesOfWords512<>+20(SB)/4, $0x0001001e
+DATA weavepartTriplesOfWords512<>+24(SB)/4, $0x00070004
+DATA weavepartTriplesOfWords512<>+28(SB)/4, $0x000d000a
+DATA weavepartTriplesOfWords512<>+32(SB)/4, $0x00130010
+DATA weavepartTriplesOfWords512<>+36(SB)/4, $0x00190016
+DATA weavepartTriplesOfWords512<>+40(SB)/4, $0x001f001c
+DATA weavepartTriplesOfWords512<>+44(SB)/4, $0x00050002
+DATA weavepartTriplesOfWords512<>+48(SB)/4, $0x000b0008
+DATA weavepartTriplesOfWords512<>+52(SB)/4, $0x0011000e
+DATA weavepartTriplesOfWords512<>+56(SB)/4, $0x00170014
+DATA weavepartTriplesOfWords512<>+60(SB)/4, $0x001d001a
+DATA weavepartTriplesOfWords512<>+64(SB)/4, $0x00040001
+DATA weavepartTriplesOfWords512<>+68(SB)/4, $0x000a0007
+DATA weavepartTriplesOfWords512<>+72(SB)/4, $0x0010000d
+DATA weavepartTriplesOfWords512<>+76(SB)/4, $0x00160013
+DATA weavepartTriplesOfWords512<>+80(SB)/4, $0x001c0019
+DATA weavepartTriplesOfWords512<>+84(SB)/4, $0x0002001f
+DATA weavepartTriplesOfWords512<>+88(SB)/4, $0x00080005
+DATA weavepartTriplesOfWords512<>+92(SB)/4, $0x000e000b
+DATA weavepartTriplesOfWords512<>+96(SB)/4, $0x00140011
+DATA weavepartTriplesOfWords512<>+100(SB)/4, $0x001a0017
+DATA weavepartTriplesOfWords512<>+104(SB)/4, $0x0000001d
+DATA weavepartTriplesOfWords512<>+108(SB)/4, $0x00060003
+DATA weavepartTriplesOfWords512<>+112(SB)/4, $0x000c0009
+DATA weavepartTriplesOfWords512<>+116(SB)/4, $0x0012000f
+DATA weavepartTriplesOfWords512<>+120(SB)/4, $0x00180015
+DATA weavepartTriplesOfWords512<>+124(SB)/4, $0x001e001b
+DATA weavepartTriplesOfWords512<>+128(SB)/4, $0x00050002
+DATA weavepartTriplesOfWords512<>+132(SB)/4, $0x000b0008
+DATA weavepartTriplesOfWords512<>+136(SB)/4, $0x0011000e
+DATA weavepartTriplesOfWords512<>+140(SB)/4, $0x00170014
+DATA weavepartTriplesOfWords512<>+144(SB)/4, $0x001d001a
+DATA weavepartTriplesOfWords512<>+148(SB)/4, $0x00030000
+DATA weavepartTriplesOfWords512<>+152(SB)/4, $0x00090006
+DATA weavepartTriplesOfWords512<>+156(SB)/4, $0x000f000c
+DATA weavepartTriplesOfWords512<>+160(SB)/4, $0x00150012
+DATA weavepartTriplesOfWords512<>+164(SB)/4, $0x001b0018
+DATA weavepartTriplesOfWords512<>+168(SB)/4, $0x0001001e
+DATA weavepartTriplesOfWords512<>+172(SB)/4, $0x00070004
+DATA weavepartTriplesOfWords512<>+176(SB)/4, $0x000d000a
+DATA weavepartTriplesOfWords512<>+180(SB)/4, $0x00130010
+DATA weavepartTriplesOfWords512<>+184(SB)/4, $0x00190016
+DATA weavepartTriplesOfWords512<>+188(SB)/4, $0x001f001c
+GLOBL weavepartTriplesOfWords512<>(SB), RODATA|NOPTR, $192
 
 DATA weavepartQuadsOfBytes<>+0(SB)/4, $0x0c080400
 DATA weavepartQuadsOfBytes<>+4(SB)/4, $0x80808080
@@ -824,6 +1292,72 @@ DATA weavepartQuadsOfBytes<>+504(SB)/4, $0x80808080
 DATA weavepartQuadsOfBytes<>+508(SB)/4, $0x0f0b0703
 GLOBL weavepartQuadsOfBytes<>(SB), RODATA|NOPTR, $512
 
+DATA weavepartQuadsOfBytes512<>+0(SB)/4, $0x0c080400
+DATA weavepartQuadsOfBytes512<>+4(SB)/4, $0x1c181410
+DATA weavepartQuadsOfBytes512<>+8(SB)/4, $0x2c282420
+DATA weavepartQuadsOfBytes512<>+12(SB)/4, $0x3c383430
+DATA weavepartQuadsOfBytes512<>+16(SB)/4, $0x0c080400
+DATA weavepartQuadsOfBytes512<>+20(SB)/4, $0x1c181410
+DATA weavepartQuadsOfBytes512<>+24(SB)/4, $0x2c282420
+DATA weavepartQuadsOfBytes512<>+28(SB)/4, $0x3c383430
+DATA weavepartQuadsOfBytes512<>+32(SB)/4, $0x0c080400
+DATA weavepartQuadsOfBytes512<>+36(SB)/4, $0x1c181410
+DATA weavepartQuadsOfBytes512<>+40(SB)/4, $0x2c282420
+DATA weavepartQuadsOfBytes512<>+44(SB)/4, $0x3c383430
+DATA weavepartQuadsOfBytes512<>+48(SB)/4, $0x0c080400
+DATA weavepartQuadsOfBytes512<>+52(SB)/4, $0x1c181410
+DATA weavepartQuadsOfBytes512<>+56(SB)/4, $0x2c282420
+DATA weavepartQuadsOfBytes512<>+60(SB)/4, $0x3c383430
+DATA weavepartQuadsOfBytes512<>+64(SB)/4, $0x0d090501
+DATA weavepartQuadsOfBytes512<>+68(SB)/4, $0x1d191511
+DATA weavepartQuadsOfBytes512<>+72(SB)/4, $0x2d292521
+DATA weavepartQuadsOfBytes512<>+76(SB)/4, $0x3d393531
+DATA weavepartQuadsOfBytes512<>+80(SB)/4, $0x0d090501
+DATA weavepartQuadsOfBytes512<>+84(SB)/4, $0x1d191511
+DATA weavepartQuadsOfBytes512<>+88(SB)/4, $0x2d292521
+DATA weavepartQuadsOfBytes512<>+92(SB)/4, $0x3d393531
+DATA weavepartQuadsOfBytes512<>+96(SB)/4, $0x0d090501
+DATA weavepartQuadsOfBytes512<>+100(SB)/4, $0x1d191511
+DATA weavepartQuadsOfBytes512<>+104(SB)/4, $0x2d292521
+DATA weavepartQuadsOfBytes512<>+108(SB)/4, $0x3d393531
+DATA weavepartQuadsOfBytes512<>+112(SB)/4, $0x0d090501
+DATA weavepartQuadsOfBytes512<>+116(SB)/4, $0x1d191511
+DATA weavepartQuadsOfBytes512<>+120(SB)/4, $0x2d292521
+DATA weavepartQuadsOfBytes512<>+124(SB)/4, $0x3d393531
+DATA weavepartQuadsOfBytes512<>+128(SB)/4, $0x0e0a0602
+DATA weavepartQuadsOfBytes512<>+132(SB)/4, $0x1e1a1612
+DATA weavepartQuadsOfBytes512<>+136(SB)/4, $0x2e2a2622
+DATA weavepartQuadsOfBytes512<>+140(SB)/4, $0x3e3a3632
+DATA weavepartQuadsOfBytes512<>+144(SB)/4, $0x0e0a0602
+DATA weavepartQuadsOfBytes512<>+148(SB)/4, $0x1e1a1612
+DATA weavepartQuadsOfBytes512<>+152(SB)/4, $0x2e2a2622
+DATA weavepartQuadsOfBytes512<>+156(SB)/4, $0x3e3a3632
+DATA weavepartQuadsOfBytes512<>+160(SB)/4, $0x0e0a0602
+DATA weavepartQuadsOfBytes512<>+164(SB)/4, $0x1e1a1612
+DATA weavepartQuadsOfBytes512<>+168(SB)/4, $0x2e2a2622
+DATA weavepartQuadsOfBytes512<>+172(SB)/4, $0x3e3a3632
+DATA weavepartQuadsOfBytes512<>+176(SB)/4, $0x0e0a0602
+DATA weavepartQuadsOfBytes512<>+180(SB)/4, $0x1e1a1612
+DATA weavepartQuadsOfBytes512<>+184(SB)/4, $0x2e2a2622
+DATA weavepartQuadsOfBytes512<>+188(SB)/4, $0x3e3a3632
+DATA weavepartQuadsOfBytes512<>+192(SB)/4, $0x0f0b0703
+DATA weavepartQuadsOfBytes512<>+196(SB)/4, $0x1f1b1713
+DATA weavepartQuadsOfBytes512<>+200(SB)/4, $0x2f2b2723
+DATA weavepartQuadsOfBytes512<>+204(SB)/4, $0x3f3b3733
+DATA weavepartQuadsOfBytes512<>+208(SB)/4, $0x0f0b0703
+DATA weavepartQuadsOfBytes512<>+212(SB)/4, $0x1f1b1713
+DATA weavepartQuadsOfBytes512<>+216(SB)/4, $0x2f2b2723
+DATA weavepartQuadsOfBytes512<>+220(SB)/4, $0x3f3b3733
+DATA weavepartQuadsOfBytes512<>+224(SB)/4, $0x0f0b0703
+DATA weavepartQuadsOfBytes512<>+228(SB)/4, $0x1f1b1713
+DATA weavepartQuadsOfBytes512<>+232(SB)/4, $0x2f2b2723
+DATA weavepartQuadsOfBytes512<>+236(SB)/4, $0x3f3b3733
+DATA weavepartQuadsOfBytes512<>+240(SB)/4, $0x0f0b0703
+DATA weavepartQuadsOfBytes512<>+244(SB)/4, $0x1f1b1713
+DATA weavepartQuadsOfBytes512<>+248(SB)/4, $0x2f2b2723
+DATA weavepartQuadsOfBytes512<>+252(SB)/4, $0x3f3b3733
+GLOBL weavepartQuadsOfBytes512<>(SB), RODATA|NOPTR, $256
+
 DATA weavepartQuadsOfWords<>+0(SB)/4, $0x09080100
 DATA weavepartQuadsOfWords<>+4(SB)/4, $0x80808080
 DATA weavepartQuadsOfWords<>+8(SB)/4, $0x80808080
@@ -953,6 +1487,72 @@ DATA weavepartQuadsOfWords<>+500(SB)/4, $0x80808080
 DATA weavepartQuadsOfWords<>+504(SB)/4, $0x80808080
 DATA weavepartQuadsOfWords<>+508(SB)/4, $0x0f0e0706
 GLOBL weavepartQuadsOfWords<>(SB), RODATA|NOPTR, $512
+
+DATA weavepartQuadsOfWords512<>+0(SB)/4, $0x00040000
+DATA weavepartQuadsOfWords512<>+4(SB)/4, $0x000c0008
+DATA weavepartQuadsOfWords512<>+8(SB)/4, $0x00140010
+DATA weavepartQuadsOfWords512<>+12(SB)/4, $0x001c0018
+DATA weavepartQuadsOfWords512<>+16(SB)/4, $0x00040000
+DATA weavepartQuadsOfWords512<>+20(SB)/4, $0x000c0008
+DATA weavepartQuadsOfWords512<>+24(SB)/4, $0x00140010
+DATA weavepartQuadsOfWords512<>+28(SB)/4, $0x001c0018
+DATA weavepartQuadsOfWords512<>+32(SB)/4, $0x00040000
+DATA weavepartQuadsOfWords512<>+36(SB)/4, $0x000c0008
+DATA weavepartQuadsOfWords512<>+40(SB)/4, $0x00140010
+DATA weavepartQuadsOfWords512<>+44(SB)/4, $0x001c0018
+DATA weavepartQuadsOfWords512<>+48(SB)/4, $0x00040000
+DATA weavepartQuadsOfWords512<>+52(SB)/4, $0x000c0008
+DATA weavepartQuadsOfWords512<>+56(SB)/4, $0x00140010
+DATA weavepartQuadsOfWords512<>+60(SB)/4, $0x001c0018
+DATA weavepartQuadsOfWords512<>+64(SB)/4, $0x00050001
+DATA weavepartQuadsOfWords512<>+68(SB)/4, $0x000d0009
+DATA weavepartQuadsOfWords512<>+72(SB)/4, $0x00150011
+DATA weavepartQuadsOfWords512<>+76(SB)/4, $0x001d0019
+DATA weavepartQuadsOfWords512<>+80(SB)/4, $0x00050001
+DATA weavepartQuadsOfWords512<>+84(SB)/4, $0x000d0009
+DATA weavepartQuadsOfWords512<>+88(SB)/4, $0x00150011
+DATA weavepartQuadsOfWords512<>+92(SB)/4, $0x001d0019
+DATA weavepartQuadsOfWords512<>+96(SB)/4, $0x00050001
+DATA weavepartQuadsOfWords512<>+100(SB)/4, $0x000d0009
+DATA weavepartQuadsOfWords512<>+104(SB)/4, $0x00150011
+DATA weavepartQuadsOfWords512<>+108(SB)/4, $0x001d0019
+DATA weavepartQuadsOfWords512<>+112(SB)/4, $0x00050001
+DATA weavepartQuadsOfWords512<>+116(SB)/4, $0x000d0009
+DATA weavepartQuadsOfWords512<>+120(SB)/4, $0x00150011
+DATA weavepartQuadsOfWords512<>+124(SB)/4, $0x001d0019
+DATA weavepartQuadsOfWords512<>+128(SB)/4, $0x00060002
+DATA weavepartQuadsOfWords512<>+132(SB)/4, $0x000e000a
+DATA weavepartQuadsOfWords512<>+136(SB)/4, $0x00160012
+DATA weavepartQuadsOfWords512<>+140(SB)/4, $0x001e001a
+DATA weavepartQuadsOfWords512<>+144(SB)/4, $0x00060002
+DATA weavepartQuadsOfWords512<>+148(SB)/4, $0x000e000a
+DATA weavepartQuadsOfWords512<>+152(SB)/4, $0x00160012
+DATA weavepartQuadsOfWords512<>+156(SB)/4, $0x001e001a
+DATA weavepartQuadsOfWords512<>+160(SB)/4, $0x00060002
+DATA weavepartQuadsOfWords512<>+164(SB)/4, $0x000e000a
+DATA weavepartQuadsOfWords512<>+168(SB)/4, $0x00160012
+DATA weavepartQuadsOfWords512<>+172(SB)/4, $0x001e001a
+DATA weavepartQuadsOfWords512<>+176(SB)/4, $0x00060002
+DATA weavepartQuadsOfWords512<>+180(SB)/4, $0x000e000a
+DATA weavepartQuadsOfWords512<>+184(SB)/4, $0x00160012
+DATA weavepartQuadsOfWords512<>+188(SB)/4, $0x001e001a
+DATA weavepartQuadsOfWords512<>+192(SB)/4, $0x00070003
+DATA weavepartQuadsOfWords512<>+196(SB)/4, $0x000f000b
+DATA weavepartQuadsOfWords512<>+200(SB)/4, $0x00170013
+DATA weavepartQuadsOfWords512<>+204(SB)/4, $0x001f001b
+DATA weavepartQuadsOfWords512<>+208(SB)/4, $0x00070003
+DATA weavepartQuadsOfWords512<>+212(SB)/4, $0x000f000b
+DATA weavepartQuadsOfWords512<>+216(SB)/4, $0x00170013
+DATA weavepartQuadsOfWords512<>+220(SB)/4, $0x001f001b
+DATA weavepartQuadsOfWords512<>+224(SB)/4, $0x00070003
+DATA weavepartQuadsOfWords512<>+228(SB)/4, $0x000f000b
+DATA weavepartQuadsOfWords512<>+232(SB)/4, $0x00170013
+DATA weavepartQuadsOfWords512<>+236(SB)/4, $0x001f001b
+DATA weavepartQuadsOfWords512<>+240(SB)/4, $0x00070003
+DATA weavepartQuadsOfWords512<>+244(SB)/4, $0x000f000b
+DATA weavepartQuadsOfWords512<>+248(SB)/4, $0x00170013
+DATA weavepartQuadsOfWords512<>+252(SB)/4, $0x001f001b
+GLOBL weavepartQuadsOfWords512<>(SB), RODATA|NOPTR, $256
 
 // func moveBytes256(dst unsafe.Pointer, dstStride int, dstStep int, src unsafe.Pointer, srcStride int, srcStep int, ahead int, n int)
 TEXT ·moveBytes256(SB), NOSPLIT, $0-64
@@ -1719,6 +2319,34 @@ loop1:
 	VZEROUPPER
 	RET
 
+// func joinPairsOfBytes512(dst unsafe.Pointer, src unsafe.Pointer, srcStride int, n int)
+TEXT ·joinPairsOfBytes512(SB), NOSPLIT, $0-32
+	VMOVDQU64 weavejoinPairsOfBytes512<>+0(SB), Z8
+	MOVQ $0xaaaaaaaaaaaaaaaa, AX
+	KMOVQ AX, K1
+	VMOVDQU64 weavejoinPairsOfBytes512<>+64(SB), Z9
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ srcStride+16(FP), R8
+	MOVQ n+24(FP), CX
+	LEAQ (R8)(R8*2), R9
+
+loop1:
+	VMOVDQU64 (SI), Z0
+	VMOVDQU64 (SI)(R8*1), Z1
+	VPERMB Z0, Z8, Z4
+	VPERMB Z1, Z8, K1, Z4
+	VMOVDQU64 Z4, 0(DI)
+	VPERMB Z0, Z9, Z5
+	VPERMB Z1, Z9, K1, Z5
+	VMOVDQU64 Z5, 64(DI)
+	ADDQ $128, DI
+	ADDQ $64, SI
+	DECQ CX
+	JNZ loop1
+	VZEROUPPER
+	RET
+
 // func joinPairsOfWords(dst unsafe.Pointer, src unsafe.Pointer, srcStride int, n int)
 TEXT ·joinPairsOfWords(SB), NOSPLIT, $0-32
 	MOVQ dst+0(FP), DI
@@ -1741,6 +2369,34 @@ loop1:
 	VEXTRACTI128 $1, Y5, 48(DI)
 	ADDQ $64, DI
 	ADDQ $32, SI
+	DECQ CX
+	JNZ loop1
+	VZEROUPPER
+	RET
+
+// func joinPairsOfWords512(dst unsafe.Pointer, src unsafe.Pointer, srcStride int, n int)
+TEXT ·joinPairsOfWords512(SB), NOSPLIT, $0-32
+	VMOVDQU64 weavejoinPairsOfWords512<>+0(SB), Z8
+	MOVQ $0xaaaaaaaa, AX
+	KMOVQ AX, K1
+	VMOVDQU64 weavejoinPairsOfWords512<>+64(SB), Z9
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ srcStride+16(FP), R8
+	MOVQ n+24(FP), CX
+	LEAQ (R8)(R8*2), R9
+
+loop1:
+	VMOVDQU64 (SI), Z0
+	VMOVDQU64 (SI)(R8*1), Z1
+	VPERMW Z0, Z8, Z4
+	VPERMW Z1, Z8, K1, Z4
+	VMOVDQU64 Z4, 0(DI)
+	VPERMW Z0, Z9, Z5
+	VPERMW Z1, Z9, K1, Z5
+	VMOVDQU64 Z5, 64(DI)
+	ADDQ $128, DI
+	ADDQ $64, SI
 	DECQ CX
 	JNZ loop1
 	VZEROUPPER
@@ -1785,6 +2441,46 @@ loop1:
 	VZEROUPPER
 	RET
 
+// func joinTriplesOfBytes512(dst unsafe.Pointer, src unsafe.Pointer, srcStride int, n int)
+TEXT ·joinTriplesOfBytes512(SB), NOSPLIT, $0-32
+	VMOVDQU64 weavejoinTriplesOfBytes512<>+0(SB), Z8
+	MOVQ $0x2492492492492492, AX
+	KMOVQ AX, K1
+	MOVQ $0x4924924924924924, AX
+	KMOVQ AX, K2
+	VMOVDQU64 weavejoinTriplesOfBytes512<>+64(SB), Z9
+	MOVQ $0x9249249249249249, AX
+	KMOVQ AX, K3
+	VMOVDQU64 weavejoinTriplesOfBytes512<>+128(SB), Z10
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ srcStride+16(FP), R8
+	MOVQ n+24(FP), CX
+	LEAQ (R8)(R8*2), R9
+
+loop1:
+	VMOVDQU64 (SI), Z0
+	VMOVDQU64 (SI)(R8*1), Z1
+	VMOVDQU64 (SI)(R8*2), Z2
+	VPERMB Z0, Z8, Z4
+	VPERMB Z1, Z8, K1, Z4
+	VPERMB Z2, Z8, K2, Z4
+	VMOVDQU64 Z4, 0(DI)
+	VPERMB Z0, Z9, Z5
+	VPERMB Z1, Z9, K3, Z5
+	VPERMB Z2, Z9, K1, Z5
+	VMOVDQU64 Z5, 64(DI)
+	VPERMB Z0, Z10, Z6
+	VPERMB Z1, Z10, K2, Z6
+	VPERMB Z2, Z10, K3, Z6
+	VMOVDQU64 Z6, 128(DI)
+	ADDQ $192, DI
+	ADDQ $64, SI
+	DECQ CX
+	JNZ loop1
+	VZEROUPPER
+	RET
+
 // func joinTriplesOfWords(dst unsafe.Pointer, src unsafe.Pointer, srcStride int, n int)
 TEXT ·joinTriplesOfWords(SB), NOSPLIT, $0-32
 	MOVQ dst+0(FP), DI
@@ -1819,6 +2515,46 @@ loop1:
 	VEXTRACTI128 $1, Y6, 80(DI)
 	ADDQ $96, DI
 	ADDQ $32, SI
+	DECQ CX
+	JNZ loop1
+	VZEROUPPER
+	RET
+
+// func joinTriplesOfWords512(dst unsafe.Pointer, src unsafe.Pointer, srcStride int, n int)
+TEXT ·joinTriplesOfWords512(SB), NOSPLIT, $0-32
+	VMOVDQU64 weavejoinTriplesOfWords512<>+0(SB), Z8
+	MOVQ $0x92492492, AX
+	KMOVQ AX, K1
+	MOVQ $0x24924924, AX
+	KMOVQ AX, K2
+	VMOVDQU64 weavejoinTriplesOfWords512<>+64(SB), Z9
+	MOVQ $0x49249249, AX
+	KMOVQ AX, K3
+	VMOVDQU64 weavejoinTriplesOfWords512<>+128(SB), Z10
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ srcStride+16(FP), R8
+	MOVQ n+24(FP), CX
+	LEAQ (R8)(R8*2), R9
+
+loop1:
+	VMOVDQU64 (SI), Z0
+	VMOVDQU64 (SI)(R8*1), Z1
+	VMOVDQU64 (SI)(R8*2), Z2
+	VPERMW Z0, Z8, Z4
+	VPERMW Z1, Z8, K1, Z4
+	VPERMW Z2, Z8, K2, Z4
+	VMOVDQU64 Z4, 0(DI)
+	VPERMW Z0, Z9, Z5
+	VPERMW Z1, Z9, K2, Z5
+	VPERMW Z2, Z9, K3, Z5
+	VMOVDQU64 Z5, 64(DI)
+	VPERMW Z0, Z10, Z6
+	VPERMW Z1, Z10, K3, Z6
+	VPERMW Z2, Z10, K1, Z6
+	VMOVDQU64 Z6, 128(DI)
+	ADDQ $192, DI
+	ADDQ $64, SI
 	DECQ CX
 	JNZ loop1
 	VZEROUPPER
@@ -1880,6 +2616,56 @@ loop1:
 	VZEROUPPER
 	RET
 
+// func joinQuadsOfBytes512(dst unsafe.Pointer, src unsafe.Pointer, srcStride int, n int)
+TEXT ·joinQuadsOfBytes512(SB), NOSPLIT, $0-32
+	VMOVDQU64 weavejoinQuadsOfBytes512<>+0(SB), Z8
+	MOVQ $0x2222222222222222, AX
+	KMOVQ AX, K1
+	MOVQ $0x4444444444444444, AX
+	KMOVQ AX, K2
+	MOVQ $0x8888888888888888, AX
+	KMOVQ AX, K3
+	VMOVDQU64 weavejoinQuadsOfBytes512<>+64(SB), Z9
+	VMOVDQU64 weavejoinQuadsOfBytes512<>+128(SB), Z10
+	VMOVDQU64 weavejoinQuadsOfBytes512<>+192(SB), Z11
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ srcStride+16(FP), R8
+	MOVQ n+24(FP), CX
+	LEAQ (R8)(R8*2), R9
+
+loop1:
+	VMOVDQU64 (SI), Z0
+	VMOVDQU64 (SI)(R8*1), Z1
+	VMOVDQU64 (SI)(R8*2), Z2
+	VMOVDQU64 (SI)(R9*1), Z3
+	VPERMB Z0, Z8, Z4
+	VPERMB Z1, Z8, K1, Z4
+	VPERMB Z2, Z8, K2, Z4
+	VPERMB Z3, Z8, K3, Z4
+	VMOVDQU64 Z4, 0(DI)
+	VPERMB Z0, Z9, Z5
+	VPERMB Z1, Z9, K1, Z5
+	VPERMB Z2, Z9, K2, Z5
+	VPERMB Z3, Z9, K3, Z5
+	VMOVDQU64 Z5, 64(DI)
+	VPERMB Z0, Z10, Z6
+	VPERMB Z1, Z10, K1, Z6
+	VPERMB Z2, Z10, K2, Z6
+	VPERMB Z3, Z10, K3, Z6
+	VMOVDQU64 Z6, 128(DI)
+	VPERMB Z0, Z11, Z7
+	VPERMB Z1, Z11, K1, Z7
+	VPERMB Z2, Z11, K2, Z7
+	VPERMB Z3, Z11, K3, Z7
+	VMOVDQU64 Z7, 192(DI)
+	ADDQ $256, DI
+	ADDQ $64, SI
+	DECQ CX
+	JNZ loop1
+	VZEROUPPER
+	RET
+
 // func joinQuadsOfWords(dst unsafe.Pointer, src unsafe.Pointer, srcStride int, n int)
 TEXT ·joinQuadsOfWords(SB), NOSPLIT, $0-32
 	MOVQ dst+0(FP), DI
@@ -1936,6 +2722,56 @@ loop1:
 	VZEROUPPER
 	RET
 
+// func joinQuadsOfWords512(dst unsafe.Pointer, src unsafe.Pointer, srcStride int, n int)
+TEXT ·joinQuadsOfWords512(SB), NOSPLIT, $0-32
+	VMOVDQU64 weavejoinQuadsOfWords512<>+0(SB), Z8
+	MOVQ $0x22222222, AX
+	KMOVQ AX, K1
+	MOVQ $0x44444444, AX
+	KMOVQ AX, K2
+	MOVQ $0x88888888, AX
+	KMOVQ AX, K3
+	VMOVDQU64 weavejoinQuadsOfWords512<>+64(SB), Z9
+	VMOVDQU64 weavejoinQuadsOfWords512<>+128(SB), Z10
+	VMOVDQU64 weavejoinQuadsOfWords512<>+192(SB), Z11
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ srcStride+16(FP), R8
+	MOVQ n+24(FP), CX
+	LEAQ (R8)(R8*2), R9
+
+loop1:
+	VMOVDQU64 (SI), Z0
+	VMOVDQU64 (SI)(R8*1), Z1
+	VMOVDQU64 (SI)(R8*2), Z2
+	VMOVDQU64 (SI)(R9*1), Z3
+	VPERMW Z0, Z8, Z4
+	VPERMW Z1, Z8, K1, Z4
+	VPERMW Z2, Z8, K2, Z4
+	VPERMW Z3, Z8, K3, Z4
+	VMOVDQU64 Z4, 0(DI)
+	VPERMW Z0, Z9, Z5
+	VPERMW Z1, Z9, K1, Z5
+	VPERMW Z2, Z9, K2, Z5
+	VPERMW Z3, Z9, K3, Z5
+	VMOVDQU64 Z5, 64(DI)
+	VPERMW Z0, Z10, Z6
+	VPERMW Z1, Z10, K1, Z6
+	VPERMW Z2, Z10, K2, Z6
+	VPERMW Z3, Z10, K3, Z6
+	VMOVDQU64 Z6, 128(DI)
+	VPERMW Z0, Z11, Z7
+	VPERMW Z1, Z11, K1, Z7
+	VPERMW Z2, Z11, K2, Z7
+	VPERMW Z3, Z11, K3, Z7
+	VMOVDQU64 Z7, 192(DI)
+	ADDQ $256, DI
+	ADDQ $64, SI
+	DECQ CX
+	JNZ loop1
+	VZEROUPPER
+	RET
+
 // func partPairsOfBytes(dst unsafe.Pointer, dstStride int, src unsafe.Pointer, n int)
 TEXT ·partPairsOfBytes(SB), NOSPLIT, $0-32
 	MOVQ dst+0(FP), DI
@@ -1963,6 +2799,34 @@ loop1:
 	VZEROUPPER
 	RET
 
+// func partPairsOfBytes512(dst unsafe.Pointer, dstStride int, src unsafe.Pointer, n int)
+TEXT ·partPairsOfBytes512(SB), NOSPLIT, $0-32
+	VMOVDQU64 weavepartPairsOfBytes512<>+0(SB), Z8
+	MOVQ $0xffffffff00000000, AX
+	KMOVQ AX, K1
+	VMOVDQU64 weavepartPairsOfBytes512<>+64(SB), Z9
+	MOVQ dst+0(FP), DI
+	MOVQ src+16(FP), SI
+	MOVQ dstStride+8(FP), R8
+	MOVQ n+24(FP), CX
+	LEAQ (R8)(R8*2), R9
+
+loop1:
+	VMOVDQU64 0(SI), Z0
+	VMOVDQU64 64(SI), Z1
+	VPERMB Z0, Z8, Z4
+	VPERMB Z1, Z8, K1, Z4
+	VMOVDQU64 Z4, (DI)
+	VPERMB Z0, Z9, Z5
+	VPERMB Z1, Z9, K1, Z5
+	VMOVDQU64 Z5, (DI)(R8*1)
+	ADDQ $128, SI
+	ADDQ $64, DI
+	DECQ CX
+	JNZ loop1
+	VZEROUPPER
+	RET
+
 // func partPairsOfWords(dst unsafe.Pointer, dstStride int, src unsafe.Pointer, n int)
 TEXT ·partPairsOfWords(SB), NOSPLIT, $0-32
 	MOVQ dst+0(FP), DI
@@ -1985,6 +2849,34 @@ loop1:
 	VMOVDQU Y5, (DI)(R8*1)
 	ADDQ $64, SI
 	ADDQ $32, DI
+	DECQ CX
+	JNZ loop1
+	VZEROUPPER
+	RET
+
+// func partPairsOfWords512(dst unsafe.Pointer, dstStride int, src unsafe.Pointer, n int)
+TEXT ·partPairsOfWords512(SB), NOSPLIT, $0-32
+	VMOVDQU64 weavepartPairsOfWords512<>+0(SB), Z8
+	MOVQ $0xffff0000, AX
+	KMOVQ AX, K1
+	VMOVDQU64 weavepartPairsOfWords512<>+64(SB), Z9
+	MOVQ dst+0(FP), DI
+	MOVQ src+16(FP), SI
+	MOVQ dstStride+8(FP), R8
+	MOVQ n+24(FP), CX
+	LEAQ (R8)(R8*2), R9
+
+loop1:
+	VMOVDQU64 0(SI), Z0
+	VMOVDQU64 64(SI), Z1
+	VPERMW Z0, Z8, Z4
+	VPERMW Z1, Z8, K1, Z4
+	VMOVDQU64 Z4, (DI)
+	VPERMW Z0, Z9, Z5
+	VPERMW Z1, Z9, K1, Z5
+	VMOVDQU64 Z5, (DI)(R8*1)
+	ADDQ $128, SI
+	ADDQ $64, DI
 	DECQ CX
 	JNZ loop1
 	VZEROUPPER
@@ -2029,6 +2921,50 @@ loop1:
 	VZEROUPPER
 	RET
 
+// func partTriplesOfBytes512(dst unsafe.Pointer, dstStride int, src unsafe.Pointer, n int)
+TEXT ·partTriplesOfBytes512(SB), NOSPLIT, $0-32
+	VMOVDQU64 weavepartTriplesOfBytes512<>+0(SB), Z8
+	MOVQ $0x7ffffc00000, AX
+	KMOVQ AX, K1
+	MOVQ $0xfffff80000000000, AX
+	KMOVQ AX, K2
+	VMOVDQU64 weavepartTriplesOfBytes512<>+64(SB), Z9
+	MOVQ $0x7ffffe00000, AX
+	KMOVQ AX, K3
+	VMOVDQU64 weavepartTriplesOfBytes512<>+128(SB), Z10
+	MOVQ $0x3ffffe00000, AX
+	KMOVQ AX, K4
+	MOVQ $0xfffffc0000000000, AX
+	KMOVQ AX, K5
+	MOVQ dst+0(FP), DI
+	MOVQ src+16(FP), SI
+	MOVQ dstStride+8(FP), R8
+	MOVQ n+24(FP), CX
+	LEAQ (R8)(R8*2), R9
+
+loop1:
+	VMOVDQU64 0(SI), Z0
+	VMOVDQU64 64(SI), Z1
+	VMOVDQU64 128(SI), Z2
+	VPERMB Z0, Z8, Z4
+	VPERMB Z1, Z8, K1, Z4
+	VPERMB Z2, Z8, K2, Z4
+	VMOVDQU64 Z4, (DI)
+	VPERMB Z0, Z9, Z5
+	VPERMB Z1, Z9, K3, Z5
+	VPERMB Z2, Z9, K2, Z5
+	VMOVDQU64 Z5, (DI)(R8*1)
+	VPERMB Z0, Z10, Z6
+	VPERMB Z1, Z10, K4, Z6
+	VPERMB Z2, Z10, K5, Z6
+	VMOVDQU64 Z6, (DI)(R8*2)
+	ADDQ $192, SI
+	ADDQ $64, DI
+	DECQ CX
+	JNZ loop1
+	VZEROUPPER
+	RET
+
 // func partTriplesOfWords(dst unsafe.Pointer, dstStride int, src unsafe.Pointer, n int)
 TEXT ·partTriplesOfWords(SB), NOSPLIT, $0-32
 	MOVQ dst+0(FP), DI
@@ -2063,6 +2999,50 @@ loop1:
 	VMOVDQU Y6, (DI)(R8*2)
 	ADDQ $96, SI
 	ADDQ $32, DI
+	DECQ CX
+	JNZ loop1
+	VZEROUPPER
+	RET
+
+// func partTriplesOfWords512(dst unsafe.Pointer, dstStride int, src unsafe.Pointer, n int)
+TEXT ·partTriplesOfWords512(SB), NOSPLIT, $0-32
+	VMOVDQU64 weavepartTriplesOfWords512<>+0(SB), Z8
+	MOVQ $0x3ff800, AX
+	KMOVQ AX, K1
+	MOVQ $0xffc00000, AX
+	KMOVQ AX, K2
+	VMOVDQU64 weavepartTriplesOfWords512<>+64(SB), Z9
+	MOVQ $0x1ff800, AX
+	KMOVQ AX, K3
+	MOVQ $0xffe00000, AX
+	KMOVQ AX, K4
+	VMOVDQU64 weavepartTriplesOfWords512<>+128(SB), Z10
+	MOVQ $0x1ffc00, AX
+	KMOVQ AX, K5
+	MOVQ dst+0(FP), DI
+	MOVQ src+16(FP), SI
+	MOVQ dstStride+8(FP), R8
+	MOVQ n+24(FP), CX
+	LEAQ (R8)(R8*2), R9
+
+loop1:
+	VMOVDQU64 0(SI), Z0
+	VMOVDQU64 64(SI), Z1
+	VMOVDQU64 128(SI), Z2
+	VPERMW Z0, Z8, Z4
+	VPERMW Z1, Z8, K1, Z4
+	VPERMW Z2, Z8, K2, Z4
+	VMOVDQU64 Z4, (DI)
+	VPERMW Z0, Z9, Z5
+	VPERMW Z1, Z9, K3, Z5
+	VPERMW Z2, Z9, K4, Z5
+	VMOVDQU64 Z5, (DI)(R8*1)
+	VPERMW Z0, Z10, Z6
+	VPERMW Z1, Z10, K5, Z6
+	VPERMW Z2, Z10, K4, Z6
+	VMOVDQU64 Z6, (DI)(R8*2)
+	ADDQ $192, SI
+	ADDQ $64, DI
 	DECQ CX
 	JNZ loop1
 	VZEROUPPER
@@ -2124,6 +3104,56 @@ loop1:
 	VZEROUPPER
 	RET
 
+// func partQuadsOfBytes512(dst unsafe.Pointer, dstStride int, src unsafe.Pointer, n int)
+TEXT ·partQuadsOfBytes512(SB), NOSPLIT, $0-32
+	VMOVDQU64 weavepartQuadsOfBytes512<>+0(SB), Z8
+	MOVQ $0xffff0000, AX
+	KMOVQ AX, K1
+	MOVQ $0xffff00000000, AX
+	KMOVQ AX, K2
+	MOVQ $0xffff000000000000, AX
+	KMOVQ AX, K3
+	VMOVDQU64 weavepartQuadsOfBytes512<>+64(SB), Z9
+	VMOVDQU64 weavepartQuadsOfBytes512<>+128(SB), Z10
+	VMOVDQU64 weavepartQuadsOfBytes512<>+192(SB), Z11
+	MOVQ dst+0(FP), DI
+	MOVQ src+16(FP), SI
+	MOVQ dstStride+8(FP), R8
+	MOVQ n+24(FP), CX
+	LEAQ (R8)(R8*2), R9
+
+loop1:
+	VMOVDQU64 0(SI), Z0
+	VMOVDQU64 64(SI), Z1
+	VMOVDQU64 128(SI), Z2
+	VMOVDQU64 192(SI), Z3
+	VPERMB Z0, Z8, Z4
+	VPERMB Z1, Z8, K1, Z4
+	VPERMB Z2, Z8, K2, Z4
+	VPERMB Z3, Z8, K3, Z4
+	VMOVDQU64 Z4, (DI)
+	VPERMB Z0, Z9, Z5
+	VPERMB Z1, Z9, K1, Z5
+	VPERMB Z2, Z9, K2, Z5
+	VPERMB Z3, Z9, K3, Z5
+	VMOVDQU64 Z5, (DI)(R8*1)
+	VPERMB Z0, Z10, Z6
+	VPERMB Z1, Z10, K1, Z6
+	VPERMB Z2, Z10, K2, Z6
+	VPERMB Z3, Z10, K3, Z6
+	VMOVDQU64 Z6, (DI)(R8*2)
+	VPERMB Z0, Z11, Z7
+	VPERMB Z1, Z11, K1, Z7
+	VPERMB Z2, Z11, K2, Z7
+	VPERMB Z3, Z11, K3, Z7
+	VMOVDQU64 Z7, (DI)(R9*1)
+	ADDQ $256, SI
+	ADDQ $64, DI
+	DECQ CX
+	JNZ loop1
+	VZEROUPPER
+	RET
+
 // func partQuadsOfWords(dst unsafe.Pointer, dstStride int, src unsafe.Pointer, n int)
 TEXT ·partQuadsOfWords(SB), NOSPLIT, $0-32
 	MOVQ dst+0(FP), DI
@@ -2175,6 +3205,56 @@ loop1:
 	VMOVDQU Y7, (R9)(R8*1)
 	ADDQ $128, SI
 	ADDQ $32, DI
+	DECQ CX
+	JNZ loop1
+	VZEROUPPER
+	RET
+
+// func partQuadsOfWords512(dst unsafe.Pointer, dstStride int, src unsafe.Pointer, n int)
+TEXT ·partQuadsOfWords512(SB), NOSPLIT, $0-32
+	VMOVDQU64 weavepartQuadsOfWords512<>+0(SB), Z8
+	MOVQ $0xff00, AX
+	KMOVQ AX, K1
+	MOVQ $0xff0000, AX
+	KMOVQ AX, K2
+	MOVQ $0xff000000, AX
+	KMOVQ AX, K3
+	VMOVDQU64 weavepartQuadsOfWords512<>+64(SB), Z9
+	VMOVDQU64 weavepartQuadsOfWords512<>+128(SB), Z10
+	VMOVDQU64 weavepartQuadsOfWords512<>+192(SB), Z11
+	MOVQ dst+0(FP), DI
+	MOVQ src+16(FP), SI
+	MOVQ dstStride+8(FP), R8
+	MOVQ n+24(FP), CX
+	LEAQ (R8)(R8*2), R9
+
+loop1:
+	VMOVDQU64 0(SI), Z0
+	VMOVDQU64 64(SI), Z1
+	VMOVDQU64 128(SI), Z2
+	VMOVDQU64 192(SI), Z3
+	VPERMW Z0, Z8, Z4
+	VPERMW Z1, Z8, K1, Z4
+	VPERMW Z2, Z8, K2, Z4
+	VPERMW Z3, Z8, K3, Z4
+	VMOVDQU64 Z4, (DI)
+	VPERMW Z0, Z9, Z5
+	VPERMW Z1, Z9, K1, Z5
+	VPERMW Z2, Z9, K2, Z5
+	VPERMW Z3, Z9, K3, Z5
+	VMOVDQU64 Z5, (DI)(R8*1)
+	VPERMW Z0, Z10, Z6
+	VPERMW Z1, Z10, K1, Z6
+	VPERMW Z2, Z10, K2, Z6
+	VPERMW Z3, Z10, K3, Z6
+	VMOVDQU64 Z6, (DI)(R8*2)
+	VPERMW Z0, Z11, Z7
+	VPERMW Z1, Z11, K1, Z7
+	VPERMW Z2, Z11, K2, Z7
+	VPERMW Z3, Z11, K3, Z7
+	VMOVDQU64 Z7, (DI)(R9*1)
+	ADDQ $256, SI
+	ADDQ $64, DI
 	DECQ CX
 	JNZ loop1
 	VZEROUPPER

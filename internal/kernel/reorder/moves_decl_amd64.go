@@ -62,11 +62,21 @@ func rows128(dst unsafe.Pointer, dstStride int, src unsafe.Pointer, srcStride in
 //go:noescape
 func joinPairsOfBytes(dst unsafe.Pointer, src unsafe.Pointer, srcStride int, n int)
 
+// joinPairsOfBytes512 is joinPairsOfBytes of n times 64 pixels.
+//
+//go:noescape
+func joinPairsOfBytes512(dst unsafe.Pointer, src unsafe.Pointer, srcStride int, n int)
+
 // joinPairsOfWords writes, of each pixel, 2 elements in a row, from 2 planes that lie srcStride bytes apart.
 // There are n times 16 pixels; n is at least 1.
 //
 //go:noescape
 func joinPairsOfWords(dst unsafe.Pointer, src unsafe.Pointer, srcStride int, n int)
+
+// joinPairsOfWords512 is joinPairsOfWords of n times 32 pixels.
+//
+//go:noescape
+func joinPairsOfWords512(dst unsafe.Pointer, src unsafe.Pointer, srcStride int, n int)
 
 // joinTriplesOfBytes writes, of each pixel, 3 elements in a row, from 3 planes that lie srcStride bytes apart.
 // There are n times 32 pixels; n is at least 1.
@@ -74,11 +84,21 @@ func joinPairsOfWords(dst unsafe.Pointer, src unsafe.Pointer, srcStride int, n i
 //go:noescape
 func joinTriplesOfBytes(dst unsafe.Pointer, src unsafe.Pointer, srcStride int, n int)
 
+// joinTriplesOfBytes512 is joinTriplesOfBytes of n times 64 pixels.
+//
+//go:noescape
+func joinTriplesOfBytes512(dst unsafe.Pointer, src unsafe.Pointer, srcStride int, n int)
+
 // joinTriplesOfWords writes, of each pixel, 3 elements in a row, from 3 planes that lie srcStride bytes apart.
 // There are n times 16 pixels; n is at least 1.
 //
 //go:noescape
 func joinTriplesOfWords(dst unsafe.Pointer, src unsafe.Pointer, srcStride int, n int)
+
+// joinTriplesOfWords512 is joinTriplesOfWords of n times 32 pixels.
+//
+//go:noescape
+func joinTriplesOfWords512(dst unsafe.Pointer, src unsafe.Pointer, srcStride int, n int)
 
 // joinQuadsOfBytes writes, of each pixel, 4 elements in a row, from 4 planes that lie srcStride bytes apart.
 // There are n times 32 pixels; n is at least 1.
@@ -86,11 +106,21 @@ func joinTriplesOfWords(dst unsafe.Pointer, src unsafe.Pointer, srcStride int, n
 //go:noescape
 func joinQuadsOfBytes(dst unsafe.Pointer, src unsafe.Pointer, srcStride int, n int)
 
+// joinQuadsOfBytes512 is joinQuadsOfBytes of n times 64 pixels.
+//
+//go:noescape
+func joinQuadsOfBytes512(dst unsafe.Pointer, src unsafe.Pointer, srcStride int, n int)
+
 // joinQuadsOfWords writes, of each pixel, 4 elements in a row, from 4 planes that lie srcStride bytes apart.
 // There are n times 16 pixels; n is at least 1.
 //
 //go:noescape
 func joinQuadsOfWords(dst unsafe.Pointer, src unsafe.Pointer, srcStride int, n int)
+
+// joinQuadsOfWords512 is joinQuadsOfWords of n times 32 pixels.
+//
+//go:noescape
+func joinQuadsOfWords512(dst unsafe.Pointer, src unsafe.Pointer, srcStride int, n int)
 
 // partPairsOfBytes writes 2 planes that lie dstStride bytes apart from pixels of 2 elements in a row.
 // There are n times 32 pixels; n is at least 1.
@@ -98,11 +128,21 @@ func joinQuadsOfWords(dst unsafe.Pointer, src unsafe.Pointer, srcStride int, n i
 //go:noescape
 func partPairsOfBytes(dst unsafe.Pointer, dstStride int, src unsafe.Pointer, n int)
 
+// partPairsOfBytes512 is partPairsOfBytes of n times 64 pixels.
+//
+//go:noescape
+func partPairsOfBytes512(dst unsafe.Pointer, dstStride int, src unsafe.Pointer, n int)
+
 // partPairsOfWords writes 2 planes that lie dstStride bytes apart from pixels of 2 elements in a row.
 // There are n times 16 pixels; n is at least 1.
 //
 //go:noescape
 func partPairsOfWords(dst unsafe.Pointer, dstStride int, src unsafe.Pointer, n int)
+
+// partPairsOfWords512 is partPairsOfWords of n times 32 pixels.
+//
+//go:noescape
+func partPairsOfWords512(dst unsafe.Pointer, dstStride int, src unsafe.Pointer, n int)
 
 // partTriplesOfBytes writes 3 planes that lie dstStride bytes apart from pixels of 3 elements in a row.
 // There are n times 32 pixels; n is at least 1.
@@ -110,11 +150,21 @@ func partPairsOfWords(dst unsafe.Pointer, dstStride int, src unsafe.Pointer, n i
 //go:noescape
 func partTriplesOfBytes(dst unsafe.Pointer, dstStride int, src unsafe.Pointer, n int)
 
+// partTriplesOfBytes512 is partTriplesOfBytes of n times 64 pixels.
+//
+//go:noescape
+func partTriplesOfBytes512(dst unsafe.Pointer, dstStride int, src unsafe.Pointer, n int)
+
 // partTriplesOfWords writes 3 planes that lie dstStride bytes apart from pixels of 3 elements in a row.
 // There are n times 16 pixels; n is at least 1.
 //
 //go:noescape
 func partTriplesOfWords(dst unsafe.Pointer, dstStride int, src unsafe.Pointer, n int)
+
+// partTriplesOfWords512 is partTriplesOfWords of n times 32 pixels.
+//
+//go:noescape
+func partTriplesOfWords512(dst unsafe.Pointer, dstStride int, src unsafe.Pointer, n int)
 
 // partQuadsOfBytes writes 4 planes that lie dstStride bytes apart from pixels of 4 elements in a row.
 // There are n times 32 pixels; n is at least 1.
@@ -122,8 +172,18 @@ func partTriplesOfWords(dst unsafe.Pointer, dstStride int, src unsafe.Pointer, n
 //go:noescape
 func partQuadsOfBytes(dst unsafe.Pointer, dstStride int, src unsafe.Pointer, n int)
 
+// partQuadsOfBytes512 is partQuadsOfBytes of n times 64 pixels.
+//
+//go:noescape
+func partQuadsOfBytes512(dst unsafe.Pointer, dstStride int, src unsafe.Pointer, n int)
+
 // partQuadsOfWords writes 4 planes that lie dstStride bytes apart from pixels of 4 elements in a row.
 // There are n times 16 pixels; n is at least 1.
 //
 //go:noescape
 func partQuadsOfWords(dst unsafe.Pointer, dstStride int, src unsafe.Pointer, n int)
+
+// partQuadsOfWords512 is partQuadsOfWords of n times 32 pixels.
+//
+//go:noescape
+func partQuadsOfWords512(dst unsafe.Pointer, dstStride int, src unsafe.Pointer, n int)
