@@ -613,6 +613,10 @@ func moveTiles(set isa.Set, k castKind, t tileShape, dst unsafe.Pointer, dstStri
 	switch set {
 	case isa.AVX512:
 		switch {
+		case t == wholeEights && k == move8:
+			bytesToEights512(dst, dstStep, src, srcStride, srcStep, ahead, n)
+		case t == wholeEights:
+			wordsToEights512(dst, dstStep, src, srcStride, srcStep, ahead, n)
 		case k == move8 && t == square:
 			moveBytes256(dst, dstStride, dstStep, src, srcStride, srcStep, ahead, n)
 		case t == square:

@@ -81,9 +81,16 @@ With each row, what lies ahead bytes behind it is asked for.`, asm.Typed("dst", 
 		})
 		fn.Ret()
 	}
+	for _, bytes := range []int{1, 2} {
+		wholeEights(f, bytes)
+	}
 	for _, isa := range []asm.ISA{asm.AVX512(), asm.AVX2()} {
 		const args = "256(dst, dstStride, dstStep, src, srcStride, srcStep, ahead, n)\n"
 		code := "switch {\n"
+		if isa.Lanes == 16 {
+			code += "case t == wholeEights && k == move8:\nbytesToEights512(dst, dstStep, src, srcStride, srcStep, ahead, n)\n" +
+				"case t == wholeEights:\nwordsToEights512(dst, dstStep, src, srcStride, srcStep, ahead, n)\n"
+		}
 		for i, when := range []string{"k == move8 && t == square", "t == square", "k == move8 && t == toEights", "t == toEights", "k == move8", ""} {
 			if when == "" {
 				code += "default:\n"
@@ -147,6 +154,56 @@ func toEights(fn *asm.Func, bytes int) {
 		fn.I("VMOVDQU X%d, %d(DI)", at+k, 16*k)
 		fn.I("VEXTRACTI128 $1, Y%d, %d(DI)", at+k, 128+16*k)
 	}
+}
+
+// wholeEights writes toEights by whole vectors. One is made of 16 bytes of every second row when these are read: with that of the others interleaved, pairs of
+// rows' elements come to their places at once.
+func wholeEights(f *asm.File, bytes int) {
+	unit, pair := map[int]string{1: "BW", 2: "WD"}[bytes], map[int]string{1: "W", 2: "D"}[bytes]
+	name := map[int]string{1: "bytesToEights512", 2: "wordsToEights512"}[bytes]
+	fn := f.Func(name, fmt.Sprintf(`%s transposes n tiles of 8 rows of 32 bytes, srcStride bytes apart, to 256 that adjoin. From tile to tile src moves by srcStep
+bytes and dst by dstStep. n is at least 1. With each row, what lies ahead bytes behind it is asked for.`, name), asm.Typed("dst", "unsafe.Pointer"), asm.Int("dstStep"),
+		asm.Typed("src", "unsafe.Pointer"), asm.Int("srcStride"), asm.Int("srcStep"), asm.Int("ahead"), asm.Int("n"))
+	per := 8 / bytes // elements of half a part, of 16 bytes
+	places := make([]uint32, 16)
+	for i := range 4 * per {
+		at := 2 * bytes * i
+		places[at/4] |= uint32(i%4*per+i/4) << (8 * (at % 4))
+	}
+	f.Data("places"+name, places...)
+	fn.I("VMOVDQU64 %s, Z31", asm.DataAt("places"+name, 0))
+	for _, load := range [][2]string{{"dst", "DI"}, {"dstStep", "DX"}, {"src", "SI"}, {"srcStride", "R9"}, {"srcStep", "R13"}, {"ahead", "BX"}, {"n", "R12"}} {
+		fn.Load(load[0], load[1])
+	}
+	fn.I("LEAQ (R9)(R9*2), R15")
+	fn.Loop("R12", func() {
+		fn.I("LEAQ (SI)(R9*4), AX")
+		rows := []string{"(SI)", "(SI)(R9*1)", "(SI)(R9*2)", "(SI)(R15*1)", "(AX)", "(AX)(R9*1)", "(AX)(R9*2)", "(AX)(R15*1)"}
+		for part := range 2 {
+			for odd := range 2 {
+				reg := 4*part + odd
+				fn.I("VMOVDQU %d%s, X%d", 16*part, rows[odd], reg)
+				fn.I("VINSERTI128 $1, %d%s, Y%d, Y%d", 16*part, rows[2+odd], reg, reg)
+				fn.I("VINSERTI32X4 $2, %d%s, Z%d, Z%d", 16*part, rows[4+odd], reg, reg)
+				fn.I("VINSERTI32X4 $3, %d%s, Z%d, Z%d", 16*part, rows[6+odd], reg, reg)
+			}
+			for i, half := range []string{"L", "H"} {
+				fn.I("VPUNPCK%s%s Z%d, Z%d, Z%d", half, unit, 4*part+1, 4*part, 4*part+2+i)
+				fn.I("VPERM%s Z%d, Z31, Z%d", pair, 4*part+2+i, 4*part+2+i)
+				fn.I("VMOVDQU64 Z%d, %d(DI)", 4*part+2+i, 128*part+64*i)
+			}
+		}
+		fn.I("LEAQ (SI)(BX*1), CX")
+		fn.I("LEAQ (AX)(BX*1), AX")
+		for _, base := range []string{"CX", "AX"} {
+			for _, row := range []string{"", "(R9*1)", "(R9*2)", "(R15*1)"} {
+				fn.I("PREFETCHT1 (%s)%s", base, row)
+			}
+		}
+		fn.I("ADDQ R13, SI")
+		fn.I("ADDQ DX, DI")
+	})
+	fn.Ret()
 }
 
 // bytesFromEights moves 32 rows of 8 bytes that adjoin. A register begins with two rows: the lowest bit of a row's number is one of a position,

@@ -13,6 +13,7 @@ const (
 	square     tileShape = iota // 16 by 16
 	toEights                    // 8 planes of 32 bytes of each to pixels that adjoin
 	fromEights                  // and back
+	wholeEights                 // toEights by whole vectors
 )
 
 // moveShape returns the shape of the tiles of a move between pixels and planes, and how many pixels one has, 0 where there are none.
@@ -22,6 +23,8 @@ func (c *Cast) moveShape() (t tileShape, pixels int) {
 		return 0, 0
 	case c.width == 16:
 		return square, 16
+	case c.p.From == NCHW && c.p.whole:
+		return wholeEights, 32 / c.to
 	case c.p.From == NCHW:
 		return toEights, 32 / c.to
 	}
@@ -34,15 +37,18 @@ func (c *Cast) moves(dst *target, src unsafe.Pointer, ch, px, n int) int {
 	if pixels == 0 || n < pixels {
 		return 0
 	}
-	p, bytes, far := c.p, c.to, ahead(c.traffic)
+	p, bytes, far, set := c.p, c.to, ahead(c.traffic), c.set
+	if t == wholeEights {
+		set = p.set
+	}
 	run := func(px, n int) {
 		d, dp, dc := dst.at(p.To, ch-dst.ch, px-dst.px)
 		s, sp, sc := p.at(p.From, ch, px)
 		from, into := unsafe.Add(src, s*bytes), unsafe.Add(dst.data, d*bytes)
 		if p.From == NCHW {
-			moveTiles(c.set, c.k, t, into, dp*bytes, pixels*dp*bytes, from, sc*bytes, pixels*bytes, far, n)
+			moveTiles(set, c.k, t, into, dp*bytes, pixels*dp*bytes, from, sc*bytes, pixels*bytes, far, n)
 		} else {
-			moveTiles(c.set, c.k, t, into, dc*bytes, pixels*bytes, from, sp*bytes, pixels*sp*bytes, castPixels*sp*bytes, n)
+			moveTiles(set, c.k, t, into, dc*bytes, pixels*bytes, from, sp*bytes, pixels*sp*bytes, castPixels*sp*bytes, n)
 		}
 	}
 	run(px, n/pixels)

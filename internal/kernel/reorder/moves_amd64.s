@@ -2,6 +2,42 @@
 
 #include "textflag.h"
 
+DATA placesbytesToEights512<>+0(SB)/4, $0x00080000
+DATA placesbytesToEights512<>+4(SB)/4, $0x00180010
+DATA placesbytesToEights512<>+8(SB)/4, $0x00090001
+DATA placesbytesToEights512<>+12(SB)/4, $0x00190011
+DATA placesbytesToEights512<>+16(SB)/4, $0x000a0002
+DATA placesbytesToEights512<>+20(SB)/4, $0x001a0012
+DATA placesbytesToEights512<>+24(SB)/4, $0x000b0003
+DATA placesbytesToEights512<>+28(SB)/4, $0x001b0013
+DATA placesbytesToEights512<>+32(SB)/4, $0x000c0004
+DATA placesbytesToEights512<>+36(SB)/4, $0x001c0014
+DATA placesbytesToEights512<>+40(SB)/4, $0x000d0005
+DATA placesbytesToEights512<>+44(SB)/4, $0x001d0015
+DATA placesbytesToEights512<>+48(SB)/4, $0x000e0006
+DATA placesbytesToEights512<>+52(SB)/4, $0x001e0016
+DATA placesbytesToEights512<>+56(SB)/4, $0x000f0007
+DATA placesbytesToEights512<>+60(SB)/4, $0x001f0017
+GLOBL placesbytesToEights512<>(SB), RODATA|NOPTR, $64
+
+DATA placeswordsToEights512<>+0(SB)/4, $0x00000000
+DATA placeswordsToEights512<>+4(SB)/4, $0x00000004
+DATA placeswordsToEights512<>+8(SB)/4, $0x00000008
+DATA placeswordsToEights512<>+12(SB)/4, $0x0000000c
+DATA placeswordsToEights512<>+16(SB)/4, $0x00000001
+DATA placeswordsToEights512<>+20(SB)/4, $0x00000005
+DATA placeswordsToEights512<>+24(SB)/4, $0x00000009
+DATA placeswordsToEights512<>+28(SB)/4, $0x0000000d
+DATA placeswordsToEights512<>+32(SB)/4, $0x00000002
+DATA placeswordsToEights512<>+36(SB)/4, $0x00000006
+DATA placeswordsToEights512<>+40(SB)/4, $0x0000000a
+DATA placeswordsToEights512<>+44(SB)/4, $0x0000000e
+DATA placeswordsToEights512<>+48(SB)/4, $0x00000003
+DATA placeswordsToEights512<>+52(SB)/4, $0x00000007
+DATA placeswordsToEights512<>+56(SB)/4, $0x0000000b
+DATA placeswordsToEights512<>+60(SB)/4, $0x0000000f
+GLOBL placeswordsToEights512<>(SB), RODATA|NOPTR, $64
+
 DATA weavejoinPairsOfBytes<>+0(SB)/4, $0x80018000
 DATA weavejoinPairsOfBytes<>+4(SB)/4, $0x80038002
 DATA weavejoinPairsOfBytes<>+8(SB)/4, $0x80058004
@@ -2199,6 +2235,124 @@ loop1:
 	ADDQ R8, AX
 	VMOVDQU Y15, (AX)
 	ADDQ R8, AX
+	ADDQ R13, SI
+	ADDQ DX, DI
+	DECQ R12
+	JNZ loop1
+	VZEROUPPER
+	RET
+
+// func bytesToEights512(dst unsafe.Pointer, dstStep int, src unsafe.Pointer, srcStride int, srcStep int, ahead int, n int)
+TEXT ·bytesToEights512(SB), NOSPLIT, $0-56
+	VMOVDQU64 placesbytesToEights512<>+0(SB), Z31
+	MOVQ dst+0(FP), DI
+	MOVQ dstStep+8(FP), DX
+	MOVQ src+16(FP), SI
+	MOVQ srcStride+24(FP), R9
+	MOVQ srcStep+32(FP), R13
+	MOVQ ahead+40(FP), BX
+	MOVQ n+48(FP), R12
+	LEAQ (R9)(R9*2), R15
+
+loop1:
+	LEAQ (SI)(R9*4), AX
+	VMOVDQU 0(SI), X0
+	VINSERTI128 $1, 0(SI)(R9*2), Y0, Y0
+	VINSERTI32X4 $2, 0(AX), Z0, Z0
+	VINSERTI32X4 $3, 0(AX)(R9*2), Z0, Z0
+	VMOVDQU 0(SI)(R9*1), X1
+	VINSERTI128 $1, 0(SI)(R15*1), Y1, Y1
+	VINSERTI32X4 $2, 0(AX)(R9*1), Z1, Z1
+	VINSERTI32X4 $3, 0(AX)(R15*1), Z1, Z1
+	VPUNPCKLBW Z1, Z0, Z2
+	VPERMW Z2, Z31, Z2
+	VMOVDQU64 Z2, 0(DI)
+	VPUNPCKHBW Z1, Z0, Z3
+	VPERMW Z3, Z31, Z3
+	VMOVDQU64 Z3, 64(DI)
+	VMOVDQU 16(SI), X4
+	VINSERTI128 $1, 16(SI)(R9*2), Y4, Y4
+	VINSERTI32X4 $2, 16(AX), Z4, Z4
+	VINSERTI32X4 $3, 16(AX)(R9*2), Z4, Z4
+	VMOVDQU 16(SI)(R9*1), X5
+	VINSERTI128 $1, 16(SI)(R15*1), Y5, Y5
+	VINSERTI32X4 $2, 16(AX)(R9*1), Z5, Z5
+	VINSERTI32X4 $3, 16(AX)(R15*1), Z5, Z5
+	VPUNPCKLBW Z5, Z4, Z6
+	VPERMW Z6, Z31, Z6
+	VMOVDQU64 Z6, 128(DI)
+	VPUNPCKHBW Z5, Z4, Z7
+	VPERMW Z7, Z31, Z7
+	VMOVDQU64 Z7, 192(DI)
+	LEAQ (SI)(BX*1), CX
+	LEAQ (AX)(BX*1), AX
+	PREFETCHT1 (CX)
+	PREFETCHT1 (CX)(R9*1)
+	PREFETCHT1 (CX)(R9*2)
+	PREFETCHT1 (CX)(R15*1)
+	PREFETCHT1 (AX)
+	PREFETCHT1 (AX)(R9*1)
+	PREFETCHT1 (AX)(R9*2)
+	PREFETCHT1 (AX)(R15*1)
+	ADDQ R13, SI
+	ADDQ DX, DI
+	DECQ R12
+	JNZ loop1
+	VZEROUPPER
+	RET
+
+// func wordsToEights512(dst unsafe.Pointer, dstStep int, src unsafe.Pointer, srcStride int, srcStep int, ahead int, n int)
+TEXT ·wordsToEights512(SB), NOSPLIT, $0-56
+	VMOVDQU64 placeswordsToEights512<>+0(SB), Z31
+	MOVQ dst+0(FP), DI
+	MOVQ dstStep+8(FP), DX
+	MOVQ src+16(FP), SI
+	MOVQ srcStride+24(FP), R9
+	MOVQ srcStep+32(FP), R13
+	MOVQ ahead+40(FP), BX
+	MOVQ n+48(FP), R12
+	LEAQ (R9)(R9*2), R15
+
+loop1:
+	LEAQ (SI)(R9*4), AX
+	VMOVDQU 0(SI), X0
+	VINSERTI128 $1, 0(SI)(R9*2), Y0, Y0
+	VINSERTI32X4 $2, 0(AX), Z0, Z0
+	VINSERTI32X4 $3, 0(AX)(R9*2), Z0, Z0
+	VMOVDQU 0(SI)(R9*1), X1
+	VINSERTI128 $1, 0(SI)(R15*1), Y1, Y1
+	VINSERTI32X4 $2, 0(AX)(R9*1), Z1, Z1
+	VINSERTI32X4 $3, 0(AX)(R15*1), Z1, Z1
+	VPUNPCKLWD Z1, Z0, Z2
+	VPERMD Z2, Z31, Z2
+	VMOVDQU64 Z2, 0(DI)
+	VPUNPCKHWD Z1, Z0, Z3
+	VPERMD Z3, Z31, Z3
+	VMOVDQU64 Z3, 64(DI)
+	VMOVDQU 16(SI), X4
+	VINSERTI128 $1, 16(SI)(R9*2), Y4, Y4
+	VINSERTI32X4 $2, 16(AX), Z4, Z4
+	VINSERTI32X4 $3, 16(AX)(R9*2), Z4, Z4
+	VMOVDQU 16(SI)(R9*1), X5
+	VINSERTI128 $1, 16(SI)(R15*1), Y5, Y5
+	VINSERTI32X4 $2, 16(AX)(R9*1), Z5, Z5
+	VINSERTI32X4 $3, 16(AX)(R15*1), Z5, Z5
+	VPUNPCKLWD Z5, Z4, Z6
+	VPERMD Z6, Z31, Z6
+	VMOVDQU64 Z6, 128(DI)
+	VPUNPCKHWD Z5, Z4, Z7
+	VPERMD Z7, Z31, Z7
+	VMOVDQU64 Z7, 192(DI)
+	LEAQ (SI)(BX*1), CX
+	LEAQ (AX)(BX*1), AX
+	PREFETCHT1 (CX)
+	PREFETCHT1 (CX)(R9*1)
+	PREFETCHT1 (CX)(R9*2)
+	PREFETCHT1 (CX)(R15*1)
+	PREFETCHT1 (AX)
+	PREFETCHT1 (AX)(R9*1)
+	PREFETCHT1 (AX)(R9*2)
+	PREFETCHT1 (AX)(R15*1)
 	ADDQ R13, SI
 	ADDQ DX, DI
 	DECQ R12

@@ -46,6 +46,18 @@ func bytesFromEights256(dst unsafe.Pointer, dstStride int, dstStep int, src unsa
 //go:noescape
 func wordsFromEights256(dst unsafe.Pointer, dstStride int, dstStep int, src unsafe.Pointer, srcStride int, srcStep int, ahead int, n int)
 
+// bytesToEights512 transposes n tiles of 8 rows of 32 bytes, srcStride bytes apart, to 256 that adjoin. From tile to tile src moves by srcStep
+// bytes and dst by dstStep. n is at least 1. With each row, what lies ahead bytes behind it is asked for.
+//
+//go:noescape
+func bytesToEights512(dst unsafe.Pointer, dstStep int, src unsafe.Pointer, srcStride int, srcStep int, ahead int, n int)
+
+// wordsToEights512 transposes n tiles of 8 rows of 32 bytes, srcStride bytes apart, to 256 that adjoin. From tile to tile src moves by srcStep
+// bytes and dst by dstStep. n is at least 1. With each row, what lies ahead bytes behind it is asked for.
+//
+//go:noescape
+func wordsToEights512(dst unsafe.Pointer, dstStep int, src unsafe.Pointer, srcStride int, srcStep int, ahead int, n int)
+
 // rows64 copies n rows of 8 bytes that start srcStride bytes apart to rows that start dstStride bytes apart. n is at least 1.
 //
 //go:noescape
