@@ -617,6 +617,10 @@ func moveTiles(set isa.Set, k castKind, t tileShape, dst unsafe.Pointer, dstStri
 			bytesToEights512(dst, dstStep, src, srcStride, srcStep, ahead, n)
 		case t == wholeEights:
 			wordsToEights512(dst, dstStep, src, srcStride, srcStep, ahead, n)
+		case t == tall && k == move8:
+			moveBytes512(dst, dstStride, dstStep, src, srcStride, srcStep, n)
+		case t == tall:
+			moveWords512(dst, dstStride, dstStep, src, srcStride, srcStep, n)
 		case k == move8 && t == square:
 			moveBytes256(dst, dstStride, dstStep, src, srcStride, srcStep, ahead, n)
 		case t == square:

@@ -18,11 +18,15 @@ import (
 
 // round emits one round over a bit of the registers' numbers, from eight registers that begin at one to eight others.
 func round(fn *asm.Func, bytes, bit, from, to int) {
-	unit := map[int]string{1: "BW", 2: "WD"}[bytes]
-	for k := range 8 {
+	interleave(fn, asm.Y, map[int]string{1: "BW", 2: "WD"}[bytes], 8, bit, from, to)
+}
+
+// interleave emits a round of so many registers.
+func interleave(fn *asm.Func, reg func(int) string, unit string, registers, bit, from, to int) {
+	for k := range registers {
 		if k&bit == 0 {
-			fn.I("VPUNPCKL%s Y%d, Y%d, Y%d", unit, from+k|bit, from+k, to+k)
-			fn.I("VPUNPCKH%s Y%d, Y%d, Y%d", unit, from+k|bit, from+k, to+k|bit)
+			fn.I("VPUNPCKL%s %s, %s, %s", unit, reg(from+k|bit), reg(from+k), reg(to+k))
+			fn.I("VPUNPCKH%s %s, %s, %s", unit, reg(from+k|bit), reg(from+k), reg(to+k|bit))
 		}
 	}
 }
@@ -83,13 +87,16 @@ With each row, what lies ahead bytes behind it is asked for.`, asm.Typed("dst", 
 	}
 	for _, bytes := range []int{1, 2} {
 		wholeEights(f, bytes)
+		tallTile(f, bytes)
 	}
 	for _, isa := range []asm.ISA{asm.AVX512(), asm.AVX2()} {
 		const args = "256(dst, dstStride, dstStep, src, srcStride, srcStep, ahead, n)\n"
 		code := "switch {\n"
 		if isa.Lanes == 16 {
 			code += "case t == wholeEights && k == move8:\nbytesToEights512(dst, dstStep, src, srcStride, srcStep, ahead, n)\n" +
-				"case t == wholeEights:\nwordsToEights512(dst, dstStep, src, srcStride, srcStep, ahead, n)\n"
+				"case t == wholeEights:\nwordsToEights512(dst, dstStep, src, srcStride, srcStep, ahead, n)\n" +
+				"case t == tall && k == move8:\nmoveBytes512(dst, dstStride, dstStep, src, srcStride, srcStep, n)\n" +
+				"case t == tall:\nmoveWords512(dst, dstStride, dstStep, src, srcStride, srcStep, n)\n"
 		}
 		for i, when := range []string{"k == move8 && t == square", "t == square", "k == move8 && t == toEights", "t == toEights", "k == move8", ""} {
 			if when == "" {
@@ -198,6 +205,47 @@ bytes and dst by dstStep. n is at least 1. With each row, what lies ahead bytes 
 		for _, base := range []string{"CX", "AX"} {
 			for _, row := range []string{"", "(R9*1)", "(R9*2)", "(R15*1)"} {
 				fn.I("PREFETCHT1 (%s)%s", base, row)
+			}
+		}
+		fn.I("ADDQ R13, SI")
+		fn.I("ADDQ DX, DI")
+	})
+	fn.Ret()
+}
+
+// tallTile writes the kernels of tiles whose columns fill vectors: 64 rows of 16 bytes, and 32 rows of 16 words. A lane of 128 bits has every fourth part of
+// a column, and the rounds are those of round.
+func tallTile(f *asm.File, bytes int) {
+	per := 16 / bytes // rows that a lane has, and columns that are moved at a time
+	name := map[int]string{1: "moveBytes512", 2: "moveWords512"}[bytes]
+	fn := f.Func(name, name+fmt.Sprintf(` transposes n tiles of %d rows of 16 elements of %d bytes: row r of one starts at src + r*srcStride bytes, row r of its
+transpose at dst + r*dstStride bytes. From tile to tile src moves by srcStep bytes and dst by dstStep. n is at least 1.`, 4*per, bytes),
+		asm.Typed("dst", "unsafe.Pointer"), asm.Int("dstStride"), asm.Int("dstStep"), asm.Typed("src", "unsafe.Pointer"), asm.Int("srcStride"), asm.Int("srcStep"), asm.Int("n"))
+	for _, load := range [][2]string{{"dst", "DI"}, {"dstStride", "R8"}, {"dstStep", "DX"}, {"src", "SI"}, {"srcStride", "R9"}, {"srcStep", "R13"}, {"n", "R12"}} {
+		fn.Load(load[0], load[1])
+	}
+	fn.I("MOVQ R9, R10")
+	fn.I("SHLQ $%d, R10", map[int]int{16: 4, 8: 3}[per]) // the rows of a lane
+	fn.I("LEAQ (R10)(R10*2), R11")
+	fn.Loop("R12", func() {
+		fn.I("MOVQ DI, AX")
+		for part := range bytes {
+			fn.I("LEAQ %d(SI), CX", 16*part)
+			for r := range per {
+				fn.I("VMOVDQU (CX), X%d", r)
+				fn.I("VINSERTI128 $1, (CX)(R10*1), Y%d, Y%d", r, r)
+				fn.I("VINSERTI32X4 $2, (CX)(R10*2), Z%d, Z%d", r, r)
+				fn.I("VINSERTI32X4 $3, (CX)(R11*1), Z%d, Z%d", r, r)
+				fn.I("ADDQ R9, CX")
+			}
+			at := 0
+			for bit := per / 2; bit > 0; bit /= 2 {
+				interleave(fn, asm.Z, map[int]string{1: "BW", 2: "WD"}[bytes], per, bit, at, per-at)
+				at = per - at
+			}
+			for c := range per {
+				fn.I("VMOVDQU64 Z%d, (AX)", at+c)
+				fn.I("ADDQ R8, AX")
 			}
 		}
 		fn.I("ADDQ R13, SI")

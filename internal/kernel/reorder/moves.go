@@ -14,13 +14,16 @@ const (
 	toEights                    // 8 planes of 32 bytes of each to pixels that adjoin
 	fromEights                  // and back
 	wholeEights                 // toEights by whole vectors
+	tall                        // 64 bytes or 32 words of 16 channels, each to a whole vector
 )
 
-// moveShape returns the shape of the tiles of a move between pixels and planes, and how many pixels one has, 0 where there are none.
-func (c *Cast) moveShape() (t tileShape, pixels int) {
+// moveShape returns the shape of the tiles of a move of n pixels between pixels and planes, and how many pixels one has, 0 where there are none.
+func (c *Cast) moveShape(n int) (t tileShape, pixels int) {
 	switch {
 	case c.k != move8 && c.k != move16 || !hasMoves(c.set):
 		return 0, 0
+	case c.width == 16 && c.p.To == NCHW && c.p.whole && n >= 64/c.to:
+		return tall, 64 / c.to
 	case c.width == 16:
 		return square, 16
 	case c.p.From == NCHW && c.p.whole:
@@ -33,7 +36,7 @@ func (c *Cast) moveShape() (t tileShape, pixels int) {
 
 // moves is tiles for elements that stay as they are. A last tile that would reach beyond n pixels begins earlier, and writes some once more.
 func (c *Cast) moves(dst *target, src unsafe.Pointer, ch, px, n int) int {
-	t, pixels := c.moveShape()
+	t, pixels := c.moveShape(n)
 	if pixels == 0 || n < pixels {
 		return 0
 	}

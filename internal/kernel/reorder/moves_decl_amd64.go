@@ -52,11 +52,23 @@ func wordsFromEights256(dst unsafe.Pointer, dstStride int, dstStep int, src unsa
 //go:noescape
 func bytesToEights512(dst unsafe.Pointer, dstStep int, src unsafe.Pointer, srcStride int, srcStep int, ahead int, n int)
 
+// moveBytes512 transposes n tiles of 64 rows of 16 elements of 1 bytes: row r of one starts at src + r*srcStride bytes, row r of its
+// transpose at dst + r*dstStride bytes. From tile to tile src moves by srcStep bytes and dst by dstStep. n is at least 1.
+//
+//go:noescape
+func moveBytes512(dst unsafe.Pointer, dstStride int, dstStep int, src unsafe.Pointer, srcStride int, srcStep int, n int)
+
 // wordsToEights512 transposes n tiles of 8 rows of 32 bytes, srcStride bytes apart, to 256 that adjoin. From tile to tile src moves by srcStep
 // bytes and dst by dstStep. n is at least 1. With each row, what lies ahead bytes behind it is asked for.
 //
 //go:noescape
 func wordsToEights512(dst unsafe.Pointer, dstStep int, src unsafe.Pointer, srcStride int, srcStep int, ahead int, n int)
+
+// moveWords512 transposes n tiles of 32 rows of 16 elements of 2 bytes: row r of one starts at src + r*srcStride bytes, row r of its
+// transpose at dst + r*dstStride bytes. From tile to tile src moves by srcStep bytes and dst by dstStep. n is at least 1.
+//
+//go:noescape
+func moveWords512(dst unsafe.Pointer, dstStride int, dstStep int, src unsafe.Pointer, srcStride int, srcStep int, n int)
 
 // rows64 copies n rows of 8 bytes that start srcStride bytes apart to rows that start dstStride bytes apart. n is at least 1.
 //
