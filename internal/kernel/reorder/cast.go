@@ -123,8 +123,8 @@ func (c *Cast) area(dst *target, src unsafe.Pointer, c0, c1, p0, p1 int) {
 		piece = run // without the scratch memory
 	}
 	for ; p0 < p1; p0 += run {
-		for ch := c0; ch < c1; ch += c.width {
-			end := min(p0+run, p1)
+		end := min(p0+run, p1)
+		for ch := c0 + c.tallBlocks(dst, src, c0, min(c1, p.C), p0, end-p0); ch < c1; ch += c.width {
 			for px := p0 + c.tiles(dst, src, c0, ch, p0, end-p0); px < end; px += piece {
 				c.piece(dst, src, ch, px, min(piece, end-px))
 			}

@@ -34,6 +34,29 @@ func (c *Cast) moveShape(n int) (t tileShape, pixels int) {
 	return fromEights, 32 / c.to
 }
 
+// tallBlocks moves n pixels of as many of channels [c0, c1) of planes as make whole vectors of pixels' channels, and returns how many these are. A last
+// tile that would reach beyond the pixels begins earlier.
+func (c *Cast) tallBlocks(dst *target, src unsafe.Pointer, c0, c1, px, n int) int {
+	const pixels = 16
+	p, bytes, channels := c.p, c.to, 64/c.to
+	if c.k != move8 && c.k != move16 || !p.whole || p.From != NCHW || p.To != NHWC || n < pixels {
+		return 0
+	}
+	done := (c1 - c0) / channels * channels
+	for ch := c0; ch < c0+done; ch += channels {
+		run := func(px, n int) {
+			d, dp, _ := dst.at(p.To, ch-dst.ch, px-dst.px)
+			s, _, sc := p.at(p.From, ch, px)
+			moveTiles(c.set, c.k, tall, unsafe.Add(dst.data, d*bytes), dp*bytes, pixels*dp*bytes, unsafe.Add(src, s*bytes), sc*bytes, pixels*bytes, 0, n)
+		}
+		run(px, n/pixels)
+		if n%pixels != 0 {
+			run(px+n-pixels, 1)
+		}
+	}
+	return done
+}
+
 // moves is tiles for elements that stay as they are. A last tile that would reach beyond n pixels begins earlier, and writes some once more.
 func (c *Cast) moves(dst *target, src unsafe.Pointer, ch, px, n int) int {
 	t, pixels := c.moveShape(n)
