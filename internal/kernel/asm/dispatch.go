@@ -33,6 +33,9 @@ type answer struct {
 	code  string
 }
 
+// same reports whether two sets do the same for an entry.
+func (a answer) same(other answer) bool { return a.entry == other.entry && a.code == other.code }
+
 // Serve makes code the answer of an instruction set to calls of an entry, whose parameters it may use: Go statements, which
 // return where the entry has a result, or a call where it declines.
 func (f *File) Serve(entry string, v ISA, code string) {
@@ -84,15 +87,21 @@ func (d *dispatch) function(b *bytes.Buffer, e Entry) {
 	fmt.Fprintf(b, "\n// %s %s\nfunc %s(set isa.Set, %s) %s {\n", e.Name, e.Doc, e.Name, e.Params, e.Result)
 	behind := e.Result != "" || e.Declines
 	any := false
-	for _, a := range d.answers {
-		if a.entry != e.Name {
+	for i, a := range d.answers {
+		if a.entry != e.Name || slices.ContainsFunc(d.answers[:i], a.same) {
 			continue
 		}
 		if !any {
 			b.WriteString("switch set {\n")
 			any = true
 		}
-		fmt.Fprintf(b, "case %s:\n", a.isa.Constant())
+		var alike []string
+		for _, other := range d.answers[i:] {
+			if a.same(other) {
+				alike = append(alike, other.isa.Constant())
+			}
+		}
+		fmt.Fprintf(b, "case %s:\n", strings.Join(alike, ", "))
 		if e.Declines {
 			fmt.Fprintf(b, "if %s {\nreturn\n}\n", a.code)
 		} else {

@@ -153,6 +153,21 @@ var _ = Describe("Cast", func() {
 			}
 		}
 	})
+	onTargets("moves elements of one and two bytes by tiles of any kind", func(target isa.Target) {
+		r := rand.New(rand.NewPCG(23, 24))
+		for _, e := range []reorder.Element{reorder.Uint8, reorder.Float16} {
+			for from := reorder.NCHW; from <= reorder.NCHW8c; from++ {
+				for to := reorder.NCHW; to <= reorder.NCHW8c; to++ {
+					for _, c := range []int{2, 3, 4, 64, 72, 130} {
+						for _, hw := range []int{1, 15, 16, 31, 32, 63, 64, 65, 97, 300} {
+							s := reorder.Spec{N: 1, C: c, HW: hw, From: from, To: to}
+							Expect(checkCast(target, s, e, e, r)).To(Succeed(), "%+v of %d", s, e)
+						}
+					}
+				}
+			}
+		}
+	})
 	onTargets("writes large tensors past the caches", func(target isa.Target) {
 		r := rand.New(rand.NewPCG(7, 8))
 		streamed := 0

@@ -76,9 +76,7 @@ func streamTiles(set isa.Set, dst *float32, dstStride, dstStep int, src *float32
 // streamsTiles reports whether callTiles, for tiles of lineFloats each way, join and part have streaming stores.
 func streamsTiles(set isa.Set) bool {
 	switch set {
-	case isa.AVX512:
-		return true
-	case isa.AVX2:
+	case isa.AVX512, isa.AVX2:
 		return true
 	}
 	return false
@@ -159,9 +157,7 @@ func fourRows(set isa.Set, dst *float32, dstStride int, src *float32, srcStride,
 // streamsRows reports whether copyRows has streaming stores.
 func streamsRows(set isa.Set) bool {
 	switch set {
-	case isa.AVX512:
-		return true
-	case isa.AVX2:
+	case isa.AVX512, isa.AVX2:
 		return true
 	}
 	return false
@@ -170,9 +166,7 @@ func streamsRows(set isa.Set) bool {
 // fence comes after streaming stores.
 func fence(set isa.Set) {
 	switch set {
-	case isa.AVX512:
-		storeFence()
-	case isa.AVX2:
+	case isa.AVX512, isa.AVX2:
 		storeFence()
 	default:
 		// Ordinary stores need none.
@@ -194,14 +188,7 @@ func copyLanes(set isa.Set, dst *float32, dstStride int, src *float32, srcStride
 // moveEights copies n rows of 8 floats.
 func moveEights(set isa.Set, to traffic, dst *float32, dstStride int, src *float32, srcStride, n int) {
 	switch set {
-	case isa.AVX512:
-		switch {
-		case to == streamed:
-			eightsStream256(dst, dstStride, src, srcStride, n)
-		default:
-			eights256(dst, dstStride, src, srcStride, n)
-		}
-	case isa.AVX2:
+	case isa.AVX512, isa.AVX2:
 		switch {
 		case to == streamed:
 			eightsStream256(dst, dstStride, src, srcStride, n)
@@ -216,9 +203,7 @@ func moveEights(set isa.Set, to traffic, dst *float32, dstStride int, src *float
 // hasEights reports whether planesToEights, eightsToPlanes, pairEights and partEights exist. All have streaming stores.
 func hasEights(set isa.Set) bool {
 	switch set {
-	case isa.AVX512:
-		return true
-	case isa.AVX2:
+	case isa.AVX512, isa.AVX2:
 		return true
 	}
 	return false
@@ -600,9 +585,7 @@ func castTiles(set isa.Set, k castKind, to traffic, dst unsafe.Pointer, dstStrid
 // hasMoves reports whether moveTiles, joinShort and partShort exist.
 func hasMoves(set isa.Set) bool {
 	switch set {
-	case isa.AVX512:
-		return true
-	case isa.AVX2:
+	case isa.AVX512, isa.AVX2:
 		return true
 	}
 	return false
@@ -657,22 +640,7 @@ func moveTiles(set isa.Set, k castKind, t tileShape, dst unsafe.Pointer, dstStri
 // joinShort makes pixels of two to four elements of one or two bytes from as many planes, n times 32 bytes of each.
 func joinShort(set isa.Set, k castKind, planes int, dst, src unsafe.Pointer, srcStride, n int) {
 	switch set {
-	case isa.AVX512:
-		switch {
-		case planes == 2 && k == move8:
-			joinPairsOfBytes(dst, src, srcStride, n)
-		case planes == 2 && k == move16:
-			joinPairsOfWords(dst, src, srcStride, n)
-		case planes == 3 && k == move8:
-			joinTriplesOfBytes(dst, src, srcStride, n)
-		case planes == 3 && k == move16:
-			joinTriplesOfWords(dst, src, srcStride, n)
-		case planes == 4 && k == move8:
-			joinQuadsOfBytes(dst, src, srcStride, n)
-		case planes == 4 && k == move16:
-			joinQuadsOfWords(dst, src, srcStride, n)
-		}
-	case isa.AVX2:
+	case isa.AVX512, isa.AVX2:
 		switch {
 		case planes == 2 && k == move8:
 			joinPairsOfBytes(dst, src, srcStride, n)
@@ -695,22 +663,7 @@ func joinShort(set isa.Set, k castKind, planes int, dst, src unsafe.Pointer, src
 // partShort makes two to four planes from pixels of as many elements of one or two bytes, n times 32 bytes of each.
 func partShort(set isa.Set, k castKind, planes int, dst unsafe.Pointer, dstStride int, src unsafe.Pointer, n int) {
 	switch set {
-	case isa.AVX512:
-		switch {
-		case planes == 2 && k == move8:
-			partPairsOfBytes(dst, dstStride, src, n)
-		case planes == 2 && k == move16:
-			partPairsOfWords(dst, dstStride, src, n)
-		case planes == 3 && k == move8:
-			partTriplesOfBytes(dst, dstStride, src, n)
-		case planes == 3 && k == move16:
-			partTriplesOfWords(dst, dstStride, src, n)
-		case planes == 4 && k == move8:
-			partQuadsOfBytes(dst, dstStride, src, n)
-		case planes == 4 && k == move16:
-			partQuadsOfWords(dst, dstStride, src, n)
-		}
-	case isa.AVX2:
+	case isa.AVX512, isa.AVX2:
 		switch {
 		case planes == 2 && k == move8:
 			partPairsOfBytes(dst, dstStride, src, n)
@@ -779,16 +732,7 @@ func partWide(set isa.Set, k castKind, planes int, dst unsafe.Pointer, dstStride
 // copyShort copies n rows of 8, 16 or 32 bytes.
 func copyShort(set isa.Set, bytes int, dst unsafe.Pointer, dstStride int, src unsafe.Pointer, srcStride, n int) {
 	switch set {
-	case isa.AVX512:
-		switch bytes {
-		case 8:
-			rows64(dst, dstStride, src, srcStride, n)
-		case 16:
-			rows128(dst, dstStride, src, srcStride, n)
-		case 32:
-			eights256((*float32)(dst), dstStride, (*float32)(src), srcStride, n)
-		}
-	case isa.AVX2:
+	case isa.AVX512, isa.AVX2:
 		switch bytes {
 		case 8:
 			rows64(dst, dstStride, src, srcStride, n)

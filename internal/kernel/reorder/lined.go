@@ -133,8 +133,8 @@ func (p *Plan) eightsPart(dst []float32, row int, src []float32, channels, n int
 		_ = dst[7*row+16*whole-1]
 		eightsToPlanes(p.set, cached, &dst[0], 4*row, &src[0], whole)
 	}
-	if at := 16 * whole; at < n {
-		transposeTiles(p.set, &dst[at], 4*row, 0, &src[8*at], 32, 0, n-at, channels, 16, 1)
+	for at := 16 * whole; at < n; at += 16 {
+		transposeTiles(p.set, &dst[at], 4*row, 0, &src[8*at], 32, 0, min(16, n-at), channels, 16, 1)
 	}
 }
 
@@ -167,8 +167,9 @@ func (p *Plan) linedPixels(memory *linedPart, dst, src []float32, b0, b1, p0, p1
 	}
 }
 
-// pixelsPart makes n pixels of some channels, at least 16, row floats apart, from the planes that src begins with. Of channels that are no whole tile the
-// first come from the tile before, again; it is the first that is written, since memory does not give what two stores wrote before it has both.
+// pixelsPart makes n pixels of some channels, row floats apart, from the planes that src begins with. Of channels that are no whole tile the first come from
+// the tile before, again; it is the first that is written, since memory does not give what two stores wrote before it has both. What is behind the pixels and
+// channels is anything.
 func (p *Plan) pixelsPart(dst []float32, row int, src []float32, channels, n int) {
 	for c := channels - 1; c >= 0; c = c&^15 - 1 {
 		first := max(0, min(c&^15, channels-16))
@@ -177,8 +178,8 @@ func (p *Plan) pixelsPart(dst []float32, row int, src []float32, channels, n int
 		if whole > 0 {
 			partTiles(p.set, &dst[first], 4*row, 64*row, &planes[0], 4*p.HW, 64, whole)
 		}
-		if at := 16 * whole; at < n {
-			transposeTiles(p.set, &dst[at*row+first], 4*row, 0, &planes[at], 4*p.HW, 0, 16, n-at, 16, 1)
+		for at := 16 * whole; at < n; at += 16 {
+			transposeTiles(p.set, &dst[at*row+first], 4*row, 0, &planes[at], 4*p.HW, 0, min(16, channels), min(16, n-at), 16, 1)
 		}
 	}
 }

@@ -45,10 +45,17 @@ func lanesOf(l reorder.Layout) int {
 
 const canary = 12345
 
-// onTargets registers a spec per target of this machine.
+// onTargets registers a spec per target of this machine, and, where choices depend on the second cache, for a small one and a large one.
 func onTargets(text string, body func(isa.Target)) {
 	for _, t := range isa.Targets() {
-		It(fmt.Sprintf("%s (%v)", text, t), func() { body(t) })
+		caches := []int{t.SecondCache()}
+		if t.Set == isa.AVX512 {
+			caches = []int{1 << 20, 2 << 20}
+		}
+		for _, bytes := range caches {
+			t.Caches[1].Bytes = bytes
+			It(fmt.Sprintf("%s (%s)", text, t.Class()), func() { body(t) })
+		}
 	}
 }
 
@@ -212,6 +219,34 @@ var _ = Describe("Plan", func() {
 						Expect(p.Run(0, p.Chunks(), dst, src)).To(Succeed())
 						Expect(slices.Equal(dst, want)).To(BeTrue(), "%+v, %d bytes behind a line", p.Spec, off)
 					}
+				}
+			}
+		}
+	})
+	onTargets("writes rows that begin anywhere, into the caches too", func(target isa.Target) {
+		r := rand.New(rand.NewPCG(21, 22))
+		for from := reorder.NCHW; from <= reorder.NCHW8c; from++ {
+			for to := reorder.NCHW; to <= reorder.NCHW8c; to++ {
+				for _, size := range [][2]int{{3, 40}, {16, 16}, {24, 257}, {58, 121}, {100, 49}, {150, 20}, {300, 17}, {520, 33}} { // channels, pixels
+					s := reorder.Spec{N: 2, C: size[0], HW: size[1], From: from, To: to}
+					s.DstImage = to.Floats(s.C, s.HW) + r.IntN(5)
+					for _, front := range []bool{true, false} {
+						Expect(checkReorder(target, s, r, front)).To(Succeed(), "%+v", s)
+					}
+				}
+				s := reorder.Spec{N: 1, C: 50, HW: 83, From: from, To: to}
+				p, err := reorder.New(target, s)
+				Expect(err).NotTo(HaveOccurred())
+				src, want := make([]float32, from.Floats(s.C, s.HW)), make([]float32, to.Floats(s.C, s.HW))
+				for i := range src {
+					src[i] = r.Float32()
+				}
+				Expect(p.Run(0, p.Chunks(), want, src)).To(Succeed())
+				for off := range 66 {
+					bytes := make([]byte, 4*len(want)+off)
+					dst := unsafe.Slice((*float32)(unsafe.Pointer(&bytes[off])), len(want))
+					Expect(p.Run(0, p.Chunks(), dst, src)).To(Succeed())
+					Expect(slices.Equal(dst, want)).To(BeTrue(), "%+v, %d bytes behind a line", s, off)
 				}
 			}
 		}
