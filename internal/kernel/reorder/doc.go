@@ -13,7 +13,8 @@
 // gen_transpose.go), two to four planes to pixels and back (gen_weave.go), blocks of 8 channels (gen_eights.go), rows that are copied or picked from
 // (gen_lanes.go), changes of type (gen_cast.go, in tiles gen_casttiles.go), and elements of one and two bytes that are transposed as they are
 // (gen_moves.go, few planes gen_shortweave.go). A large result goes past the caches, in whole lines: by tiles that write such (streamed), by way of
-// memory of its own where tiles are smaller (stage.go), or where its rows begin anywhere (ragged.go, planes.go).
+// memory of its own where tiles are smaller (stage.go), or where its rows begin anywhere (ragged.go, planes.go). Rows of smaller results that begin
+// anywhere are made of whole lines too where the processor stores whole vectors (lined.go, gen_lined.go).
 //
 // The package depends on package isa of internal/kernel alone.
 package reorder

@@ -11,9 +11,10 @@ import (
 // part beside what is read and written.
 
 const (
-	linedFloats = 4 << 10 // of a part
-	linedRow    = 128     // floats of a row of a part, unless it is a whole one
-	linedPlane  = 256     // the most of a plane that is one
+	linedFloats = 4 << 10          // of a part
+	linedRow    = 128              // floats of a row of a part, unless it is a whole one
+	linedWhole  = linedFloats / 16 // the most that such a one has
+	linedFew    = 24               // channels of pixels that have fewer are moved faster as they are
 )
 
 // linedPart is memory for a part at any line of a page, and for what lies behind its last row, which is read too.
@@ -41,11 +42,10 @@ func (p *Plan) inParts(dst []float32) bool {
 	switch {
 	case !p.whole || before%4 != 0 || p.From == p.To:
 		return false
-	case p.To == NCHW && (p.From != NHWC || p.C > 4):
-		if p.From == NCHW8c && p.C < 8 {
-			return true
-		}
-	case p.To == NHWC && p.From != NCHW8c && p.C > lineFloats:
+	case p.To == NCHW && p.From == NCHW8c && p.C < 8:
+		return true
+	case p.To == NCHW && (p.From != NHWC || p.C >= linedFew):
+	case p.To == NHWC && p.C >= linedFew && (p.From == NCHW16c || p.From == NCHW && p.across == 1 && p.C <= linedWhole):
 		row = p.C
 	default:
 		return false
@@ -60,7 +60,7 @@ func (p *Plan) runLined(lo, hi int, dst, src []float32) {
 		n, b, p0 := p.part(i)
 		d, s, b1, p1 := dst[n*p.DstImage:], src[n*p.SrcImage:], min(b+p.perAcross, (p.C+15)/16), min(p0+p.segment, p.HW)
 		switch {
-		case p.To == NCHW && p1-p0 == p.HW && p.HW >= lineFloats && p.HW <= linedPlane:
+		case p.To == NCHW && p1-p0 == p.HW && p.HW >= lineFloats && p.HW <= linedWhole:
 			for ; b < b1; b++ {
 				p.wholePlanes(&memory, d, s, b)
 			}
@@ -71,7 +71,7 @@ func (p *Plan) runLined(lo, hi int, dst, src []float32) {
 		case p.From == NCHW16c:
 			p.weldPixels(d, s, b, b1, p0, p1)
 		default:
-			p.linedPixels(&memory, d, s, b, b1, p0, p1)
+			p.linedPixels(&memory, d, s, p0, p1)
 		}
 	}
 }
@@ -145,41 +145,31 @@ func (p *Plan) weldPixels(dst, src []float32, b0, b1, p0, p1 int) {
 	weldRows(p.set, &out[0], &s[0], 64, 64*p.HW, p.C, p1-p0)
 }
 
-// linedPixels writes pixels [p0, p1) of channel blocks [b0, b1) of planes.
-func (p *Plan) linedPixels(memory *linedPart, dst, src []float32, b0, b1, p0, p1 int) {
-	channels := min(16*b1, p.C) - 16*b0
-	row := min(lineUp(channels), linedFloats/16)
+// linedPixels writes pixels [p0, p1) of the channels of planes, which are all.
+func (p *Plan) linedPixels(memory *linedPart, dst, src []float32, p0, p1 int) {
+	row := lineUp(p.C)
 	step := linedFloats / row &^ 15
 	for ; p0 < p1; p0 += step {
 		n := min(step, p1-p0)
-		for c := 0; c < channels; c += row {
-			floats := min(row, channels-c)
-			out := dst[p0*p.C+16*b0+c:]
-			_ = out[(n-1)*p.C+floats-1]
-			part := memory.beside(out)
-			p.pixelsPart(part, row, src[(16*b0+c)*p.HW+p0:], floats, n)
-			if floats == p.C {
-				weldRows(p.set, &out[0], &part[0], 4*row, 64, floats, n)
-			} else {
-				copyRuns(p.set, &out[0], 4*p.C, &part[0], 4*row, floats, n)
-			}
-		}
+		out := dst[p0*p.C:][:n*p.C]
+		part := memory.beside(out)
+		p.pixelsPart(part, row, src[p0:], n)
+		weldRows(p.set, &out[0], &part[0], 4*row, 64, p.C, n)
 	}
 }
 
-// pixelsPart makes n pixels of some channels, row floats apart, from the planes that src begins with. Of channels that are no whole tile the first come from
-// the tile before, again; it is the first that is written, since memory does not give what two stores wrote before it has both. What is behind the pixels and
-// channels is anything.
-func (p *Plan) pixelsPart(dst []float32, row int, src []float32, channels, n int) {
-	for c := channels - 1; c >= 0; c = c&^15 - 1 {
-		first := max(0, min(c&^15, channels-16))
+// pixelsPart makes n pixels of the planes that src begins with, row floats apart. Of channels that are no whole tile the first come from the tile before,
+// again; it is the first that is written, since memory does not give what two stores wrote before it has both. What is behind the pixels is anything.
+func (p *Plan) pixelsPart(dst []float32, row int, src []float32, n int) {
+	for c := p.C - 1; c >= 0; c = c&^15 - 1 {
+		first := min(c&^15, p.C-16)
 		planes := src[first*p.HW:]
-		whole := min(lineUp(n), max(0, len(planes)-15*p.HW)) / 16
+		whole := min(lineUp(n), len(planes)-15*p.HW) / 16
 		if whole > 0 {
 			partTiles(p.set, &dst[first], 4*row, 64*row, &planes[0], 4*p.HW, 64, whole)
 		}
-		for at := 16 * whole; at < n; at += 16 {
-			transposeTiles(p.set, &dst[at*row+first], 4*row, 0, &planes[at], 4*p.HW, 0, min(16, channels), min(16, n-at), 16, 1)
+		if at := 16 * whole; at < n {
+			transposeTiles(p.set, &dst[at*row+first], 4*row, 0, &planes[at], 4*p.HW, 0, 16, n-at, 16, 1)
 		}
 	}
 }

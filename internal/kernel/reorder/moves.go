@@ -10,11 +10,11 @@ import (
 type tileShape uint8
 
 const (
-	square     tileShape = iota // 16 by 16
-	toEights                    // 8 planes of 32 bytes of each to pixels that adjoin
-	fromEights                  // and back
-	wholeEights                 // toEights by whole vectors
-	tall                        // 64 bytes or 32 words of 16 channels, each to a whole vector
+	square      tileShape = iota // 16 by 16
+	toEights                     // 8 planes of 32 bytes of each to pixels that adjoin
+	fromEights                   // and back
+	wholeEights                  // toEights by whole vectors
+	tall                         // 64 bytes or 32 words of 16 channels, each to a whole vector
 )
 
 // moveShape returns the shape of the tiles of a move of n pixels between pixels and planes, and how many pixels one has, 0 where there are none.
