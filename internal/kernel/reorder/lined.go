@@ -44,7 +44,7 @@ func (p *Plan) inParts(dst []float32) bool {
 		return false
 	case p.To == NCHW && p.From == NCHW8c && p.C < 8:
 		return true
-	case p.To == NCHW && (p.From != NHWC || p.C >= linedFew):
+	case p.To == NCHW && p.HW >= lineFloats && (p.From != NHWC || p.C >= linedFew):
 	case p.To == NHWC && p.C >= linedFew && (p.From == NCHW16c || p.From == NCHW && p.across == 1 && p.C <= linedWhole):
 		row = p.C
 	default:
@@ -60,7 +60,7 @@ func (p *Plan) runLined(lo, hi int, dst, src []float32) {
 		n, b, p0 := p.part(i)
 		d, s, b1, p1 := dst[n*p.DstImage:], src[n*p.SrcImage:], min(b+p.perAcross, (p.C+15)/16), min(p0+p.segment, p.HW)
 		switch {
-		case p.To == NCHW && p1-p0 == p.HW && p.HW >= lineFloats && p.HW <= linedWhole:
+		case p.To == NCHW && p1-p0 == p.HW && p.HW >= lineFloats && p.HW <= linedWhole: // fewer than 8 channels may have few pixels
 			for ; b < b1; b++ {
 				p.wholePlanes(&memory, d, s, b)
 			}
