@@ -22,8 +22,17 @@ type placeOf struct {
 	sparse map[int64]int32
 }
 
-// newPlaceOf maps keys to their places; the last one of equal keys counts.
-func newPlaceOf(keys []int64) *placeOf {
+// counting says which of equal keys counts. As in ONNX Runtime it is the first of LabelEncoder, whose lists ONNX says nothing of, and the
+// last of other operators and of LabelEncoder's first version.
+type counting int
+
+const (
+	lastCounts counting = iota
+	firstCounts
+)
+
+// newPlaceOf maps keys to their places.
+func newPlaceOf(keys []int64, c counting) *placeOf {
 	p := &placeOf{}
 	if len(keys) == 0 {
 		return p
@@ -35,15 +44,24 @@ func newPlaceOf(keys []int64) *placeOf {
 	if uint64(high)-uint64(low) < uint64(8*len(keys)+64) {
 		p.base, p.dense = low, make([]int32, high-low+1)
 		for i, k := range keys {
-			p.dense[k-low] = int32(i) + 1
+			if at := &p.dense[k-low]; *at == 0 || c == lastCounts {
+				*at = int32(i) + 1
+			}
 		}
 		return p
 	}
 	p.sparse = make(map[int64]int32, len(keys))
-	for i, k := range keys {
-		p.sparse[k] = int32(i)
-	}
+	enter(p.sparse, keys, c)
 	return p
+}
+
+// enter maps keys to their places.
+func enter[K comparable](m map[K]int32, keys []K, c counting) {
+	for i, k := range keys {
+		if _, there := m[k]; !there || c == lastCounts {
+			m[k] = int32(i)
+		}
+	}
 }
 
 func (p *placeOf) find(k int64) (int, bool) {
@@ -121,7 +139,11 @@ func newEncoder(n *graph.Node) (*encoder, *property.Reason) {
 		return nil, property.Because(property.Attribute, "keys or values are missing, or of other types")
 	}
 	e := &encoder{}
-	if err := e.find(keys); err != nil {
+	c := firstCounts
+	if len(n.Strs("classes_strings")) > 0 {
+		c = lastCounts
+	}
+	if err := e.find(keys, c); err != nil {
 		return nil, property.Because(property.Attribute, "keys: %v", err)
 	}
 	def := listOf(n, "default_tensor")
@@ -141,9 +163,9 @@ func newEncoder(n *graph.Node) (*encoder, *property.Reason) {
 }
 
 // find sets the keys.
-func (e *encoder) find(keys *tensor.Tensor) error {
+func (e *encoder) find(keys *tensor.Tensor, c counting) error {
 	if keys.DType == tensor.String {
-		e.words = newWords(keys.Strings[:keys.Len()])
+		e.words = newWords(keys.Strings[:keys.Len()], c)
 		return nil
 	}
 	list := make([]int64, keys.Len())
@@ -153,14 +175,14 @@ func (e *encoder) find(keys *tensor.Tensor) error {
 		for i, f := range floats {
 			list[i] = key(f)
 		}
-		e.at = newPlaceOf(list)
+		e.at = newPlaceOf(list, c)
 		return err
 	}
 	wide, err := tensor.Convert(keys, tensor.Int64, nil)
 	if err == nil {
 		copy(list, place.Elements[int64](wide.Bytes()))
 	}
-	e.at = newPlaceOf(list)
+	e.at = newPlaceOf(list, c)
 	return err
 }
 
@@ -211,7 +233,7 @@ func planLabelEncoder(p *planner, n *graph.Node) error {
 	}
 	switch n.Inputs[0].Type.DType {
 	case tensor.String:
-		return encodeTexts(p, n, e)
+		encodeTexts(p, n, e)
 	case tensor.Float32:
 		encode(p, n, e, func(x float32) int64 { return key(float64(x)) })
 	case tensor.Float64:
@@ -241,13 +263,8 @@ func encode[S tensor.Element](p *planner, n *graph.Node, e *encoder, key func(S)
 }
 
 // encodeTexts is encode for strings.
-func encodeTexts(p *planner, n *graph.Node, e *encoder) error {
-	from, err := p.textsOf(n.Inputs[0])
-	if err != nil {
-		return err
-	}
-	e.emit(p, n, e.words.among(from, int32(e.count-1)))
-	return nil
+func encodeTexts(p *planner, n *graph.Node, e *encoder) {
+	e.emit(p, n, e.words.among(p.textsOf(n.Inputs[0]), int32(e.count-1)))
 }
 
 // placesTogether is how many elements are looked up before their values are written.
@@ -313,15 +330,11 @@ func planOneHotEncoder(p *planner, n *graph.Node) error {
 	p.mayFail = p.mayFail || h.strict
 	switch n.Inputs[0].Type.DType {
 	case tensor.String:
-		from, err := p.textsOf(n.Inputs[0])
-		if err != nil {
-			return err
-		}
-		h.emit(p, n, newWords(strs).among(from, -1))
+		h.emit(p, n, newWords(strs, lastCounts).among(p.textsOf(n.Inputs[0]), -1))
 	case tensor.Int64:
-		emitOneHot[int64](p, n, h, newPlaceOf(cats))
+		emitOneHot[int64](p, n, h, newPlaceOf(cats, lastCounts))
 	default:
-		emitOneHot[int32](p, n, h, newPlaceOf(cats))
+		emitOneHot[int32](p, n, h, newPlaceOf(cats, lastCounts))
 	}
 	return nil
 }

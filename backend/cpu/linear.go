@@ -175,6 +175,10 @@ func planLinearClassifier(p *planner, n *graph.Node) error {
 
 // label makes labels of the places of the greatest scores, which are there already where there are panels.
 func (l *linear) label(won []int64, out []float64) {
+	if l.opposite {
+		l.labelSigns(won, out)
+		return
+	}
 	if l.panels == nil {
 		for i := range won {
 			won[i] = int64(pairwise.Largest(out[i*l.classes:][:l.classes]))
@@ -185,6 +189,18 @@ func (l *linear) label(won []int64, out []float64) {
 	}
 	for i, class := range won {
 		won[i] = l.labels[class]
+	}
+}
+
+// labelSigns makes labels of the signs of the second of two scores that are opposite, without a branch, which data would mislead.
+func (l *linear) labelSigns(won []int64, out []float64) {
+	labels := [2]int64{labelOf(l.labels, 0), labelOf(l.labels, 1)}
+	for i := range won {
+		second := 0
+		if out[2*i+1] > 0 {
+			second = 1
+		}
+		won[i] = labels[second]
 	}
 }
 

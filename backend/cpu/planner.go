@@ -75,8 +75,9 @@ type planner struct {
 
 	integers quant.Kernels // of 8-bit integers, for the target
 	steps    []step
-	calls    int  // of users' kernels
-	mayFail  bool // by a step that finds something in the operands
+	calls    int           // of users' kernels
+	mayFail  bool          // by a step that finds something in the operands
+	texts    map[int]texts // where strings lie, by value
 }
 
 // instance is a subgraph for concrete shapes.
@@ -237,6 +238,7 @@ func (in *instance) Enqueue(ctx context.Context, a *backend.RunArgs) (event devi
 		a.Local = st
 	}
 	st.ctx, st.run, st.err, st.a = ctx, nil, nil, a
+	defer st.dropTexts()
 	if err := in.checkExtended(a); err != nil {
 		return nil, err
 	}

@@ -20,7 +20,9 @@ type machine struct {
 	single              []float64        // coef, where it is one vector
 	rho                 []float64
 	post                transform
-	pack                func() // sets vectors and coef, once
+	pack                func()    // sets vectors and coef, once
+	floats              []float32 // in the place of vectors: those as float32, gamma times, packed
+	columns             int       // of floats
 
 	oneClass       bool // of a regressor
 	classes, width int  // of a classifier, and how many numbers it gives
@@ -153,16 +155,26 @@ func (m *machine) nanos(columns int) float64 {
 	return float64(m.n*(columns+12)+m.coef.Length*pairwise.Width(m.coef.Len)) / 8
 }
 
-// planMachine reads a node, and the rows that it is given, with memory for what is made of them.
-func planMachine(p *planner, n *graph.Node) (*machine, *numberRows, scratch, error) {
-	m, err := keep(p.e, n, func() (*machine, error) {
+// machineOf returns the machine of a node, which is read once.
+func machineOf(p *planner, n *graph.Node) (*machine, error) {
+	return keep(p.e, n, func() (*machine, error) {
 		m, why := newMachine(n)
 		if why != nil {
 			return nil, why
 		}
+		if n.Op.Name == "SVMRegressor" && m.inFloats(n.Inputs[0]) {
+			m.packFloats(p.target, doubles(n.Floats("support_vectors")))
+			m.single, m.pack = doubles(n.Floats("coefficients")), nil
+			return m, nil
+		}
 		m.pack()
 		return m, nil
 	})
+}
+
+// planMachine reads a node, and the rows that it is given, with memory for what is made of them.
+func planMachine(p *planner, n *graph.Node) (*machine, *numberRows, scratch, error) {
+	m, err := machineOf(p, n)
 	if err != nil {
 		return nil, nil, scratch{}, err
 	}
@@ -182,6 +194,9 @@ func planMachine(p *planner, n *graph.Node) (*machine, *numberRows, scratch, err
 func take(s []float64, n int) (first, rest []float64) { return s[:n:n], s[n:] }
 
 func planSVMRegressor(p *planner, n *graph.Node) error {
+	if m, err := machineOf(p, n); err == nil && m.floats != nil {
+		return m.planFloats(p, n)
+	}
 	m, r, work, err := planMachine(p, n)
 	if err != nil {
 		return err
@@ -201,16 +216,23 @@ func planSVMRegressor(p *planner, n *graph.Node) error {
 		}
 		for i := range out {
 			out[i] = m.rho[0] + products[i*pairwise.Lanes]
-			if above := out[i] > 0; m.oneClass && above {
-				out[i] = 1
-			} else if m.oneClass {
-				out[i] = -1
-			}
 		}
-		m.post.on(r.kernels, out, 1)
+		m.finishScores(r.kernels, out)
 		put(r.kernels, st, y, to, lo, out)
 	})
 	return nil
+}
+
+// finishScores makes results of a regressor's scores.
+func (m *machine) finishScores(k pairwise.Kernels, out []float64) {
+	if m.oneClass {
+		for i, s := range out {
+			if out[i] = -1; s > 0 {
+				out[i] = 1
+			}
+		}
+	}
+	m.post.on(k, out, 1)
 }
 
 // pairs returns how many pairs of classes there are.

@@ -10,8 +10,8 @@ import (
 	"github.com/carve-dev/carve/property"
 )
 
-// Strings have no bytes that a plan could place. Columns and views of them are read where they lie in an input of the group, and
-// what the group makes is Go's: outputs that are allocated in each run, and lists that belong to a session.
+// Strings have no bytes that a plan could place. Columns and views of them are read where they lie in an input of the group or in a
+// constant, and what the group makes is Go's: outputs that are allocated in each run, and lists that belong to a session.
 
 // textTable has the operators of nodes that read or make strings.
 var textTable = operators.Table[func(n *graph.Node) ([]graph.Signature, *property.Reason), *planner]{}
@@ -33,54 +33,86 @@ func unfitText(v *graph.Value) *property.Reason {
 	if !v.Type.Shape.Known() {
 		return property.Because(property.DynamicShape, "the rank of %v depends on data", v)
 	}
-	if v.IsConst() {
-		return property.Because(property.DTypeReason, "strings %v are constant", v)
-	}
 	return nil
 }
 
-// texts is where the strings of a value lie: every step-th from first on, of an input of the group, or of what the group makes for a value.
+// texts is where the strings of a value lie: every step-th from first on of those of its origin.
 type texts struct {
-	input, value int // one of them is -1
-	first, step  int
+	from        textOrigin
+	index       int // of an input or a constant of the group; of what the group makes, the value's id
+	first, step int
 }
 
-// textsOf says where the strings of a value lie.
-func (p *planner) textsOf(v *graph.Value) (texts, error) {
-	n := v.Producer
-	switch {
-	case n == nil:
-		return texts{input: slices.Index(p.Sub.Inputs, v), value: -1, step: 1}, nil
-	case place.IsView(n):
-		return p.textsOf(n.Inputs[0])
-	case isColumn(n):
-		t, err := p.textsOf(n.Inputs[0])
-		if err != nil {
-			return t, err
-		}
-		list, err := p.Ints(n.Inputs[1])
-		if err != nil {
-			return t, err
-		}
-		at, columns := list[0], p.Dims[n.Inputs[0].ID][1]
-		if at < 0 && n.Is("Gather") {
-			at += columns
-		}
-		if at < 0 || at >= columns {
-			return t, property.Because(property.ShapeReason, "column %d of %d", at, columns)
-		}
-		t.first, t.step = t.first+at*t.step, t.step*columns
-		return t, nil
+// textOrigin says what the strings of a value are taken from.
+type textOrigin int
+
+const (
+	fromInput textOrigin = iota
+	fromConstant
+	fromStep
+)
+
+// textsOf says where the strings of a value lie. Columns and views, which are planned in front of their readers, have noted theirs.
+func (p *planner) textsOf(v *graph.Value) texts {
+	if t, ok := p.texts[v.ID]; ok {
+		return t
 	}
-	return texts{input: -1, value: v.ID, step: 1}, nil
+	t := texts{from: fromStep, index: v.ID, step: 1}
+	switch {
+	case v.IsConst():
+		t.from, t.index = fromConstant, p.Slots[p.In(v).Slot].Index
+	case v.Producer == nil:
+		t.from, t.index = fromInput, slices.Index(p.Sub.Inputs, v)
+	}
+	return p.noteTexts(v, t)
+}
+
+// noteTexts keeps where the strings of a value lie.
+func (p *planner) noteTexts(v *graph.Value, t texts) texts {
+	if p.texts == nil {
+		p.texts = map[int]texts{}
+	}
+	p.texts[v.ID] = t
+	return t
+}
+
+// column returns where the strings of a column lie that a node takes of its first operand.
+func (p *planner) column(n *graph.Node) (texts, error) {
+	t := p.textsOf(n.Inputs[0])
+	list, err := p.Ints(n.Inputs[1])
+	if err != nil {
+		return t, err
+	}
+	at, columns := list[0], p.Dims[n.Inputs[0].ID][1]
+	if at < 0 && n.Is("Gather") {
+		at += columns
+	}
+	if at < 0 || at >= columns {
+		return t, property.Because(property.ShapeReason, "column %d of %d", at, columns)
+	}
+	t.first, t.step = t.first+at*t.step, t.step*columns
+	return t, nil
+}
+
+// laidTexts says how the strings of a value lie in the list of their origin, from the first on.
+func (p *planner) laidTexts(v *graph.Value) laid {
+	d, step := p.Dims[v.ID], p.textsOf(v).step
+	strides := make([]int, len(d))
+	for k := len(d) - 1; k >= 0; k-- {
+		strides[k], step = step, step*d[k]
+	}
+	return laid{d, strides}
 }
 
 // list returns the strings among which those of a value are.
 func (t texts) list(st *state) []string {
-	if t.input >= 0 {
-		return st.a.Inputs[t.input].Strings
+	switch t.from {
+	case fromInput:
+		return st.a.Inputs[t.index].Strings
+	case fromConstant:
+		return st.a.Constants[t.index].Strings
 	}
-	return st.texts[t.value]
+	return st.texts[t.index]
 }
 
 // madeText is a value of strings that a group makes.
@@ -123,6 +155,15 @@ func (st *state) makeTexts() error {
 	return nil
 }
 
+// dropTexts lets go of the outputs' strings, which are the caller's.
+func (st *state) dropTexts() {
+	for _, m := range st.in.texts {
+		if m.output >= 0 && m.value < len(st.texts) {
+			st.texts[m.value] = nil
+		}
+	}
+}
+
 // isColumn reports whether a node takes one column of a matrix, which one is known when shapes are.
 func isColumn(n *graph.Node) bool {
 	if len(n.Inputs) != 2 || len(n.Inputs[0].Type.Shape) != 2 || !place.Told(n, n.Inputs[1]) || len(n.Inputs[1].Dims) != 1 {
@@ -133,57 +174,47 @@ func isColumn(n *graph.Node) bool {
 
 func isTextView(n *graph.Node) bool { return place.IsView(n) || isColumn(n) }
 
-// textViewSignatures takes columns and views of strings in front of operators that look strings up.
-func textViewSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
-	if !isTextView(n) || !isText(n.Inputs[0]) {
+// takeTextSignatures takes columns and views of strings, and elements by their places.
+func takeTextSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
+	switch {
+	case !isText(n.Inputs[0]):
 		return nil, property.Because(property.DTypeReason, "%v of strings", n.Op)
+	case isTextView(n):
+		return operators.RowMajor(n), nil
+	case n.Is("Gather"):
+		return gatherSignatures(n)
+	case n.Op.Domain == "ai.onnx.ml":
+		return extractSignatures(n)
 	}
-	if !looksUp(n.Outputs[0]) {
-		return nil, property.Because(property.NotSelected, "nothing looks strings of %v up", n.Outputs[0])
-	}
-	return operators.RowMajor(n), nil
+	return nil, property.Because(property.NotSelected, "%v is more than a view", n)
 }
 
-// looksUp reports whether strings are looked up in kernels, behind columns and views perhaps.
-func looksUp(v *graph.Value) bool {
-	for _, u := range v.Uses() {
-		n := u.Node
-		switch {
-		case place.IsView(n) || isColumn(n):
-			if looksUp(n.Outputs[0]) {
-				return true
-			}
-		default:
-			if op, ok := textTable.Lookup(n); ok {
-				if _, why := op.Signatures(n); why == nil {
-					return true
-				}
-			}
-		}
+// planTakeText notes where the strings of columns and views lie, and emits a copy where they are an output of the group.
+func planTakeText(p *planner, n *graph.Node) error {
+	if !isTextView(n) {
+		return planGatherTexts(p, n)
 	}
-	return false
-}
-
-// planTextView emits a copy where a view is an output of the group.
-func planTextView(p *planner, n *graph.Node) error {
-	y := n.Outputs[0]
-	from, err := p.textsOf(y)
+	x, y := n.Inputs[0], n.Outputs[0]
+	from, err := p.textsOf(x), error(nil)
+	if !place.IsView(n) {
+		from, err = p.column(n)
+	}
+	p.noteTexts(y, from)
 	if err != nil || !y.IsOutput() {
 		return err
 	}
 	p.emit(step{chunks: product(p.Dims[y.ID]), grain: grainFor(3), body: func(st *state, _, lo, hi int) {
-		list, out := from.list(st), st.texts[y.ID]
-		for i := lo; i < hi; i++ {
-			out[i] = list[from.first+i*from.step]
-		}
-	}}, []place.Memory{p.In(n.Inputs[0])}, nil)
+		copyTexts(st.texts[y.ID][lo:hi], 1, from.list(st), from.first+lo*from.step, from.step)
+	}}, []place.Memory{p.In(x)}, nil)
 	return nil
 }
 
 func init() {
 	for _, name := range append(slices.Clone(place.Views), "Gather", operators.Of("ai.onnx.ml", "ArrayFeatureExtractor")) {
-		textTable.Register(name, operator{Signatures: textViewSignatures, Plan: planTextView})
+		textTable.Register(name, operator{Signatures: takeTextSignatures, Plan: planTakeText})
 	}
+	textTable.Register("Concat", operator{Signatures: textSignatures, Plan: planConcatTexts})
+	textTable.Register("Where", operator{Signatures: textSignatures, Plan: planWhereTexts})
 	textTable.Register(operators.Of("ai.onnx.ml", "LabelEncoder"), operator{Signatures: labelSignatures, Plan: planLabelEncoder})
 	textTable.Register(operators.Of("ai.onnx.ml", "OneHotEncoder"), operator{Signatures: oneHotSignatures, Plan: planOneHotEncoder, Strided: oneHotStrided})
 }

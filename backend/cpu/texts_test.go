@@ -1,13 +1,19 @@
 package cpu_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"math"
+	"slices"
 	"strings"
+	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
 	"github.com/carve-dev/carve"
+	"github.com/carve-dev/carve/backend"
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/tensor"
 )
@@ -47,9 +53,28 @@ func (m *model) column(x *graph.Value, columns int) *graph.Value {
 	if m.chance(2) {
 		return m.op("Gather", x, m.ints(k-int64(columns*m.r.IntN(2))), axis(1))
 	}
+	return m.extract(x, m.ints(k))
+}
+
+// indices returns places along an axis, also from its end.
+func (m *model) indices(length int, ends bool, shape ...int) *tensor.Tensor {
+	list := make([]int64, 1)
+	for _, d := range shape {
+		list = slices.Repeat(list, d)
+	}
+	for i := range list {
+		if list[i] = int64(m.r.IntN(length)); ends && m.chance(2) {
+			list[i] -= int64(length)
+		}
+	}
+	return tensor.From(list, shape...)
+}
+
+// extract takes elements of the last axis.
+func (m *model) extract(x, at *graph.Value) *graph.Value {
 	m.g.Opsets["ai.onnx.ml"] = 3
 	name := fmt.Sprintf("extract_%d", m.g.NodeIDs())
-	out := m.add(graph.NodeSpec{Op: graph.Op{Domain: "ai.onnx.ml", Name: "ArrayFeatureExtractor"}, Name: name, Inputs: []*graph.Value{x, m.ints(k)}, Outputs: []string{name}})
+	out := m.add(graph.NodeSpec{Op: graph.Op{Domain: "ai.onnx.ml", Name: "ArrayFeatureExtractor"}, Name: name, Inputs: []*graph.Value{x, at}, Outputs: []string{name}})
 	Expect(m.err).NotTo(HaveOccurred())
 	return out[0]
 }
@@ -94,6 +119,151 @@ var _ = Describe("strings", func() {
 		}
 		m.check(out...)
 	}))
+
+	It("are taken by their places, chosen and joined, of columns, views and constants", seeds(24, func(m *model) {
+		keys := m.words(m.between(1, 30), false)
+		rows, columns := m.between(1, 200), m.between(2, 5)
+		x := m.texts(keys, rows, columns)
+		list := m.data(tensor.FromStrings(keys))
+		some := m.indices(len(keys), false, rows)
+		labels := m.op("Reshape", m.extract(list, m.feed(some)), m.ints(-1, 1))
+		parts := []any{labels}
+		for range m.between(1, 4) {
+			c := m.column(x, columns)
+			missing := m.op("Cast", m.classical("LabelEncoder", c, graph.StringsAttr("keys_strings", keys[0], ""), graph.IntsAttr("values_int64s", 1, 1), graph.IntAttr("default_int64", 0)), to(tensor.Bool))
+			other := pick(m, m.data(tensor.FromStrings([]string{"none"})), labels, m.column(x, columns))
+			if c = m.op("Reshape", c, m.ints(-1, 1)); m.chance(2) {
+				c, other = other, c
+			}
+			parts = append(parts, m.op("Where", m.op("Reshape", missing, m.ints(-1, 1)), c, other))
+		}
+		for _, v := range parts[1:] {
+			Expect(v.(*graph.Value).Type.Shape).To(HaveLen(2))
+		}
+		for i, v := range parts { // what was chosen between two constants is one
+			if d := m.known[v.(*graph.Value)].Shape; d[0] != rows {
+				parts[i] = labels
+			}
+		}
+		y := m.op("Concat", append(parts, x, axis(1))...)
+		z := m.op("Gather", y, m.feed(m.indices(rows, true, m.between(1, 3), m.between(1, 3))), axis(0))
+		m.check(y, z, m.op("Gather", m.op("Reshape", y, m.ints(1, -1)), m.ints(0, -1, 1), axis(1)), m.op("Concat", m.op("Reshape", x, m.ints(-1)), list, axis(0)))
+	}))
+
+	It("that are taken by places that there are not are an error", func() {
+		m := newModel(1)
+		list, at := m.data(tensor.FromStrings([]string{"a", "b"})), m.feed(tensor.From([]int64{1, 0}))
+		y := m.extract(list, at)
+		z := m.op("Gather", list, at)
+		for i, bad := range []int64{-1, -3, 2} {
+			m.g.SetOutputs(y)
+			if i > 0 {
+				m.g.SetOutputs(z)
+			}
+			m.feeds[at.Name] = tensor.From([]int64{1, bad})
+			p, err := carve.Compile(context.Background(), carve.FromGraph(m.g), nil)
+			Expect(err).NotTo(HaveOccurred())
+			_, err = p.Run(context.Background(), m.feeds)
+			var out *backend.RangeError
+			Expect(errors.As(err, &out)).To(BeTrue(), "%v", err)
+			p.Close()
+		}
+	})
+
+	DescribeTable("that are equal among keys: the first counts, or the last where ONNX Runtime takes that", func(op string, c int, attrs ...graph.Attr) {
+		m := newModel(1)
+		m.g.Opsets["ai.onnx.ml"] = 3
+		x := m.feed(tensor.FromStrings([]string{"a", "b", "c", "a long key", "a"}))
+		y := m.classical(op, x, attrs...)
+		if op == "LabelEncoder" {
+			Expect(tensor.Of[int64](m.known[y])[0]).To(BeEquivalentTo(c))
+		} else {
+			Expect(tensor.Of[float32](m.known[y])[c]).To(Equal(float32(1)))
+		}
+		m.check(y)
+	},
+		Entry("of LabelEncoder", "LabelEncoder", 10, graph.StringsAttr("keys_strings", "a", "b", "a", "a long key", "b"), graph.IntsAttr("values_int64s", 10, 20, 30, 40, 50)),
+		Entry("of OneHotEncoder", "OneHotEncoder", 2, graph.StringsAttr("cats_strings", "a", "b", "a", "a long key")),
+	)
+
+	It("that are equal among keys count as in package reference, of all kinds and in tables of all kinds", seeds(20, func(m *model) {
+		list := m.words(m.between(2, 60), m.chance(2))
+		for range m.between(1, 20) {
+			list = append(list, pick(m, list...))
+		}
+		numbers, values, floats := make([]int64, len(list)), make([]int64, len(list)), make([]float32, len(list))
+		for i := range numbers {
+			values[i], numbers[i] = int64(i), int64(m.between(-9, 9)*pick(m, 1, 1, 100000))
+			floats[i] = pick(m, float32(math.NaN()), 0, float32(math.Copysign(0, -1)), 1, 2.5, float32(m.between(-3, 3)))
+		}
+		s, n, f := m.texts(list, 40), m.feed(tensor.From(numbers)), m.feed(tensor.From(floats))
+		m.check(m.classical("LabelEncoder", s, graph.StringsAttr("keys_strings", list...), graph.IntsAttr("values_int64s", values...)),
+			m.classical("LabelEncoder", n, graph.IntsAttr("keys_int64s", numbers...), graph.IntsAttr("values_int64s", values...)),
+			m.classical("LabelEncoder", f, graph.FloatsAttr("keys_floats", floats...), graph.IntsAttr("values_int64s", values...)),
+			m.classical("OneHotEncoder", s, graph.StringsAttr("cats_strings", list...)),
+			m.classical("OneHotEncoder", n, graph.IntsAttr("cats_int64s", numbers...)))
+	}))
+
+	It("behind a chain of 10,000 views and columns compile in a time that grows with its length", func(ctx SpecContext) {
+		m := newModel(1)
+		x := m.texts([]string{"a", "b"}, 3, 1)
+		v := x
+		for i := range 10_000 {
+			if v = m.op("Reshape", v, m.ints(3, 1)); i%2 == 0 {
+				v = m.column(v, 1)
+			}
+		}
+		y := m.classical("LabelEncoder", v, graph.StringsAttr("keys_strings", "a", "b"), graph.IntsAttr("values_int64s", 1, 2))
+		m.g.SetOutputs(y)
+		start := time.Now()
+		p, err := carve.Compile(ctx, carve.FromGraph(m.g), nil)
+		Expect(err).NotTo(HaveOccurred())
+		defer p.Close()
+		_, err = p.Run(ctx, m.feeds)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(time.Since(start)).To(BeNumerically("<", 20*time.Second))
+	})
+
+	It("are written to the caller's outputs, and copied there where these have strings of operands", func(ctx SpecContext) {
+		m := newModel(1)
+		x := m.texts([]string{"a", "b", "c", "d"}, 50, 2)
+		m.g.SetOutputs(m.op("Gather", x, m.ints(1, 0), axis(1)), m.op("Gather", x, m.ints(1, 1), axis(1)))
+		p, err := carve.Compile(ctx, carve.FromGraph(m.g), nil)
+		Expect(err).NotTo(HaveOccurred())
+		defer p.Close()
+		s, err := p.NewSession()
+		Expect(err).NotTo(HaveOccurred())
+		defer s.Close()
+		given := m.feeds[x.Name].(*tensor.Tensor)
+		var swapped, second []string
+		for i := 0; i < given.Len(); i += 2 {
+			swapped, second = append(swapped, given.Strings[i+1], given.Strings[i]), append(second, given.Strings[i+1], given.Strings[i+1])
+		}
+		var results []*tensor.Tensor
+		for range 2 {
+			t, err := tensor.New(tensor.String, 50, 2)
+			Expect(err).NotTo(HaveOccurred())
+			results = append(results, t)
+		}
+		run := func(in *tensor.Tensor, out ...*tensor.Tensor) {
+			GinkgoHelper()
+			Expect(s.RunInto(ctx, []*tensor.Tensor{in}, out)).To(Succeed())
+		}
+		for range 2 {
+			run(given, results...)
+			Expect(results[0].Strings).To(Equal(swapped))
+			Expect(results[1].Strings).To(Equal(second))
+		}
+		kept := slices.Clone(results[0].Strings)
+		fresh, err := s.Run(ctx, m.feeds)
+		Expect(err).NotTo(HaveOccurred())
+		clear(fresh[p.Outputs()[0].Name].(*tensor.Tensor).Strings)
+		Expect(results[0].Strings).To(Equal(kept))
+		list := slices.Concat(given.Strings, make([]string, 2))
+		run(&tensor.Tensor{DType: tensor.String, Shape: []int{50, 2}, Strings: list[:100]}, &tensor.Tensor{DType: tensor.String, Shape: []int{50, 2}, Strings: list[2:]}, results[1])
+		Expect(list[2:]).To(Equal(swapped))
+		Expect(results[1].Strings).To(Equal(second))
+	})
 
 	It("are none in no rows", func() {
 		m := newModel(1)

@@ -48,8 +48,18 @@ func softmaxRows(k pairwise.Kernels, scores []float64, width int) {
 		}
 	}
 	k.Exp(scores, 1)
-	for ; len(scores) > 0; scores = scores[width:] {
-		shares(scores[:width])
+	for o := 0; o < len(scores); o += width {
+		row, s := scores[o:][:width], 0.0
+		for _, x := range row {
+			s += x
+		}
+		by := 1 / s // the greatest has added 1
+		if !(s > 0) {
+			continue
+		}
+		for i := range row {
+			row[i] *= by
+		}
 	}
 }
 

@@ -13,21 +13,22 @@ type words struct {
 // longestSearch is how many slots a string may be looked for in.
 const longestSearch = 16
 
-// newWords maps keys to their numbers; the last one of equal keys counts.
-func newWords(keys []string) *words {
+// newWords maps keys to their numbers.
+func newWords(keys []string, c counting) *words {
 	w := &words{keys: keys, slots: make([]int32, 4<<bits.Len(uint(len(keys))))}
 	for i, k := range keys {
 		at, steps := w.slot(k), 0
 		for ; w.slots[at] > 0 && keys[w.slots[at]-1] != k; steps++ {
 			at = (at + 1) & (len(w.slots) - 1)
 		}
-		if w.slots[at] = int32(i) + 1; steps < longestSearch {
+		if w.slots[at] == 0 || c == lastCounts {
+			w.slots[at] = int32(i) + 1
+		}
+		if steps < longestSearch {
 			continue
 		}
 		w.slots, w.sparse = nil, make(map[string]int32, len(keys))
-		for i, k := range keys {
-			w.sparse[k] = int32(i)
-		}
+		enter(w.sparse, keys, c)
 		return w
 	}
 	return w

@@ -340,28 +340,34 @@ func (c *Call) listAttr(names ...string) *tensor.Tensor {
 	return nil
 }
 
-// placesOf returns the places of the elements of a tensor, that of the last among equal ones.
+// placesOf returns the places of the elements of a tensor. As in ONNX Runtime the first of equal keys counts, and of a LabelEncoder of version 1
+// the last.
 func (c *Call) placesOf(port string, t *tensor.Tensor) *keyPlaces {
 	p := newKeyPlaces()
+	first := c.version >= 2
 	switch {
 	case t.DType == tensor.String:
-		for i, s := range t.Strings[:t.Len()] {
-			p.strings[s] = i
-		}
+		enter(p.strings, t.Strings[:t.Len()], first)
 	case t.DType.IsFloat():
 		for i, f := range c.floatsOf(port, t) {
-			if f != f {
+			if f != f && (p.nan < 0 || !first) {
 				p.nan = i
-			} else {
-				p.floats[f] = i
 			}
 		}
+		enter(p.floats, c.floatsOf(port, t), first)
 	default:
-		for i, v := range c.intsOf(port, t) {
-			p.ints[v] = i
-		}
+		enter(p.ints, c.intsOf(port, t), first)
 	}
 	return p
+}
+
+// enter maps keys to their places, the first or the last of equal ones. NaN is equal to none.
+func enter[K comparable](m map[K]int, keys []K, first bool) {
+	for i, k := range keys {
+		if _, there := m[k]; k == k && (!there || !first) {
+			m[k] = i
+		}
+	}
 }
 
 // labelMap is where keys of a LabelEncoder have their values.

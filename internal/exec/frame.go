@@ -34,6 +34,7 @@ type frame struct {
 	patches    []patched         // operands of groups, as they were before this run changed them
 	extra      []device.Memory   // what patches lie in, on other devices than the host
 	returns    []returned        // results of groups of a region that have to be copied to where they belong
+	texts      []Operand         // the caller's outputs, of whose strings groups write those that are apart from all else; nil for none
 }
 
 // newFrame binds a spec to memory: the parts of the session's arenas that the frame may use, by device.
@@ -161,7 +162,13 @@ func (f *frame) allocOutput(st *Step, out int, dt tensor.DType, shape []int) (*t
 	if out < 0 || out >= len(st.out) || st.out[out] < 0 {
 		return nil, fmt.Errorf("%w: %v has no output %d", ErrRun, st.Node, out)
 	}
-	return f.makeLoose(st.out[out], dt, shape)
+	slot := st.out[out]
+	if o := f.callers(slot, dt, shape); o != nil {
+		t := &f.tensors[slot]
+		t.DType, t.Shape, t.Strings, f.values[slot] = dt, o.Shape, o.Strings, t
+		return t, nil
+	}
+	return f.makeLoose(slot, dt, shape)
 }
 
 // makeLoose gives a slot storage outside of the plan, in the slot's format: its shape depends on data. On the host it is

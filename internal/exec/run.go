@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"unsafe"
 
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/device"
@@ -299,10 +300,13 @@ func (s *Session) compute(ctx context.Context, ahead bool) (device.Event, error)
 				s.hold(f, event)
 				return event, nil
 			}
-		} else if err = f.retried(ctx, (*frame).run); err == nil {
-			f.checkDeclared(ctx)
-			if err = f.finish(ctx); err == nil {
-				err = s.copyOutputs(f)
+		} else {
+			f.texts = s.outs
+			if err = f.retried(ctx, (*frame).run); err == nil {
+				f.checkDeclared(ctx)
+				if err = f.finish(ctx); err == nil {
+					err = s.copyOutputs(f)
+				}
 			}
 		}
 	}
@@ -342,6 +346,7 @@ func (s *Session) letGo(f *frame) {
 			f.tensors[slot].Data = nil
 		}
 	}
+	f.letTextsGo()
 	f.drop()
 }
 
@@ -372,7 +377,9 @@ func (s *Session) copyOutputs(f *frame) error {
 			return err
 		}
 		if t.DType == tensor.String {
-			copy(o.Strings, t.Strings)
+			if unsafe.SliceData(o.Strings) != unsafe.SliceData(t.Strings) { // else they were written there
+				copy(o.Strings, t.Strings)
+			}
 			continue
 		}
 		copy(o.Bytes(), t.Bytes())
