@@ -394,6 +394,9 @@ func planArrayFeatureExtractor(p *planner, n *graph.Node) error {
 	d, size := p.Dims[x.ID], x.Type.DType.Size()
 	length, count := d[len(d)-1], product(p.Dims[n.Inputs[1].ID])
 	src, index, dst := p.In(x), p.In(n.Inputs[1]), p.Out(n.Outputs[0])
+	if size == 4 && p.takeColumns(n.Inputs[1], src, dst, product(d[:len(d)-1]), length) {
+		return nil
+	}
 	p.emit(step{chunks: product(d[:len(d)-1]), grain: grainFor(float64(count) * 2), body: func(st *state, _, lo, hi int) {
 		list := of[int64](st, index)[:count]
 		for _, at := range list {

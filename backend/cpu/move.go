@@ -519,6 +519,9 @@ func planGather(p *planner, n *graph.Node) error {
 	src, index, dst := p.In(x), p.In(idx), p.Out(y)
 	from, _ := src.Runs(inner)
 	to, _ := dst.Runs(inner)
+	if inner == 4 && axis == len(dx)-1 && p.takeColumns(idx, src, dst, outer, length) {
+		return nil
+	}
 	if near := inner == 4 || inner == 8; near && src.Pitch == 0 && dst.Pitch == 0 {
 		p.emit(step{chunks: outer * count, grain: grainFor(1), body: func(st *state, _, lo, hi int) {
 			if read := st.indices(n, index); inner == 4 {

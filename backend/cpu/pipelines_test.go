@@ -2,6 +2,7 @@ package cpu_test
 
 import (
 	"math"
+	"slices"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -35,6 +36,23 @@ var _ = Describe("what pipelines of classical models are made of", func() {
 			return
 		}
 		m.check(m.ops("TopK", 2, v, m.ints(int64(k)), graph.IntAttr("largest", int64(m.r.IntN(2))))...)
+	}))
+
+	It("columns that are chosen, by constant lists in order and out of it", seeds(40, func(m *model) {
+		columns, rows := m.between(1, 120), pick(m, 1, 5, m.between(60, 200))
+		list := make([]int64, m.between(1, 50))
+		for i := range list {
+			list[i] = int64(m.r.IntN(columns))
+		}
+		if m.chance(2) {
+			slices.Sort(list)
+		}
+		x := m.input(rows, columns)
+		y := m.extract(x, m.ints(slices.Clone(list)...))
+		if m.chance(2) {
+			list[0] -= int64(columns)
+		}
+		m.check(y, m.op("Gather", x, m.ints(list...), axis(1)), m.op("Gather", m.op("Neg", x), m.ints(list...), axis(-1)))
 	}))
 
 	It("votes of trees that tie: the first class wins, as the rounded scores say", func() {

@@ -54,3 +54,13 @@ func normalise(set isa.Set, dst, src, scale, bias *float32, n, rows int, epsilon
 		genericNormalise(dst, src, scale, bias, n, rows, epsilon)
 	}
 }
+
+// take writes count elements of each row, those at places of which the last is n-1 at most.
+func take(set isa.Set, dst *float32, ldd int, src *float32, lds int, places *int32, count, n, rows int) {
+	switch set {
+	case isa.AVX512:
+		take512(dst, 4*ldd, src, 4*lds, places, count, n, rows)
+	default:
+		genericTake(dst, ldd, src, lds, places, count, rows)
+	}
+}

@@ -22,3 +22,8 @@ func divide(set isa.Set, norm Norm, dst, src *float32, n, rows int) {
 func normalise(set isa.Set, dst, src, scale, bias *float32, n, rows int, epsilon float32) {
 	genericNormalise(dst, src, scale, bias, n, rows, epsilon)
 }
+
+// take writes count elements of each row, those at places of which the last is n-1 at most.
+func take(set isa.Set, dst *float32, ldd int, src *float32, lds int, places *int32, count, n, rows int) {
+	genericTake(dst, ldd, src, lds, places, count, rows)
+}

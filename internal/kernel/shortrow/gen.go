@@ -17,6 +17,8 @@ func main() {
 		{Name: "divide", Doc: "divides rows by their norms.", Params: "norm Norm, dst, src *float32, n, rows int", Portable: "genericDivide(norm, dst, src, n, rows)"},
 		{Name: "normalise", Doc: "normalises rows.", Params: "dst, src, scale, bias *float32, n, rows int, epsilon float32",
 			Portable: "genericNormalise(dst, src, scale, bias, n, rows, epsilon)"},
+		{Name: "take", Doc: "writes count elements of each row, those at places of which the last is n-1 at most.",
+			Params: "dst *float32, ldd int, src *float32, lds int, places *int32, count, n, rows int", Portable: "genericTake(dst, ldd, src, lds, places, count, rows)"},
 	}}, asm.Unit{Base: "rows", Arch: "amd64", Generate: func(f *asm.File) {
 		mark(f)
 		code := "switch norm {\n"
@@ -25,6 +27,7 @@ func main() {
 		}
 		f.Serve("divide", asm.AVX512(), code+"}")
 		normalise(f)
+		take(f)
 	}})
 }
 
@@ -178,4 +181,38 @@ func normalise(f *asm.File) {
 	})
 	fn.Ret()
 	f.Serve("normalise", asm.AVX512(), "normalise512(dst, src, n, rows, scale, bias, epsilon)")
+}
+
+// take permutes two vectors of each row by the places of 16 results.
+func take(f *asm.File) {
+	fn := f.Func("take512", "take512 writes elements of rows; strides are in bytes; there are 16 places; count ≤ 16, n ≤ 32, rows > 0.",
+		asm.Ptr("dst"), asm.Int("ldd"), asm.Ptr("src"), asm.Int("lds"), asm.Typed("places", "*int32"), asm.Int("count"), asm.Int("n"), asm.Int("rows"))
+	for _, x := range [][2]string{{"dst", "DI"}, {"ldd", "R9"}, {"src", "SI"}, {"lds", "R8"}, {"places", "DX"}} {
+		fn.Load(x[0], x[1])
+	}
+	lanes := func(of string) {
+		fn.Load(of, "CX")
+		fn.I("MOVL $1, AX")
+		fn.I("SHLQ CX, AX")
+		fn.I("DECQ AX")
+	}
+	lanes("count")
+	fn.I("KMOVW AX, K3")
+	lanes("n")
+	fn.I("KMOVW AX, K1")
+	fn.I("SHRQ $16, AX")
+	fn.I("KMOVW AX, K2")
+	fn.I("VMOVDQU32 (DX), Z31")
+	fn.Load("rows", "CX")
+	fn.Loop("CX", func() {
+		fn.I("VMOVUPS.Z (SI), K1, Z0")
+		fn.I("VMOVUPS.Z 64(SI), K2, Z1")
+		fn.I("VMOVDQA32 Z31, Z2")
+		fn.I("VPERMI2PS Z1, Z0, Z2")
+		fn.I("VMOVUPS Z2, K3, (DI)")
+		fn.I("ADDQ R8, SI")
+		fn.I("ADDQ R9, DI")
+	})
+	fn.Ret()
+	f.Serve("take", asm.AVX512(), "take512(dst, 4*ldd, src, 4*lds, places, count, n, rows)")
 }

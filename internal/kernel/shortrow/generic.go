@@ -96,3 +96,14 @@ func genericNormalise(dst, src, scale, bias *float32, n, rows int, epsilon float
 		}
 	})
 }
+
+func genericTake(dst *float32, ldd int, src *float32, lds int, places *int32, count, rows int) {
+	list := unsafe.Slice(places, count)
+	for r := range rows {
+		to := unsafe.Slice((*float32)(unsafe.Add(unsafe.Pointer(dst), 4*r*ldd)), count)
+		from := unsafe.Add(unsafe.Pointer(src), 4*r*lds)
+		for i, at := range list {
+			to[i] = *(*float32)(unsafe.Add(from, 4*int(at)))
+		}
+	}
+}

@@ -447,3 +447,38 @@ loop1:
 	JNZ loop1
 	VZEROUPPER
 	RET
+
+// func take512(dst *float32, ldd int, src *float32, lds int, places *int32, count int, n int, rows int)
+TEXT ·take512(SB), NOSPLIT, $0-64
+	MOVQ dst+0(FP), DI
+	MOVQ ldd+8(FP), R9
+	MOVQ src+16(FP), SI
+	MOVQ lds+24(FP), R8
+	MOVQ places+32(FP), DX
+	MOVQ count+40(FP), CX
+	MOVL $1, AX
+	SHLQ CX, AX
+	DECQ AX
+	KMOVW AX, K3
+	MOVQ n+48(FP), CX
+	MOVL $1, AX
+	SHLQ CX, AX
+	DECQ AX
+	KMOVW AX, K1
+	SHRQ $16, AX
+	KMOVW AX, K2
+	VMOVDQU32 (DX), Z31
+	MOVQ rows+56(FP), CX
+
+loop1:
+	VMOVUPS.Z (SI), K1, Z0
+	VMOVUPS.Z 64(SI), K2, Z1
+	VMOVDQA32 Z31, Z2
+	VPERMI2PS Z1, Z0, Z2
+	VMOVUPS Z2, K3, (DI)
+	ADDQ R8, SI
+	ADDQ R9, DI
+	DECQ CX
+	JNZ loop1
+	VZEROUPPER
+	RET

@@ -41,3 +41,8 @@ func divideMax16512(dst *float32, src *float32, n int, rows int)
 //
 //go:noescape
 func normalise512(dst *float32, src *float32, n int, rows int, scale *float32, bias *float32, epsilon float32)
+
+// take512 writes elements of rows; strides are in bytes; there are 16 places; count ≤ 16, n ≤ 32, rows > 0.
+//
+//go:noescape
+func take512(dst *float32, ldd int, src *float32, lds int, places *int32, count int, n int, rows int)

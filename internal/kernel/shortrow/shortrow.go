@@ -8,6 +8,38 @@ const (
 	LongestDivided = 32
 )
 
+// Piece is a part of a list of columns that Take takes together: Count of them from number At of the list on, which lie less than 32
+// columns behind First.
+type Piece struct {
+	At, Count, First int
+	places           [Longest]int32 // behind First
+	reach            int            // one more than the greatest of them
+}
+
+// takenWindow is within how many columns those of a piece lie.
+const takenWindow = 32
+
+// Pieces divides a list of columns, in order, into as few pieces as can be.
+func Pieces(list []int) []Piece {
+	var out []Piece
+	for at := 0; at < len(list); {
+		first, last, n := list[at], list[at], 1
+		for ; n < Longest && at+n < len(list); n++ {
+			low, high := min(first, list[at+n]), max(last, list[at+n])
+			if high-low >= takenWindow {
+				break
+			}
+			first, last = low, high
+		}
+		p := Piece{At: at, Count: n, First: first, reach: last - first + 1}
+		for i, c := range list[at : at+n] {
+			p.places[i] = int32(c - first)
+		}
+		out, at = append(out, p), at+n
+	}
+	return out
+}
+
 // Kernels are the functions of this package for one target: see package isa. The zero value is those in portable Go. Safe for concurrent
 // use.
 type Kernels struct{ set isa.Set }
@@ -61,4 +93,13 @@ func (k Kernels) Normalise(dst, src []float32, n int, scale, bias []float32, eps
 		_, _ = scale[count-1], bias[count-1]
 		normalise(k.set, &dst[0], &src[0], &scale[0], &bias[0], n, count, epsilon)
 	}
+}
+
+// Take writes the columns of a piece, from column At of dst on, of rows that are ldd and lds apart. dst and src have no element in common.
+func (k Kernels) Take(dst []float32, ldd int, src []float32, lds, rows int, p *Piece) {
+	if rows <= 0 {
+		return
+	}
+	_, _ = dst[(rows-1)*ldd+p.At+p.Count-1], src[(rows-1)*lds+p.First+p.reach-1]
+	take(k.set, &dst[p.At], ldd, &src[p.First], lds, &p.places[0], p.Count, p.reach, rows)
 }

@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"os/exec"
+	"slices"
 	"unsafe"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -151,4 +152,31 @@ var _ = It("rows of other lengths are refused", func() {
 		Expect(func() { shortrow.Kernels{}.Mark(make([]float32, 34), make([]float32, 34), n) }).To(Panic())
 	}
 	Expect(func() { shortrow.Kernels{}.Mark(make([]float32, 3), make([]float32, 4), 2) }).To(Panic())
+})
+
+var _ = It("takes columns of any rows, piece by piece", func() {
+	r := rand.New(rand.NewPCG(5, 6))
+	for _, t := range isa.Targets() {
+		for range 200 {
+			columns, rows := 1+r.IntN(100), 1+r.IntN(9)
+			list := make([]int, 1+r.IntN(60))
+			for i := range list {
+				list[i] = r.IntN(columns)
+			}
+			if r.IntN(2) == 0 {
+				slices.Sort(list)
+			}
+			from, to := guarded(r, columns*rows), guarded(r, len(list)*rows)
+			for i := range from {
+				from[i] = math.Float32frombits(r.Uint32()) // signalling NaN too
+			}
+			pieces := shortrow.Pieces(list)
+			for i := range pieces {
+				shortrow.For(t).Take(to, len(list), from, columns, rows, &pieces[i])
+			}
+			for i := range to {
+				Expect(math.Float32bits(to[i])).To(Equal(math.Float32bits(from[i/len(list)*columns+list[i%len(list)]])), "%v, %d columns: %v", t, columns, list)
+			}
+		}
+	}
 })
