@@ -257,10 +257,10 @@ func (r *forestRows[T]) finish(st *state, sums []float64, lo, n int) {
 	} else {
 		r.t.End(scores, v.aggregate, v.base)
 	}
-	for i := range n {
-		row := scores[i*targets:][:targets]
-		if v.classify {
-			of[int64](st, r.labels)[lo+i] = v.pick(row)
+	if v.classify {
+		labels := of[int64](st, r.labels)[lo:][:n]
+		for i := range labels {
+			labels[i] = v.pick(scores[i*targets:][:targets])
 		}
 	}
 	v.post.on(r.kernels, scores, targets)
@@ -273,10 +273,8 @@ func (v *voting) pick(row []float64) int64 {
 	if !v.single {
 		for i, x := range row {
 			row[i] = v.rounded(x)
-			if row[i] > row[best] {
-				best = i
-			}
 		}
+		best = pairwise.Largest(row)
 	} else {
 		s, threshold := row[0], 0.0
 		if len(v.base) > 0 {

@@ -55,6 +55,8 @@ func (t *Trees[T]) Begin(scores []float64, a Aggregate) {
 	case Max:
 		v = math.Inf(-1)
 	case Average, Sum:
+		clear(scores)
+		return
 	}
 	for i := range scores {
 		scores[i] = v
@@ -181,8 +183,11 @@ func (a Aggregate) Merge(scores, others []float64) {
 // End turns what Begin and Add made into scores: the mean for Average, 0 for targets without votes, and base values added, one
 // for each target, one for all, or none.
 func (t *Trees[T]) End(scores []float64, a Aggregate, base []float64) {
+	if a == Sum && len(base) == 0 {
+		return
+	}
 	for i := range scores {
-		if math.IsInf(scores[i], 0) && (a == Min || a == Max) {
+		if (a == Min || a == Max) && math.IsInf(scores[i], 0) {
 			scores[i] = 0
 		}
 		if a == Average {

@@ -86,18 +86,27 @@ func (l *voteLists) table(targets int) *voteTable {
 
 // add adds the votes of n leaves to a row's scores; held has the number of a leaf's list every pitch elements.
 func (t *voteTable) add(scores []float64, held []uint32, n, pitch int) {
-	for j := 0; j < len(scores); j += votesAtOnce {
+	j := 0
+	for ; j+votesAtOnce <= len(scores); j += votesAtOnce {
+		t.addAt((*[votesAtOnce]float64)(scores[j:]), j, held, n, pitch)
+	}
+	if j < len(scores) {
 		var s [votesAtOnce]float64
 		copy(s[:], scores[j:])
-		a, b, c, d := s[0], s[1], s[2], s[3]
-		for k := range n {
-			w := (*[votesAtOnce]float32)(t.weights[int(held[k*pitch])*t.width+j:])
-			a += float64(w[0])
-			b += float64(w[1])
-			c += float64(w[2])
-			d += float64(w[3])
-		}
-		s = [votesAtOnce]float64{a, b, c, d}
+		t.addAt(&s, j, held, n, pitch)
 		copy(scores[j:], s[:])
 	}
+}
+
+// addAt adds the votes for some targets, from number j on.
+func (t *voteTable) addAt(s *[votesAtOnce]float64, j int, held []uint32, n, pitch int) {
+	a, b, c, d := s[0], s[1], s[2], s[3]
+	for k := range n {
+		w := (*[votesAtOnce]float32)(t.weights[int(held[k*pitch])*t.width+j:])
+		a += float64(w[0])
+		b += float64(w[1])
+		c += float64(w[2])
+		d += float64(w[3])
+	}
+	s[0], s[1], s[2], s[3] = a, b, c, d
 }
