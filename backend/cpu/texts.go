@@ -111,6 +111,7 @@ func (t texts) list(st *state) []string {
 		return st.a.Inputs[t.index].Strings
 	case fromConstant:
 		return st.a.Constants[t.index].Strings
+	case fromStep:
 	}
 	return st.texts[t.index]
 }
