@@ -14,6 +14,7 @@ type batch struct {
 	rows     int
 	reason   Reason
 	calls    []*Call // the leader first
+	over     []*Call // of these, to be woken
 	m        *memory
 	keep     bool // somebody keeps the outputs
 	refs     int  // calls that have not left
@@ -180,7 +181,7 @@ func (q *Queue) batch(c *Call) *batch {
 	} else {
 		b = &batch{}
 	}
-	*b = batch{id: c.ID, lane: l, calls: append(b.calls[:0], c), rows: c.Rows, keep: c.Keep}
+	*b = batch{id: c.ID, lane: l, calls: append(b.calls[:0], c), over: b.over[:0], rows: c.Rows, keep: c.Keep}
 	for x := l.head; x != nil && b.rows+x.Rows <= q.most(); x = l.head {
 		q.remove(x)
 		x.state, x.First, x.Queued, x.ID = claimed, b.rows, c.began.Sub(x.Entered), c.ID
@@ -320,7 +321,6 @@ func (q *Queue) again(b *batch) {
 func (q *Queue) complete(b *batch) {
 	q.ran()
 	q.mu.Lock()
-	defer q.mu.Unlock()
 	if b.err == nil {
 		b.lane.took(b.bucket, b.took)
 	}
@@ -338,10 +338,15 @@ func (q *Queue) complete(b *batch) {
 			}
 		default:
 			c.state = done
-			c.wake <- struct{}{}
+			b.over = append(b.over, c)
 		}
 	}
-	q.pass()
+	next := q.next()
+	q.mu.Unlock()
+	for _, c := range b.over {
+		c.awake()
+	}
+	next.awake()
 }
 
 // unref counts a call less that reads a run's results. Behind the last its memory is used again. It is called with mu held.
@@ -354,5 +359,6 @@ func (q *Queue) unref(b *batch) {
 	}
 	b.lane.give(b.bucket, b.m)
 	clear(b.calls)
+	clear(b.over)
 	q.spare = append(q.spare, b)
 }

@@ -69,6 +69,13 @@ func (c *Call) before(other *Call) bool {
 	return c.seq < other.seq
 }
 
+// awake wakes a waiting call that has been given something to do; nil is nobody.
+func (c *Call) awake() {
+	if c != nil {
+		c.wake <- struct{}{}
+	}
+}
+
 // notify has a call that gathers look again.
 func (c *Call) notify() {
 	select {

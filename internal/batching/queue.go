@@ -163,13 +163,15 @@ func (q *Queue) abandon(ctx context.Context, c *Call) error {
 		c.state = abandoned
 		q.mu.Unlock()
 	case leading: // it has been woken to lead, and does not
+		q.mu.Unlock()
 		<-c.wake
+		q.mu.Lock()
 		q.counts.Gone++
 		q.pass()
 		q.mu.Unlock()
 	case done: // in the same moment
-		<-c.wake
 		q.mu.Unlock()
+		<-c.wake
 		return c.err
 	case idle, waiting, abandoned:
 		q.mu.Unlock()
@@ -186,7 +188,11 @@ func (q *Queue) remove(c *Call) {
 }
 
 // pass gives a slot to the call whose turn it is, or back. It is called with mu held.
-func (q *Queue) pass() {
+func (q *Queue) pass() { q.next().awake() }
+
+// next is pass, and returns the call that has the slot, nil for none. The caller wakes it: whoever wakes another may have to leave the
+// processor to it, and is not to hold mu then.
+func (q *Queue) next() *Call {
 	next := q.alone.head
 	for _, l := range q.lanes {
 		if h := l.head; h != nil && l.gathering == nil && (next == nil || h.before(next)) {
@@ -195,11 +201,11 @@ func (q *Queue) pass() {
 	}
 	if next == nil {
 		q.counts.Running--
-		return
+		return nil
 	}
 	q.remove(next)
 	next.state = leading
-	next.wake <- struct{}{}
+	return next
 }
 
 // Leave ends a call; err is that of a direct run, and else ignored. It returns how long the run took. The call must not be used any
@@ -210,8 +216,10 @@ func (q *Queue) Leave(c *Call, err error) time.Duration {
 	}
 	q.mu.Lock()
 	var ran Run
+	var next *Call
 	if c.Direct {
 		ran = q.endDirect(c, err)
+		next = q.next()
 	}
 	took := c.Took
 	if b := c.batch; b != nil && c.state != abandoned {
@@ -228,6 +236,7 @@ func (q *Queue) Leave(c *Call, err error) time.Duration {
 		q.recycle(c)
 	}
 	q.mu.Unlock()
+	next.awake()
 	if ran.ID > 0 && q.o.Ran != nil {
 		q.o.Ran(ran)
 	}
@@ -238,9 +247,7 @@ func (q *Queue) Leave(c *Call, err error) time.Duration {
 func (q *Queue) endDirect(c *Call, err error) Run {
 	c.Took = time.Since(c.began)
 	c.lane.took(c.bucket, c.Took)
-	r := Run{ID: c.ID, Calls: 1, Rows: c.Rows, Padded: c.Rows, Reason: c.reason, Took: c.Took, Err: err}
-	q.pass()
-	return r
+	return Run{ID: c.ID, Calls: 1, Rows: c.Rows, Padded: c.Rows, Reason: c.reason, Took: c.Took, Err: err}
 }
 
 // end counts a call that is over. It is called with mu held.
