@@ -60,4 +60,37 @@ var _ = Describe("the process's memory", func() {
 			return bound()
 		}).Should(BeNumerically("<", before+64<<20))
 	})
+
+	It("has room for the connections of an overload from the first one on", func() {
+		p := listen.PrepareProcess()
+		never := func() bool { return false }
+		runtime.GC()
+		time.Sleep(100 * time.Millisecond) // the bound has followed
+		p.Narrow()
+		before := bound()
+		p.Crowded(never)
+		wide := bound()
+		Expect(wide - before).To(BeNumerically("~", 32<<20, 8<<20))
+		connections := make([]byte, 40<<20)
+		for range 5 {
+			runtime.GC()
+			time.Sleep(20 * time.Millisecond)
+			Expect(bound()).To(Equal(wide))
+		}
+		runtime.KeepAlive(connections)
+		Eventually(func() int { return runtime.GOMAXPROCS(0) }).Should(Equal(p.Runs))
+		p.Crowded(never)
+		Expect(bound()).To(Equal(wide), "once is enough")
+		Eventually(func() int { return runtime.GOMAXPROCS(0) }).Should(Equal(p.Runs))
+	})
+
+	DescribeTable("has a bound that is left as it is where what is in use is a little more or less, so that connections come out of the room",
+		func(used, next int64) { Expect(listen.NextBound(100, used, 40)).To(Equal(next)) },
+		Entry("with as much room as is wanted", int64(60), int64(100)),
+		Entry("with a quarter of that", int64(90), int64(100)),
+		Entry("with less", int64(91), int64(131)),
+		Entry("with twice of that", int64(20), int64(100)),
+		Entry("with more", int64(19), int64(59)),
+		Entry("with more in use than the bound", int64(300), int64(340)),
+	)
 })

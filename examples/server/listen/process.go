@@ -22,13 +22,13 @@ type Processors struct {
 	mu      sync.Mutex // guards still, and is held while their number changes
 	still   func() bool
 	begin   time.Time
+	heap    *heap
 }
 
 // PrepareProcess returns the process's processors, for repository.Options. With the first call Go's memory is bounded by what is in use and
 // some garbage, by debug.SetMemoryLimit, where GOGC is not off: see heap. GOMEMLIMIT is the most.
 var PrepareProcess = sync.OnceValue(func() *Processors {
-	boundHeap()
-	return &Processors{Runs: runtime.GOMAXPROCS(0), begin: time.Now()}
+	return &Processors{Runs: runtime.GOMAXPROCS(0), begin: time.Now(), heap: boundHeap()}
 })
 
 // calm is how long after runs have kept all processors busy there are as many as before.
@@ -45,6 +45,7 @@ func (p *Processors) Crowded(still func() bool) {
 	if p.twice.CompareAndSwap(false, true) {
 		p.still = still
 		runtime.GOMAXPROCS(2 * p.Runs)
+		p.heap.widen()
 		time.AfterFunc(calm, p.settle)
 	}
 }
