@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"os"
 	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -41,11 +43,58 @@ var _ = Describe("bench", func() {
 		Entry(nil, "large", "added to a run at p50, of a round trip"),
 	)
 
+	It("counts what a request waits for a caller, and not what a timer is late", func() {
+		first := true
+		times, late, kept, err := pace(func() error {
+			if first {
+				first = false
+				time.Sleep(100 * time.Millisecond)
+			}
+			return nil
+		}, 1000, 300*time.Millisecond, 1)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(len(times)).To(BeNumerically("~", 299, 1), "none is left out")
+		Expect(late).To(HaveLen(len(times)))
+		Expect(kept).To(BeNumerically("~", 1, 0.1))
+		for i, due := range times[1:51] { // the second was due a millisecond behind the first, and so on
+			Expect(due).To(BeNumerically(">", time.Duration(99-i-1)*time.Millisecond))
+			Expect(late[1+i]).To(BeNumerically("<", due))
+		}
+	})
+
+	It("says how late each call of a rate is", func() {
+		var lates []time.Duration
+		steps(func() float64 { return 1000 }, 100*time.Millisecond, 200*time.Millisecond, func(i int, late time.Duration) {
+			Expect(i).To(Equal(len(lates)))
+			Expect(late).To(BeNumerically(">=", -time.Microsecond))
+			if i == 20 {
+				time.Sleep(50 * time.Millisecond)
+			}
+			lates = append(lates, late)
+		})
+		Expect(len(lates)).To(BeNumerically(">", 150), "what is late is made up for")
+		Expect(slices.Max(lates)).To(BeNumerically(">=", 45*time.Millisecond))
+	})
+
+	It("adds the times of a period to those before", func() {
+		var a, b histogram
+		a.add(time.Millisecond)
+		b.add(3 * time.Millisecond)
+		b.add(9 * time.Millisecond)
+		a.join(&b)
+		Expect(a.n).To(Equal(uint64(3)))
+		Expect(a.most).To(Equal(9 * time.Millisecond))
+		Expect(a.quick()).To(BeNumerically("~", 66.7, 0.1))
+		Expect(a.at(50)).To(BeNumerically("~", 3*time.Millisecond, 60*time.Microsecond))
+	})
+
 	It("finds under overload that each answer is that to its request, and none is lost", func(ctx SpecContext) {
 		var out bytes.Buffer
 		Expect(run(ctx, &out, []string{"-time", "200ms", "-overload", "2s"})).To(Succeed())
 		Expect(out.String()).To(MatchRegexp(`answers to another request's input +0.0 +at most 0: met`))
 		Expect(out.String()).To(MatchRegexp(`requests neither answered nor refused +0.0 +at most 0: met`))
-		Expect(out.String()).To(ContainSubstring("that the server has turned down"))
+		Expect(out.String()).To(ContainSubstring("that the server has turned down, by its own clock"))
+		Expect(out.String()).To(ContainSubstring("requests were sent later than due by"))
+		Expect(strings.Count(out.String(), " MB ")).To(BeNumerically(">=", 20), "lines of the server's memory")
 	})
 })

@@ -10,6 +10,7 @@ type histogram struct {
 	steps [1024]uint64
 	n     uint64
 	soon  uint64 // of n: times of at most soon, to the nanosecond
+	most  time.Duration
 }
 
 // step is how much longer than the times of one step those of the next are.
@@ -26,6 +27,15 @@ func (h *histogram) add(d time.Duration) {
 	if d <= soon {
 		h.soon++
 	}
+	h.most = max(h.most, d)
+}
+
+// join adds the times of another.
+func (h *histogram) join(other *histogram) {
+	for i, n := range other.steps {
+		h.steps[i] += n
+	}
+	h.n, h.soon, h.most = h.n+other.n, h.soon+other.soon, max(h.most, other.most)
 }
 
 // at returns a percentile, within a step; 0 where there are no times.

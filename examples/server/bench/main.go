@@ -62,7 +62,7 @@ func run(ctx context.Context, out io.Writer, args []string) error {
 	f.IntVar(&s.threads, "threads", 1, "most threads of one run")
 	f.DurationVar(&s.length, "time", 2*time.Second, "how long to measure each number")
 	f.StringVar(&s.only, "only", "", "measure only subjects with `text` in their name: small, batched, large")
-	f.StringVar(&s.profile, "profile", "", "write a profile of the processor's time to a `file`: of one way with --way")
+	f.StringVar(&s.profile, "profile", "", "write a profile of the processor's time to a `file`: of one way with --way, of the server with --overload")
 	f.Func("way", "measure only the way of this `name`, and the bare loop; several are compared with the first", func(name string) error {
 		s.ways = append(s.ways, name)
 		return nil
@@ -76,8 +76,6 @@ func run(ctx context.Context, out io.Writer, args []string) error {
 	switch {
 	case s.rounds < 1:
 		return errors.New("-rounds is less than 1")
-	case s.child:
-		return serveChild(ctx, out, os.Stdin, &s)
 	case s.overload > 0:
 		return overload(ctx, out, &s)
 	}
@@ -91,6 +89,9 @@ func run(ctx context.Context, out io.Writer, args []string) error {
 			return err
 		}
 		defer pprof.StopCPUProfile()
+	}
+	if s.child {
+		return serveChild(ctx, out, os.Stdin, &s)
 	}
 	for _, sub := range subjects(&s) {
 		if !strings.Contains(sub.name, s.only) {

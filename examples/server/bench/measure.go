@@ -20,11 +20,12 @@ type measured struct {
 	alone     []time.Duration // latencies of one caller
 	many      []time.Duration // latencies of many
 	steady    []time.Duration // latencies at 80 % of the rate
+	late      []time.Duration // how much later than due each of these was sent, by the generator's own fault
 	tails     []float64       // how many times the median the 99th percentile of these is, by round
 	p50       []float64       // of one caller, in microseconds, by round
 	rate      []float64       // requests a second of many callers, by round
 	processor []float64       // microseconds of processor time a request, of both ends, by round
-	kept      []float64       // requests a second at 80 %, of those that were to be sent, by round
+	kept      []float64       // requests a second at 80 %, of those that were due, by round
 }
 
 // warm is how often each way is asked before it is measured.
@@ -76,8 +77,8 @@ func (w *way) round(length time.Duration, callers int) error {
 		return err
 	}
 	w.many = append(w.many, times...)
-	times, kept, err := pace(w.ask, 0.8*rate, length, callers)
-	w.steady, w.kept = append(w.steady, times...), append(w.kept, kept)
+	times, late, kept, err := pace(w.ask, 0.8*rate, length, callers)
+	w.steady, w.late, w.kept = append(w.steady, times...), append(w.late, late...), append(w.kept, kept)
 	w.tails = append(w.tails, float64(at(times, 99))/float64(max(1, at(times, 50))))
 	return err
 }
@@ -109,36 +110,37 @@ func many(ask func() error, length time.Duration, callers int) (all []time.Durat
 	return all, n / took.Seconds(), micros(used) / n, nil
 }
 
-// pace has several callers ask at a steady rate together. It returns latencies, and how much of the rate they kept: callers that are
-// late, because all wait for answers, do not make up for it.
-func pace(ask func() error, rate float64, length time.Duration, callers int) (all []time.Duration, kept float64, err error) {
+// pace has several callers ask at a steady rate together. It returns latencies, how late requests were sent, and how much of the rate was
+// kept. The time of a request that was due while all callers waited for answers begins when it was due, and that of another when it is
+// sent: what timers are late then is this side's fault, and is what is returned beside them.
+func pace(ask func() error, rate float64, length time.Duration, callers int) (all, late []time.Duration, kept float64, err error) {
 	var group sync.WaitGroup
 	var next atomic.Int64
-	times, errs := make([][]time.Duration, callers), make([]error, callers)
+	times, lates, errs := make([][]time.Duration, callers), make([][]time.Duration, callers), make([]error, callers)
 	begin, step := time.Now(), time.Duration(1e9/rate)
 	for i := range callers {
 		group.Go(func() {
-			for errs[i] == nil {
+			for ended := time.Duration(0); errs[i] == nil; {
 				due := time.Duration(next.Add(1)) * step
 				if due >= length {
 					return
 				}
-				gone := time.Since(begin)
-				time.Sleep(due - gone)
-				if late := gone - due; late > step { // those that are missed are left out
-					next.Add(int64(late / step))
-				}
-				now := time.Now()
+				time.Sleep(due - time.Since(begin))
+				sent := time.Since(begin)
 				errs[i] = ask()
-				times[i] = append(times[i], time.Since(now))
+				overdue := max(ended-due, 0)
+				ended = time.Since(begin)
+				times[i] = append(times[i], overdue+ended-sent)
+				lates[i] = append(lates[i], sent-due-overdue)
 			}
 		})
 	}
 	group.Wait()
+	took := time.Since(begin)
 	for i := range callers {
-		all, err = append(all, times[i]...), errors.Join(err, errs[i])
+		all, late, err = append(all, times[i]...), append(late, lates[i]...), errors.Join(err, errs[i])
 	}
-	return all, float64(len(all)) / (rate * length.Seconds()), err
+	return all, late, float64(len(all)) / (rate * took.Seconds()), err
 }
 
 // at returns a percentile; 0 where there are no times.
