@@ -62,6 +62,13 @@ var _ = Describe("bench", func() {
 		}
 	})
 
+	It("asks once at least, however busy the machine is", func() {
+		times, rate, _, err := many(func() error { return nil }, 0, 3)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(times).To(HaveLen(3))
+		Expect(rate).To(BeNumerically(">", 0))
+	})
+
 	It("says how late each call of a rate is", func() {
 		var lates []time.Duration
 		steps(func() float64 { return 1000 }, 100*time.Millisecond, 200*time.Millisecond, func(i int, late time.Duration) {

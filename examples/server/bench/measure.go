@@ -83,7 +83,7 @@ func (w *way) round(length time.Duration, callers int) error {
 	return err
 }
 
-// many has several callers ask, each again as soon as it is answered. It returns latencies, requests a second, and microseconds of
+// many has several callers ask, each again as soon as it is answered, and once at least. It returns latencies, requests a second, and microseconds of
 // processor time a request.
 func many(ask func() error, length time.Duration, callers int) (all []time.Duration, rate, processor float64, err error) {
 	var group sync.WaitGroup
@@ -91,7 +91,7 @@ func many(ask func() error, length time.Duration, callers int) (all []time.Durat
 	begin, used := time.Now(), clock.Process()
 	for i := range callers {
 		group.Go(func() {
-			for now := time.Now(); now.Sub(begin) < length && errs[i] == nil; {
+			for now := time.Now(); errs[i] == nil && (len(times[i]) == 0 || now.Sub(begin) < length); {
 				errs[i] = ask()
 				end := time.Now()
 				times[i], now = append(times[i], end.Sub(now)), end
