@@ -21,6 +21,9 @@ func (p *Plan) ahead(m *matrices, u *unit, i int) ahead {
 	tiles := u.panels / u.width // beside each other
 	x := ahead{step: p.phases[0].full.bpanel, pieces: p.pieces, size: p.phases[i].k * p.phases[i].full.ahead, few: p.has.fewRows, reach: p.reach,
 		done: (u.row - u.super) * tiles, work: u.superRows * tiles}
+	if p.pieces > 1 && u.width == 1 { // where few rows have one line a k fetched, as others have
+		x.few = 0
+	}
 	next, k0 := u.next, 0
 	if len(p.phases) > 1 {
 		x.done, x.work = 0, u.rows*tiles
@@ -69,7 +72,8 @@ func (x *ahead) fetch(rows, tiles int, own unsafe.Pointer) (next uintptr, togeth
 
 // planPieces divides panels into the pieces that a tile has fetched, so that each has about one, where too few lines may be under way at once
 // for one every few cycles: those that are read at the time then wait, too, and a tile that had a whole panel fetched took up to twice as long.
-// Intel's processors with 2 MiB of second-level cache have 16; where that cache is smaller, panels stay whole.
+// Intel's processors with 2 MiB of second-level cache have 16; where that cache is smaller, panels stay whole. Few rows have pieces fetched where several
+// tiles of them read a panel, of which the first would wait for each line, and the others find the panel in the cache.
 func (p *Plan) planPieces() {
 	p.pieces = 1
 	g, rows := &p.groups[0], p.superRows
@@ -77,7 +81,7 @@ func (p *Plan) planPieces() {
 		rows = p.subRows
 	}
 	below := (rows + g.maxRows - 1) / g.maxRows
-	if !p.fetches || !p.has.repeat || p.target.Caches[1].Bytes <= wholePanels || rows/below <= p.has.fewRows {
+	if !p.fetches || !p.has.repeat || p.target.Caches[1].Bytes <= wholePanels || rows/below <= p.has.fewRows && (below == 1 || g.width > 1) {
 		return
 	}
 	for p.pieces < mostPieces*16/p.has.lanes && 2*p.pieces*g.width <= below {

@@ -26,4 +26,4 @@
 // This is a leaf: it imports packages amx, isa, pairs and reorder of internal/kernel only.
 package gemm
 
-//go:generate go run gen.go gen_dot.go gen_loop.go gen_results.go gen_neon.go gen_neon_dot.go gen_neon_float16.go
+//go:generate go run gen.go gen_dot.go gen_loop.go gen_results.go gen_steps.go gen_neon.go gen_neon_dot.go gen_neon_float16.go

@@ -33,7 +33,7 @@ func onTargets(body func(isa.Target)) {
 
 var _ = Describe("generated files", func() {
 	It("are up to date", func() {
-		err := asm.Verify(context.Background(), "gen.go", "gen_dot.go", "gen_loop.go", "gen_results.go", "gen_neon.go", "gen_neon_dot.go", "gen_neon_float16.go")
+		err := asm.Verify(context.Background(), "gen.go", "gen_dot.go", "gen_loop.go", "gen_results.go", "gen_steps.go", "gen_neon.go", "gen_neon_dot.go", "gen_neon_float16.go")
 		if errors.Is(err, exec.ErrNotFound) {
 			Skip("no go command")
 		}
@@ -247,6 +247,27 @@ var _ = Describe("Run", func() {
 				} else {
 					Expect(plan.Fetched()).NotTo(BeEmpty())
 				}
+			}
+		})
+	})
+
+	It("has all of the next columns' panels fetched once by few rows, too, where two tiles of them read each panel and the second-level cache is large", func() {
+		onTargets(func(target isa.Target) {
+			if target.Set != isa.AVX2 {
+				return
+			}
+			target.Caches[1].Bytes = 2 << 20
+			for _, m := range []int{7, 8, 9, 14} {
+				plan, err := gemm.NewPlan(target, gemm.Spec{M: m, K: 768, N: 960})
+				Expect(err).NotTo(HaveOccurred())
+				list := plan.Fetched()
+				Expect(list).To(HaveLen(8), "%d rows", m)
+				at := list[0][0]
+				for _, piece := range list {
+					Expect(piece[0]).To(Equal(at), "%d rows", m)
+					at += piece[1]
+				}
+				Expect(list[0][0]).To(Equal(at-list[0][0]), "%d rows: as much as the first group", m)
 			}
 		})
 	})

@@ -260,6 +260,7 @@ func doubles(f *asm.File, s shape) {
 //
 // Registers: AX a, BX lda, CX 3*lda, DX 5*lda, SI 7*lda, R8 b, R9 step of b from one k to the next, R11 and
 // R12 one and three times the step from panel to panel, DI k, R13 params. In the loop R10 walks what is to be fetched. After the loop AX walks res, R8 walks c.
+// Where rows of B are indexed (see indexed) R12 is 3*R9, R11 the step of what is to be fetched, and R14 in the loop three times that.
 // The arguments a, res, c and tiles are moved on where they lie.
 // Vectors: the accumulators row by row, then one row of B, then broadcast elements of A.
 type tile struct {
@@ -269,6 +270,7 @@ type tile struct {
 	size   int  // bytes of an element
 	pairs  bool // elements of A and B are two bfloat16 in a word
 	half   bool // elements of B are float16
+	row    int  // the row of B at hand, counted from R8
 }
 
 // multiply emits acc += b*x.
@@ -317,6 +319,12 @@ func (t *tile) emit(f *asm.File, name string) {
 	}
 	if t.np > 3 {
 		t.I("LEAQ (R11)(R11*2), R12")
+	}
+	if t.indexed() {
+		t.I("LEAQ (R9)(R9*2), R12")
+		if t.fetches() {
+			t.I("MOVQ %d(R13), R11", offAhead)
+		}
 	}
 	if t.mr > 1 {
 		t.I("MOVQ %d(R13), BX", offLDA)
@@ -426,6 +434,9 @@ func (t *tile) aAddr(r, k int) string {
 // bAddr addresses vector j of the current row of B.
 func (t *tile) bAddr(j int) string {
 	perPanel := 16 / t.Lanes
+	if t.row > 0 {
+		return fmt.Sprintf("%d%s", j*t.Lanes*t.sizeB(), []string{"", "(R8)(R9*1)", "(R8)(R9*2)", "(R8)(R12*1)"}[t.row])
+	}
 	panel := []string{"(R8)", "(R8)(R11*1)", "(R8)(R11*2)", "(R8)(R12*1)"}[j/perPanel]
 	return fmt.Sprintf("%d%s", j%perPanel*t.Lanes*t.sizeB(), panel)
 }
@@ -436,119 +447,6 @@ func (t *tile) sizeB() int {
 		return 2
 	}
 	return 4
-}
-
-// loopMasked emits the loop over the last k, of which the last panel is masked. Panels of float16 are padded.
-func (t *tile) loopMasked() {
-	if t.half {
-		return
-	}
-	end := t.NewLabel("store")
-	t.I("MOVQ %d(R13), DI", offMasked)
-	t.I("TESTQ DI, DI")
-	t.I("JZ %s", end)
-	t.steps(1, func(u int) { t.step(u, true) })
-	t.Label(end)
-}
-
-// loop emits the loop over k, unrolled, and its remainder.
-func (t *tile) loop() {
-	const unroll = 4
-	if t.fetches() { // in a loop of its own: fetching what is there costs some percent
-		plain, rest := t.NewLabel("plain"), t.NewLabel("rest")
-		t.Load("next", "R10")
-		t.I("TESTQ R10, R10")
-		t.I("JZ %s", plain)
-		t.steps(unroll, func(u int) {
-			t.fetch(u)
-			t.step(u, false)
-			t.I("ADDQ %d(R13), R10", offAhead)
-		})
-		t.I("JMP %s", rest)
-		t.Label(plain)
-		t.steps(unroll, func(u int) { t.step(u, false) })
-		t.Label(rest)
-	} else {
-		t.steps(unroll, func(u int) { t.step(u, false) })
-	}
-	end := t.NewLabel("kend")
-	t.I("TESTQ DI, DI")
-	t.I("JZ %s", end)
-	t.Loop("DI", func() {
-		t.step(0, false)
-		t.I("ADDQ $%d, AX", t.size)
-	})
-	t.Label(end)
-}
-
-// steps emits a loop over k that takes unroll of them at a time.
-func (t *tile) steps(unroll int, step func(u int)) {
-	t.While("DI", unroll, func() {
-		for u := range unroll {
-			step(u)
-		}
-		t.I("ADDQ $%d, AX", t.size*unroll)
-	})
-}
-
-// step emits one k: the row of B is loaded once, each element of A broadcast once.
-func (t *tile) step(u int, tail bool) {
-	masked := func(j int) bool { return tail && t.lastPanel(j) }
-	bc := t.free() + t.nv()
-	if t.inPlace() {
-		bc = t.free()
-	}
-	if !t.inPlace() {
-		for j := range t.nv() {
-			t.loadB(j, t.b(j), masked(j))
-		}
-	}
-	spare := t.Registers - bc
-	if masked(t.nv()-1) && !t.Masks && spare > 1 {
-		spare--
-	}
-	for r := range t.mr {
-		x := t.R(bc + r%min(spare, 4))
-		t.I("%s %s, %s", t.op("VBROADCASTS"), t.aAddr(r, u), x)
-		for j := range t.nv() {
-			switch {
-			case !t.inPlace():
-				t.multiply(t.b(j), x, t.acc(r, j))
-			case masked(j):
-				y := t.R(t.free() + 1)
-				if !t.Masks {
-					y = t.R(t.Registers - 2)
-				}
-				t.loadB(j, y, true)
-				t.multiply(y, x, t.acc(r, j))
-			case t.pairs || t.half: // B is no operand in memory
-				y := t.R(t.free() + 1 + j%(t.Registers-t.free()-1))
-				t.loadB(j, y, false)
-				t.multiply(y, x, t.acc(r, j))
-			default:
-				t.multiply(t.bAddr(j), x, t.acc(r, j))
-			}
-		}
-	}
-	t.I("ADDQ R9, R8")
-}
-
-// fetches reports whether a tile takes what is to be fetched for those behind it: those of float32.
-func (t *tile) fetches() bool { return t.size == 4 }
-
-// fetch has a line at R10 fetched into the second-level cache, which a tile behind this one will read. The few rows of a tile that does
-// little else than wait for memory have a line of each panel fetched into the first, which they read themselves soon.
-func (t *tile) fetch(u int) {
-	if u%(4/t.sizeB()) != 0 { // one of two in a line
-		return
-	}
-	panels, level := 1, 1
-	if t.mr <= fewRows {
-		panels, level = t.np, 0
-	}
-	for q := range panels {
-		t.I("PREFETCHT%d %s", level, []string{"(R10)", "(R10)(R11*1)", "(R10)(R11*2)", "(R10)(R12*1)"}[q])
-	}
 }
 
 // loadB loads vector j of the current row of B.
