@@ -21,7 +21,7 @@ func (p *Plan) ahead(m *matrices, u *unit, i int) ahead {
 	tiles := u.panels / u.width // beside each other
 	x := ahead{step: p.phases[0].full.bpanel, pieces: p.pieces, size: p.phases[i].k * p.phases[i].full.ahead, few: p.has.fewRows, reach: p.reach,
 		done: (u.row - u.super) * tiles, work: u.superRows * tiles}
-	if p.pieces > 1 && u.width == 1 { // where few rows have one line a k fetched, as others have
+	if p.across != nil || p.pieces > 1 && u.width == 1 { // where few rows have one line a k fetched, as others have
 		x.few = 0
 	}
 	next, k0 := u.next, 0
@@ -39,6 +39,9 @@ func (p *Plan) ahead(m *matrices, u *unit, i int) ahead {
 	}
 	if next != nil {
 		x.block, x.panels = uintptr(m.b)+uintptr(p.sizeB()*next.col*p.spec.K+p.phases[0].full.bstep*k0), next.panels
+	}
+	if p.across != nil { // a row of tiles has one piece of each panel's size fetched, all of them together
+		x.done, x.work, x.panels, x.size = x.done/tiles, x.work/tiles, min(x.panels, 1), x.size*x.panels
 	}
 	if x.done > 0 { // by the unit above: up to the piece whose turn it was when its last tile began
 		last := p.subRows / ((p.subRows + u.maxRows - 1) / u.maxRows)

@@ -272,20 +272,45 @@ outfull:
 end:
 	DECQ tiles+56(FP)
 	JZ last16
+	TESTL $32, 56(R13)
+	JZ below17
+	MOVQ 16(R13), R14
+	ADDQ R14, b+16(FP)
+	ADDQ $64, c+40(FP)
+	CMPQ next+48(FP), $0
+	JEQ nonext18
+	MOVQ 40(R13), R14
+	IMULQ 80(R13), R14
+	ADDQ R14, next+48(FP)
+
+nonext18:
+	CMPQ bias+24(FP), $0
+	JEQ nobias19
+	ADDQ $64, bias+24(FP)
+
+nobias19:
+	CMPQ res+32(FP), $0
+	JEQ nores20
+	ADDQ $64, res+32(FP)
+
+nores20:
+	JMP tile
+
+below17:
 	IMUL3Q $1, 0(R13), R14
 	ADDQ R14, a+8(FP)
 	IMUL3Q $1, 24(R13), R14
 	ADDQ R14, c+40(FP)
 	TESTL $16, 56(R13)
-	JZ once17
+	JZ once21
 	IMUL3Q $1, 0(R13), R14
 	ADDQ R14, next+48(FP)
-	JMP next18
+	JMP next22
 
-once17:
+once21:
 	MOVQ $0, next+48(FP)
 
-next18:
+next22:
 	CMPQ res+32(FP), $0
 	JEQ tile
 	IMUL3Q $1, 32(R13), R14
@@ -622,20 +647,45 @@ outfull:
 end:
 	DECQ tiles+56(FP)
 	JZ last16
+	TESTL $32, 56(R13)
+	JZ below17
+	MOVQ 16(R13), R14
+	ADDQ R14, b+16(FP)
+	ADDQ $64, c+40(FP)
+	CMPQ next+48(FP), $0
+	JEQ nonext18
+	MOVQ 40(R13), R14
+	IMULQ 80(R13), R14
+	ADDQ R14, next+48(FP)
+
+nonext18:
+	CMPQ bias+24(FP), $0
+	JEQ nobias19
+	ADDQ $64, bias+24(FP)
+
+nobias19:
+	CMPQ res+32(FP), $0
+	JEQ nores20
+	ADDQ $64, res+32(FP)
+
+nores20:
+	JMP tile
+
+below17:
 	IMUL3Q $2, 0(R13), R14
 	ADDQ R14, a+8(FP)
 	IMUL3Q $2, 24(R13), R14
 	ADDQ R14, c+40(FP)
 	TESTL $16, 56(R13)
-	JZ once17
+	JZ once21
 	IMUL3Q $2, 0(R13), R14
 	ADDQ R14, next+48(FP)
-	JMP next18
+	JMP next22
 
-once17:
+once21:
 	MOVQ $0, next+48(FP)
 
-next18:
+next22:
 	CMPQ res+32(FP), $0
 	JEQ tile
 	IMUL3Q $2, 32(R13), R14
@@ -1049,20 +1099,45 @@ outfull:
 end:
 	DECQ tiles+56(FP)
 	JZ last16
+	TESTL $32, 56(R13)
+	JZ below17
+	MOVQ 16(R13), R14
+	ADDQ R14, b+16(FP)
+	ADDQ $64, c+40(FP)
+	CMPQ next+48(FP), $0
+	JEQ nonext18
+	MOVQ 40(R13), R14
+	IMULQ 80(R13), R14
+	ADDQ R14, next+48(FP)
+
+nonext18:
+	CMPQ bias+24(FP), $0
+	JEQ nobias19
+	ADDQ $64, bias+24(FP)
+
+nobias19:
+	CMPQ res+32(FP), $0
+	JEQ nores20
+	ADDQ $64, res+32(FP)
+
+nores20:
+	JMP tile
+
+below17:
 	IMUL3Q $3, 0(R13), R14
 	ADDQ R14, a+8(FP)
 	IMUL3Q $3, 24(R13), R14
 	ADDQ R14, c+40(FP)
 	TESTL $16, 56(R13)
-	JZ once17
+	JZ once21
 	IMUL3Q $3, 0(R13), R14
 	ADDQ R14, next+48(FP)
-	JMP next18
+	JMP next22
 
-once17:
+once21:
 	MOVQ $0, next+48(FP)
 
-next18:
+next22:
 	CMPQ res+32(FP), $0
 	JEQ tile
 	IMUL3Q $3, 32(R13), R14
@@ -1554,20 +1629,45 @@ outfull:
 end:
 	DECQ tiles+56(FP)
 	JZ last16
+	TESTL $32, 56(R13)
+	JZ below17
+	MOVQ 16(R13), R14
+	ADDQ R14, b+16(FP)
+	ADDQ $64, c+40(FP)
+	CMPQ next+48(FP), $0
+	JEQ nonext18
+	MOVQ 40(R13), R14
+	IMULQ 80(R13), R14
+	ADDQ R14, next+48(FP)
+
+nonext18:
+	CMPQ bias+24(FP), $0
+	JEQ nobias19
+	ADDQ $64, bias+24(FP)
+
+nobias19:
+	CMPQ res+32(FP), $0
+	JEQ nores20
+	ADDQ $64, res+32(FP)
+
+nores20:
+	JMP tile
+
+below17:
 	IMUL3Q $4, 0(R13), R14
 	ADDQ R14, a+8(FP)
 	IMUL3Q $4, 24(R13), R14
 	ADDQ R14, c+40(FP)
 	TESTL $16, 56(R13)
-	JZ once17
+	JZ once21
 	IMUL3Q $4, 0(R13), R14
 	ADDQ R14, next+48(FP)
-	JMP next18
+	JMP next22
 
-once17:
+once21:
 	MOVQ $0, next+48(FP)
 
-next18:
+next22:
 	CMPQ res+32(FP), $0
 	JEQ tile
 	IMUL3Q $4, 32(R13), R14
@@ -2136,20 +2236,45 @@ outfull:
 end:
 	DECQ tiles+56(FP)
 	JZ last16
+	TESTL $32, 56(R13)
+	JZ below17
+	MOVQ 16(R13), R14
+	ADDQ R14, b+16(FP)
+	ADDQ $64, c+40(FP)
+	CMPQ next+48(FP), $0
+	JEQ nonext18
+	MOVQ 40(R13), R14
+	IMULQ 80(R13), R14
+	ADDQ R14, next+48(FP)
+
+nonext18:
+	CMPQ bias+24(FP), $0
+	JEQ nobias19
+	ADDQ $64, bias+24(FP)
+
+nobias19:
+	CMPQ res+32(FP), $0
+	JEQ nores20
+	ADDQ $64, res+32(FP)
+
+nores20:
+	JMP tile
+
+below17:
 	IMUL3Q $5, 0(R13), R14
 	ADDQ R14, a+8(FP)
 	IMUL3Q $5, 24(R13), R14
 	ADDQ R14, c+40(FP)
 	TESTL $16, 56(R13)
-	JZ once17
+	JZ once21
 	IMUL3Q $5, 0(R13), R14
 	ADDQ R14, next+48(FP)
-	JMP next18
+	JMP next22
 
-once17:
+once21:
 	MOVQ $0, next+48(FP)
 
-next18:
+next22:
 	CMPQ res+32(FP), $0
 	JEQ tile
 	IMUL3Q $5, 32(R13), R14
@@ -2796,20 +2921,45 @@ outfull:
 end:
 	DECQ tiles+56(FP)
 	JZ last16
+	TESTL $32, 56(R13)
+	JZ below17
+	MOVQ 16(R13), R14
+	ADDQ R14, b+16(FP)
+	ADDQ $64, c+40(FP)
+	CMPQ next+48(FP), $0
+	JEQ nonext18
+	MOVQ 40(R13), R14
+	IMULQ 80(R13), R14
+	ADDQ R14, next+48(FP)
+
+nonext18:
+	CMPQ bias+24(FP), $0
+	JEQ nobias19
+	ADDQ $64, bias+24(FP)
+
+nobias19:
+	CMPQ res+32(FP), $0
+	JEQ nores20
+	ADDQ $64, res+32(FP)
+
+nores20:
+	JMP tile
+
+below17:
 	IMUL3Q $6, 0(R13), R14
 	ADDQ R14, a+8(FP)
 	IMUL3Q $6, 24(R13), R14
 	ADDQ R14, c+40(FP)
 	TESTL $16, 56(R13)
-	JZ once17
+	JZ once21
 	IMUL3Q $6, 0(R13), R14
 	ADDQ R14, next+48(FP)
-	JMP next18
+	JMP next22
 
-once17:
+once21:
 	MOVQ $0, next+48(FP)
 
-next18:
+next22:
 	CMPQ res+32(FP), $0
 	JEQ tile
 	IMUL3Q $6, 32(R13), R14

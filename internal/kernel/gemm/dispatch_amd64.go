@@ -10,9 +10,9 @@ import (
 func kernelsOf(set isa.Set) kernels {
 	switch set {
 	case isa.AVX512:
-		return kernels{lanes: 16, tileRows: [5]int{0, 8, 8, 8, 6}, fewRows: 4, dotRows: 4, repeat: true}
+		return kernels{lanes: 16, tileRows: [5]int{0, 8, 8, 8, 6}, fewRows: 4, dotRows: 4, repeat: true, across: false}
 	case isa.AVX2:
-		return kernels{lanes: 8, tileRows: [5]int{0, 6, 2, 0, 1}, fewRows: 4, dotRows: 2, repeat: true}
+		return kernels{lanes: 8, tileRows: [5]int{0, 6, 2, 0, 1}, fewRows: 4, dotRows: 2, repeat: true, across: true}
 	}
 	return portableKernels()
 }
@@ -33,9 +33,9 @@ func callTile(set isa.Set, rows, panels, tiles int, p *tileParams, a, b, bias, r
 func doublesOf(set isa.Set) kernels {
 	switch set {
 	case isa.AVX512:
-		return kernels{lanes: 8, tileRows: [5]int{0, 8, 8, 8, 6}, repeat: true}
+		return kernels{lanes: 8, tileRows: [5]int{0, 8, 8, 8, 6}, repeat: true, across: false}
 	case isa.AVX2:
-		return kernels{lanes: 4, tileRows: [5]int{0, 6, 2, 0, 1}, repeat: true}
+		return kernels{lanes: 4, tileRows: [5]int{0, 6, 2, 0, 1}, repeat: true, across: true}
 	}
 	return portableKernels()
 }

@@ -10,7 +10,7 @@ import (
 func kernelsOf(set isa.Set) kernels {
 	switch set {
 	case isa.NEON:
-		return kernels{lanes: 4, tileRows: [5]int{0, 6, 2, 0, 1}, fewRows: 4, dotRows: 2, repeat: false}
+		return kernels{lanes: 4, tileRows: [5]int{0, 6, 2, 0, 1}, fewRows: 4, dotRows: 2, repeat: false, across: false}
 	}
 	return portableKernels()
 }
@@ -29,7 +29,7 @@ func callTile(set isa.Set, rows, panels, tiles int, p *tileParams, a, b, bias, r
 func doublesOf(set isa.Set) kernels {
 	switch set {
 	case isa.NEON:
-		return kernels{lanes: 2, tileRows: [5]int{0, 6, 2, 0, 1}, repeat: false}
+		return kernels{lanes: 2, tileRows: [5]int{0, 6, 2, 0, 1}, repeat: false, across: false}
 	}
 	return portableKernels()
 }

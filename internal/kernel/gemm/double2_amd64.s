@@ -220,6 +220,24 @@ outfull:
 end:
 	DECQ tiles+48(FP)
 	JZ last12
+	TESTL $32, 56(R13)
+	JZ below13
+	MOVQ 16(R13), R14
+	ADDQ R14, b+16(FP)
+	ADDQ $64, c+40(FP)
+	CMPQ bias+24(FP), $0
+	JEQ nobias14
+	ADDQ $64, bias+24(FP)
+
+nobias14:
+	CMPQ res+32(FP), $0
+	JEQ nores15
+	ADDQ $64, res+32(FP)
+
+nores15:
+	JMP tile
+
+below13:
 	IMUL3Q $1, 0(R13), R14
 	ADDQ R14, a+8(FP)
 	IMUL3Q $1, 24(R13), R14
@@ -488,6 +506,24 @@ outfull:
 end:
 	DECQ tiles+48(FP)
 	JZ last12
+	TESTL $32, 56(R13)
+	JZ below13
+	MOVQ 16(R13), R14
+	ADDQ R14, b+16(FP)
+	ADDQ $64, c+40(FP)
+	CMPQ bias+24(FP), $0
+	JEQ nobias14
+	ADDQ $64, bias+24(FP)
+
+nobias14:
+	CMPQ res+32(FP), $0
+	JEQ nores15
+	ADDQ $64, res+32(FP)
+
+nores15:
+	JMP tile
+
+below13:
 	IMUL3Q $2, 0(R13), R14
 	ADDQ R14, a+8(FP)
 	IMUL3Q $2, 24(R13), R14
@@ -817,6 +853,24 @@ outfull:
 end:
 	DECQ tiles+48(FP)
 	JZ last12
+	TESTL $32, 56(R13)
+	JZ below13
+	MOVQ 16(R13), R14
+	ADDQ R14, b+16(FP)
+	ADDQ $64, c+40(FP)
+	CMPQ bias+24(FP), $0
+	JEQ nobias14
+	ADDQ $64, bias+24(FP)
+
+nobias14:
+	CMPQ res+32(FP), $0
+	JEQ nores15
+	ADDQ $64, res+32(FP)
+
+nores15:
+	JMP tile
+
+below13:
 	IMUL3Q $3, 0(R13), R14
 	ADDQ R14, a+8(FP)
 	IMUL3Q $3, 24(R13), R14
@@ -1208,6 +1262,24 @@ outfull:
 end:
 	DECQ tiles+48(FP)
 	JZ last12
+	TESTL $32, 56(R13)
+	JZ below13
+	MOVQ 16(R13), R14
+	ADDQ R14, b+16(FP)
+	ADDQ $64, c+40(FP)
+	CMPQ bias+24(FP), $0
+	JEQ nobias14
+	ADDQ $64, bias+24(FP)
+
+nobias14:
+	CMPQ res+32(FP), $0
+	JEQ nores15
+	ADDQ $64, res+32(FP)
+
+nores15:
+	JMP tile
+
+below13:
 	IMUL3Q $4, 0(R13), R14
 	ADDQ R14, a+8(FP)
 	IMUL3Q $4, 24(R13), R14
@@ -1660,6 +1732,24 @@ outfull:
 end:
 	DECQ tiles+48(FP)
 	JZ last12
+	TESTL $32, 56(R13)
+	JZ below13
+	MOVQ 16(R13), R14
+	ADDQ R14, b+16(FP)
+	ADDQ $64, c+40(FP)
+	CMPQ bias+24(FP), $0
+	JEQ nobias14
+	ADDQ $64, bias+24(FP)
+
+nobias14:
+	CMPQ res+32(FP), $0
+	JEQ nores15
+	ADDQ $64, res+32(FP)
+
+nores15:
+	JMP tile
+
+below13:
 	IMUL3Q $5, 0(R13), R14
 	ADDQ R14, a+8(FP)
 	IMUL3Q $5, 24(R13), R14
@@ -2174,6 +2264,24 @@ outfull:
 end:
 	DECQ tiles+48(FP)
 	JZ last12
+	TESTL $32, 56(R13)
+	JZ below13
+	MOVQ 16(R13), R14
+	ADDQ R14, b+16(FP)
+	ADDQ $64, c+40(FP)
+	CMPQ bias+24(FP), $0
+	JEQ nobias14
+	ADDQ $64, bias+24(FP)
+
+nobias14:
+	CMPQ res+32(FP), $0
+	JEQ nores15
+	ADDQ $64, res+32(FP)
+
+nores15:
+	JMP tile
+
+below13:
 	IMUL3Q $6, 0(R13), R14
 	ADDQ R14, a+8(FP)
 	IMUL3Q $6, 24(R13), R14

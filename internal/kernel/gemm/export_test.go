@@ -7,9 +7,22 @@ func (p *Plan) Fetched() (list [][2]int) {
 	for u.row < u.superRows {
 		u.rows = min(p.subRows, u.superRows-u.row)
 		x := p.ahead(&matrices{}, &u, 0)
-		for range u.panels / u.width {
-			tiles := (u.rows + u.maxRows - 1) / u.maxRows
-			high, more := u.rows/tiles, u.rows%tiles
+		tiles := (u.rows + u.maxRows - 1) / u.maxRows
+		high, more := u.rows/tiles, u.rows%tiles
+		columns := u.panels / u.width
+		if p.across != nil {
+			for t := range tiles {
+				n := high
+				if t < more {
+					n++
+				}
+				if next, _ := x.fetch(n, 1, nil); next != 0 {
+					list = append(list, [2]int{int(next), u.panels * p.across.k * p.across.ahead})
+				}
+			}
+			columns = 0
+		}
+		for range columns {
 			for t := 0; t < tiles; {
 				n, together := high, tiles-t
 				if t < more {

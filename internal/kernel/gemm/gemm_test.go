@@ -272,6 +272,43 @@ var _ = Describe("Run", func() {
 		})
 	})
 
+	It("has all of the next columns' panels fetched once by rows of tiles", func() {
+		onTargets(func(target isa.Target) {
+			if target.Set != isa.AVX2 {
+				return
+			}
+			for _, m := range []int{7, 48, 90, 3136} {
+				for _, size := range []int{1 << 20, 2 << 20} {
+					target.Caches[1].Bytes = size
+					const k, n = 64, 960
+					plan, err := gemm.NewPlan(target, gemm.Spec{M: m, K: k, N: n})
+					Expect(err).NotTo(HaveOccurred())
+					list := plan.Fetched()
+					at := 4 * 64 * k
+					for _, piece := range list {
+						Expect(piece[0]).To(Equal(at), "%d rows, cache of %d", m, size)
+						at += piece[1]
+					}
+					Expect(at).To(Equal(2*4*64*k), "%d rows, cache of %d", m, size)
+				}
+			}
+		})
+	})
+
+	It("computes rows of tiles, by few and by many of a product", func() {
+		rng := rand.New(rand.NewPCG(31, 32))
+		onTargets(func(target isa.Target) {
+			for _, m := range []int{7, 13, 300} {
+				for _, n := range []int{16, 50, 64, 65, 127, 272} {
+					for _, k := range []int{5, 64} {
+						s := gemm.Spec{M: m, N: n, K: k, LDC: n + rng.IntN(3), Bias: rng.IntN(2) == 0, Residual: rng.IntN(2) == 0}
+						newProduct(s, rng, guard.Side(rng.IntN(2))).check(target)
+					}
+				}
+			}
+		})
+	})
+
 	It("adds a residual that is C itself", func() {
 		onTargets(func(target isa.Target) {
 			c := []float32{10, 20, 30, 40, 50, 60}

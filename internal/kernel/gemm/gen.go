@@ -146,6 +146,7 @@ const (
 	flagTailC      = 4
 	flagTailB      = 8
 	flagBelow      = 16
+	flagAcross     = 32
 )
 
 // tiles writes all tile kernels of an instruction set, a function that selects one, and the description of the set.
@@ -155,7 +156,7 @@ func tiles(f *asm.File, s shape) {
 		s.tile(tile{mr: mr, np: np, size: 4}).emit(f, name)
 	})
 	checkOffsets(f)
-	f.Serve("kernelsOf", s.ISA, fmt.Sprintf("return kernels{lanes: %d, tileRows: %#v, fewRows: %d, dotRows: %d, repeat: %v}", s.Lanes, s.tileRows, fewRows, s.dotRows, s.repeats()))
+	f.Serve("kernelsOf", s.ISA, fmt.Sprintf("return kernels{lanes: %d, tileRows: %#v, fewRows: %d, dotRows: %d, repeat: %v, across: %v}", s.Lanes, s.tileRows, fewRows, s.dotRows, s.repeats(), s.across()))
 }
 
 // serveTiles has the tiles of a set written, a function that selects one, and its place in the dispatch.
@@ -187,6 +188,9 @@ func (s shape) tilesArgument() string {
 
 // repeats reports whether kernels of the set compute tiles below each other.
 func (s shape) repeats() bool { return s.Arch == "amd64" }
+
+// across reports whether those of a single panel compute tiles beside each other, too.
+func (s shape) across() bool { return s.ISA == asm.AVX2() }
 
 // pairTiles writes the tile kernels of words of two bfloat16, as those of float32 but for the instruction that multiplies.
 func pairTiles(f *asm.File, s shape) {
@@ -252,16 +256,16 @@ func doubles(f *asm.File, s shape) {
 	table.WriteString("\t}\n}\n")
 	f.Go(table.String())
 	f.Serve("callDouble", s.ISA, fmt.Sprintf("callDouble%s(rows, panels%s, p, a, b, bias, res, c)", s.suffix, count))
-	f.Serve("doublesOf", s.ISA, fmt.Sprintf("return kernels{lanes: %d, tileRows: %#v, repeat: %v}", s.Lanes/2, s.tileRows, s.repeats()))
+	f.Serve("doublesOf", s.ISA, fmt.Sprintf("return kernels{lanes: %d, tileRows: %#v, repeat: %v, across: %v}", s.Lanes/2, s.tileRows, s.repeats(), s.across()))
 }
 
 // tile is one kernel being written: C[mr][16*np] from A[mr][k] and np panels of B; of float64, with 8 columns a panel. It computes as many
-// tiles below each other as it is told, so that a tile of few k does not wait for a call.
+// tiles below each other, or beside each other where it can (see beside), as it is told, so that a tile of few k does not wait for a call.
 //
 // Registers: AX a, BX lda, CX 3*lda, DX 5*lda, SI 7*lda, R8 b, R9 step of b from one k to the next, R11 and
 // R12 one and three times the step from panel to panel, DI k, R13 params. In the loop R10 walks what is to be fetched. After the loop AX walks res, R8 walks c.
 // Where rows of B are indexed (see indexed) R12 is 3*R9, R11 the step of what is to be fetched, and R14 in the loop three times that.
-// The arguments a, res, c and tiles are moved on where they lie.
+// The arguments are moved on where they lie.
 // Vectors: the accumulators row by row, then one row of B, then broadcast elements of A.
 type tile struct {
 	*asm.Func

@@ -125,11 +125,18 @@ func (t *tile) clip() {
 	t.Label("out")
 }
 
-// advance goes on with the tile below, where there is one.
+// advance goes on with the tile below, or beside, where there is one.
 func (t *tile) advance() {
 	end := t.NewLabel("last")
 	t.I("DECQ %s", t.Addr("tiles"))
 	t.I("JZ %s", end)
+	if t.beside() {
+		below := t.NewLabel("below")
+		t.I("TESTL $%d, %d(R13)", flagAcross, offFlags)
+		t.I("JZ %s", below)
+		t.advanceAcross()
+		t.Label(below)
+	}
 	by := func(name string, off int) {
 		t.I("IMUL3Q $%d, %d(R13), R14", t.mr, off)
 		t.I("ADDQ R14, %s", t.Addr(name))
@@ -151,4 +158,29 @@ func (t *tile) advance() {
 	by("res", offLDR)
 	t.I("JMP tile")
 	t.Label(end)
+}
+
+// advanceAcross goes on with the tile beside: that has the piece fetched behind the one that this tile has.
+func (t *tile) advanceAcross() {
+	where := func(name string, op func()) { // where a pointer is not nil
+		none := t.NewLabel("no" + name)
+		t.I("CMPQ %s, $0", t.Addr(name))
+		t.I("JEQ %s", none)
+		op()
+		t.Label(none)
+	}
+	t.I("MOVQ %d(R13), R14", offBPanel)
+	t.I("ADDQ R14, %s", t.Addr("b"))
+	t.I("ADDQ $64, %s", t.Addr("c"))
+	if t.fetches() {
+		where("next", func() {
+			t.I("MOVQ %d(R13), R14", offK)
+			t.I("IMULQ %d(R13), R14", offAhead)
+			t.I("ADDQ R14, %s", t.Addr("next"))
+		})
+	}
+	for _, name := range []string{"bias", "res"} {
+		where(name, func() { t.I("ADDQ $64, %s", t.Addr(name)) })
+	}
+	t.I("JMP tile")
 }

@@ -53,6 +53,9 @@ func (t *tile) loop() {
 // went from 75 to 86 % of their peak.
 func (t *tile) indexed() bool { return t.ISA == asm.AVX2() && t.np == 1 && t.mr > 1 }
 
+// beside reports whether the tile goes on with the one beside it where that is asked for.
+func (t *tile) beside() bool { return t.across() && t.np == 1 }
+
 // rounds emits the loop of whole rounds, which have fetched what comes next, or have not.
 func (t *tile) rounds(fetch bool) {
 	t.steps(unroll, func(u int) {

@@ -14189,20 +14189,45 @@ outfull:
 end:
 	DECQ tiles+56(FP)
 	JZ last13
+	TESTL $32, 56(R13)
+	JZ below14
+	MOVQ 16(R13), R14
+	ADDQ R14, b+16(FP)
+	ADDQ $64, c+40(FP)
+	CMPQ next+48(FP), $0
+	JEQ nonext15
+	MOVQ 40(R13), R14
+	IMULQ 80(R13), R14
+	ADDQ R14, next+48(FP)
+
+nonext15:
+	CMPQ bias+24(FP), $0
+	JEQ nobias16
+	ADDQ $64, bias+24(FP)
+
+nobias16:
+	CMPQ res+32(FP), $0
+	JEQ nores17
+	ADDQ $64, res+32(FP)
+
+nores17:
+	JMP tile
+
+below14:
 	IMUL3Q $1, 0(R13), R14
 	ADDQ R14, a+8(FP)
 	IMUL3Q $1, 24(R13), R14
 	ADDQ R14, c+40(FP)
 	TESTL $16, 56(R13)
-	JZ once14
+	JZ once18
 	IMUL3Q $1, 0(R13), R14
 	ADDQ R14, next+48(FP)
-	JMP next15
+	JMP next19
 
-once14:
+once18:
 	MOVQ $0, next+48(FP)
 
-next15:
+next19:
 	CMPQ res+32(FP), $0
 	JEQ tile
 	IMUL3Q $1, 32(R13), R14
@@ -14511,20 +14536,45 @@ outfull:
 end:
 	DECQ tiles+56(FP)
 	JZ last13
+	TESTL $32, 56(R13)
+	JZ below14
+	MOVQ 16(R13), R14
+	ADDQ R14, b+16(FP)
+	ADDQ $64, c+40(FP)
+	CMPQ next+48(FP), $0
+	JEQ nonext15
+	MOVQ 40(R13), R14
+	IMULQ 80(R13), R14
+	ADDQ R14, next+48(FP)
+
+nonext15:
+	CMPQ bias+24(FP), $0
+	JEQ nobias16
+	ADDQ $64, bias+24(FP)
+
+nobias16:
+	CMPQ res+32(FP), $0
+	JEQ nores17
+	ADDQ $64, res+32(FP)
+
+nores17:
+	JMP tile
+
+below14:
 	IMUL3Q $2, 0(R13), R14
 	ADDQ R14, a+8(FP)
 	IMUL3Q $2, 24(R13), R14
 	ADDQ R14, c+40(FP)
 	TESTL $16, 56(R13)
-	JZ once14
+	JZ once18
 	IMUL3Q $2, 0(R13), R14
 	ADDQ R14, next+48(FP)
-	JMP next15
+	JMP next19
 
-once14:
+once18:
 	MOVQ $0, next+48(FP)
 
-next15:
+next19:
 	CMPQ res+32(FP), $0
 	JEQ tile
 	IMUL3Q $2, 32(R13), R14
@@ -14907,20 +14957,45 @@ outfull:
 end:
 	DECQ tiles+56(FP)
 	JZ last13
+	TESTL $32, 56(R13)
+	JZ below14
+	MOVQ 16(R13), R14
+	ADDQ R14, b+16(FP)
+	ADDQ $64, c+40(FP)
+	CMPQ next+48(FP), $0
+	JEQ nonext15
+	MOVQ 40(R13), R14
+	IMULQ 80(R13), R14
+	ADDQ R14, next+48(FP)
+
+nonext15:
+	CMPQ bias+24(FP), $0
+	JEQ nobias16
+	ADDQ $64, bias+24(FP)
+
+nobias16:
+	CMPQ res+32(FP), $0
+	JEQ nores17
+	ADDQ $64, res+32(FP)
+
+nores17:
+	JMP tile
+
+below14:
 	IMUL3Q $3, 0(R13), R14
 	ADDQ R14, a+8(FP)
 	IMUL3Q $3, 24(R13), R14
 	ADDQ R14, c+40(FP)
 	TESTL $16, 56(R13)
-	JZ once14
+	JZ once18
 	IMUL3Q $3, 0(R13), R14
 	ADDQ R14, next+48(FP)
-	JMP next15
+	JMP next19
 
-once14:
+once18:
 	MOVQ $0, next+48(FP)
 
-next15:
+next19:
 	CMPQ res+32(FP), $0
 	JEQ tile
 	IMUL3Q $3, 32(R13), R14
@@ -15378,20 +15453,45 @@ outfull:
 end:
 	DECQ tiles+56(FP)
 	JZ last13
+	TESTL $32, 56(R13)
+	JZ below14
+	MOVQ 16(R13), R14
+	ADDQ R14, b+16(FP)
+	ADDQ $64, c+40(FP)
+	CMPQ next+48(FP), $0
+	JEQ nonext15
+	MOVQ 40(R13), R14
+	IMULQ 80(R13), R14
+	ADDQ R14, next+48(FP)
+
+nonext15:
+	CMPQ bias+24(FP), $0
+	JEQ nobias16
+	ADDQ $64, bias+24(FP)
+
+nobias16:
+	CMPQ res+32(FP), $0
+	JEQ nores17
+	ADDQ $64, res+32(FP)
+
+nores17:
+	JMP tile
+
+below14:
 	IMUL3Q $4, 0(R13), R14
 	ADDQ R14, a+8(FP)
 	IMUL3Q $4, 24(R13), R14
 	ADDQ R14, c+40(FP)
 	TESTL $16, 56(R13)
-	JZ once14
+	JZ once18
 	IMUL3Q $4, 0(R13), R14
 	ADDQ R14, next+48(FP)
-	JMP next15
+	JMP next19
 
-once14:
+once18:
 	MOVQ $0, next+48(FP)
 
-next15:
+next19:
 	CMPQ res+32(FP), $0
 	JEQ tile
 	IMUL3Q $4, 32(R13), R14
@@ -15923,20 +16023,45 @@ outfull:
 end:
 	DECQ tiles+56(FP)
 	JZ last13
+	TESTL $32, 56(R13)
+	JZ below14
+	MOVQ 16(R13), R14
+	ADDQ R14, b+16(FP)
+	ADDQ $64, c+40(FP)
+	CMPQ next+48(FP), $0
+	JEQ nonext15
+	MOVQ 40(R13), R14
+	IMULQ 80(R13), R14
+	ADDQ R14, next+48(FP)
+
+nonext15:
+	CMPQ bias+24(FP), $0
+	JEQ nobias16
+	ADDQ $64, bias+24(FP)
+
+nobias16:
+	CMPQ res+32(FP), $0
+	JEQ nores17
+	ADDQ $64, res+32(FP)
+
+nores17:
+	JMP tile
+
+below14:
 	IMUL3Q $5, 0(R13), R14
 	ADDQ R14, a+8(FP)
 	IMUL3Q $5, 24(R13), R14
 	ADDQ R14, c+40(FP)
 	TESTL $16, 56(R13)
-	JZ once14
+	JZ once18
 	IMUL3Q $5, 0(R13), R14
 	ADDQ R14, next+48(FP)
-	JMP next15
+	JMP next19
 
-once14:
+once18:
 	MOVQ $0, next+48(FP)
 
-next15:
+next19:
 	CMPQ res+32(FP), $0
 	JEQ tile
 	IMUL3Q $5, 32(R13), R14
@@ -16543,20 +16668,45 @@ outfull:
 end:
 	DECQ tiles+56(FP)
 	JZ last13
+	TESTL $32, 56(R13)
+	JZ below14
+	MOVQ 16(R13), R14
+	ADDQ R14, b+16(FP)
+	ADDQ $64, c+40(FP)
+	CMPQ next+48(FP), $0
+	JEQ nonext15
+	MOVQ 40(R13), R14
+	IMULQ 80(R13), R14
+	ADDQ R14, next+48(FP)
+
+nonext15:
+	CMPQ bias+24(FP), $0
+	JEQ nobias16
+	ADDQ $64, bias+24(FP)
+
+nobias16:
+	CMPQ res+32(FP), $0
+	JEQ nores17
+	ADDQ $64, res+32(FP)
+
+nores17:
+	JMP tile
+
+below14:
 	IMUL3Q $6, 0(R13), R14
 	ADDQ R14, a+8(FP)
 	IMUL3Q $6, 24(R13), R14
 	ADDQ R14, c+40(FP)
 	TESTL $16, 56(R13)
-	JZ once14
+	JZ once18
 	IMUL3Q $6, 0(R13), R14
 	ADDQ R14, next+48(FP)
-	JMP next15
+	JMP next19
 
-once14:
+once18:
 	MOVQ $0, next+48(FP)
 
-next15:
+next19:
 	CMPQ res+32(FP), $0
 	JEQ tile
 	IMUL3Q $6, 32(R13), R14

@@ -26,6 +26,7 @@ const (
 	flagTailC                  // the last panel of C is masked
 	flagTailB                  // the last panel of B is ragged too: B is not padded
 	flagBelow                  // what is to be fetched are rows of A: those below each tile of a call, and not what is given for the first one alone
+	flagAcross                 // tiles of a call lie beside each other
 )
 
 // setMask makes n (1 to 16) lanes of 32 bits the ones in use.

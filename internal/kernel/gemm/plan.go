@@ -21,6 +21,7 @@ type Plan struct {
 	perChunk           int         // units per chunk
 	few                []placed    // the tiles of a small product, see planFew
 	below              *tileParams // of the first panel where its tiles have the rows of A below them fetched; nil: they have not
+	across             *tileParams // of calls for tiles beside each other; nil: those below each other are in a call
 	reach, pieces      int         // see ahead
 	tiles              bool        // those of package amx multiply
 	fetches            bool        // tiles have fetched what is read later: B is packed and more than the first-level cache holds
@@ -75,6 +76,7 @@ type kernels struct {
 	fewRows  int    // of a tile that has lines of all of its panels fetched ahead, at most
 	dotRows  int    // the highest number of rows of a dot kernel
 	repeat   bool   // kernels compute tiles below each other in one call
+	across   bool   // those of a single panel compute tiles beside each other, too
 }
 
 // portableKernels describes those in Go.
@@ -138,6 +140,7 @@ func NewPlan(t isa.Target, s Spec) (*Plan, error) {
 	}
 	p.planUnits()
 	p.planPieces()
+	p.planAcross()
 	p.planFew()
 	return p, nil
 }

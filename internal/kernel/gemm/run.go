@@ -174,6 +174,10 @@ func (p *Plan) tileUnit(m *matrices, u *unit) {
 		if p.fetches {
 			ahead = p.ahead(m, u, i)
 		}
+		if p.across != nil {
+			p.rowsOfTiles(u, a, b, bias, res, c, &ahead)
+			continue
+		}
 		for q := 0; q < u.panels; q += u.width {
 			params := &ph.full
 			if q+u.width == u.panels && u.cols%panel != 0 {
