@@ -8,13 +8,17 @@ import (
 	"github.com/carve-dev/carve/internal/kernel/asm"
 )
 
-// planarRows lists the rows of a kernel on a planar source for which there is code: of three taps, in tiles that are whole or lack one pixel, as those
-// of a row are but at its ends. What a list costs for each row of so few taps is a quarter of its instructions otherwise; longer rows gain nothing.
+// planarRows lists the rows of a kernel on a planar source for which there is code: of three, five and seven taps, in tiles that are whole or lack one pixel, as
+// those of a row are but at its ends. What a list costs for each row of three taps is a quarter of its instructions otherwise, of seven an eighth.
 func (k *kernel) planarRows() []rowBody {
 	if k.isa != asm.AVX2() || !k.points() {
 		return nil
 	}
-	return []rowBody{{kernel: 3, width: k.pixels}, {kernel: 3, width: k.pixels - 1}}
+	var out []rowBody
+	for _, kernel := range []int{3, 5, 7} {
+		out = append(out, rowBody{kernel: kernel, width: k.pixels}, rowBody{kernel: kernel, width: k.pixels - 1})
+	}
+	return out
 }
 
 // planarRow emits the i-th body of rows: as many rows of the kernel below each other as the tap says, in one channel of the source.
