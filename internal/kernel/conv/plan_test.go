@@ -329,6 +329,23 @@ var _ = Describe("Plan", func() {
 	onTargets("computes convolutions of planar sources", func(target isa.Target) {
 		fuzz(target, 60, 2, func(r *rand.Rand, s *conv.Spec) { s.Source, s.C = conv.Planar, 1+r.IntN(5) })
 	})
+	onTargets("computes rows of taps of planar sources, and taps of whole blocks of channels, in tiles of every number of pixels", func(target isa.Target) {
+		seed := uint64(0)
+		for _, kernel := range []int{2, 3, 5, 7} {
+			for width := 1; width <= 20; width++ {
+				for _, c := range []int{1, 3, 16, 36} {
+					seed++
+					step := 1 + int(seed%2)
+					s := conv.Spec{N: 1, C: c, OC: 20, Map: conv.Map{H: 5, W: step * width, Kernel: [2]int{kernel, kernel}, Stride: [2]int{step, step},
+						Pad: [4]int{kernel / 2, kernel / 2, kernel / 2, kernel / 2}}}
+					if c <= 3 {
+						s.Source = conv.Planar
+					}
+					Expect(checkConv(target, s, layoutCase{seed: seed, front: seed%3 == 0, bias: true})).To(Succeed(), "%+v", s)
+				}
+			}
+		}
+	})
 	onTargets("computes a single tap in tiles of every number of pixels", func(target isa.Target) {
 		seed := uint64(0)
 		for width := 1; width <= 30; width++ {
