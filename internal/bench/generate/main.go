@@ -2,7 +2,7 @@
 // fresh process of either side, one after the other, runs it. It prints medians over the rounds, and the medians of the rounds' ratios
 // with their 95 % intervals, as a Markdown table.
 //
-//	go run ./internal/bench/generate -python PYTHON [-tokens 64] [-prompt 8] [-lengths 20] [-threads 1] [-backend mkl,cpu] [-rounds 15] [-runs 3] [-head 64] [-bits 4 [-block 32] [-accuracy 4] [-asymmetric]] MODEL.onnx...
+//	go run ./internal/bench/generate -python PYTHON [-tokens 64] [-prompt 8] [-lengths 20] [-threads 1] [-backend mkl,cpu] [-rounds 15] [-runs 3] [-head 64 [-growing]] [-bits 4 [-block 32] [-accuracy 4] [-asymmetric]] MODEL.onnx...
 //
 // A model with inputs whose names begin with "past" is a decoder: both sides decode greedily, carve with the caches in one place
 // (Options.InPlace), ONNX Runtime with OrtValues bound to inputs and outputs; times are those of a token behind the prompt, and of
@@ -10,7 +10,7 @@
 // lengths in a row, from 8 on, each longer than the one before by 5; times are those of later passes over all lengths, and of the first.
 //
 // With -head the caches have a head's size that their inputs do not tell, and are as long as they will be from the beginning, as ONNX Runtime's
-// model builder makes decoders of GroupQueryAttention.
+// model builder makes decoders of GroupQueryAttention; with -growing too they grow, as in its decoders of other attention.
 //
 // With -bits, ONNX Runtime's quantiser first makes MatMulNBits of products with constant matrices.
 //
@@ -49,7 +49,7 @@ type bench struct {
 	tokens, prompt, lengths, threads, rounds, run int
 	head                                          int
 	bits, block, accuracy                         int
-	asymmetric                                    bool
+	asymmetric, growing                           bool
 }
 
 func main() {
@@ -67,6 +67,7 @@ func main() {
 	flag.IntVar(&b.block, "block", 32, "with -bits: weights that share a scale")
 	flag.IntVar(&b.accuracy, "accuracy", 0, "with -bits: accuracy_level of the products, 4 for activations of 8 bits")
 	flag.BoolVar(&b.asymmetric, "asymmetric", false, "with -bits: blocks have zero points")
+	flag.BoolVar(&b.growing, "growing", false, "with -head: caches begin empty and grow")
 	inner := flag.String("worker", "", "internal: run this model")
 	flag.Parse()
 	var err error
@@ -95,7 +96,7 @@ func (b *bench) measure(models []string) error {
 	if err := os.WriteFile(script, worker, 0o600); err != nil {
 		return err
 	}
-	args := []string{strconv.Itoa(b.threads), strconv.Itoa(b.tokens), strconv.Itoa(b.prompt), strconv.Itoa(b.run), strconv.Itoa(b.head), list(b.sentences())}
+	args := []string{strconv.Itoa(b.threads), strconv.Itoa(b.tokens), strconv.Itoa(b.prompt), strconv.Itoa(b.run), strconv.Itoa(b.head), strconv.FormatBool(b.growing), list(b.sentences())}
 	fmt.Println("| model | carve ms | ONNX Runtime ms | ratio | first: carve ms | ONNX Runtime ms | ratio | same tokens |\n|---|---:|---:|---:|---:|---:|---:|---|")
 	for _, m := range models {
 		name := strings.TrimSuffix(filepath.Base(m), ".onnx")

@@ -67,7 +67,7 @@ func (b *bench) work(ctx context.Context, path string) error {
 	if len(pairs) == 0 {
 		err = b.encode(ctx, m, &s)
 	} else {
-		m.shared = b.head > 0 || slices.ContainsFunc(m.inputs, func(in carve.Port) bool { return in.Name == "seqlens_k" })
+		m.shared = b.head > 0 && !b.growing || slices.ContainsFunc(m.inputs, func(in carve.Port) bool { return in.Name == "seqlens_k" })
 		err = b.decodings(ctx, m, pairs, &s)
 	}
 	if err != nil {

@@ -1,6 +1,6 @@
 """Runs a decoder, or an encoder of open length, on ONNX Runtime and prints times as JSON, or quantises it. See main.go.
 
-usage: worker.py MODEL.onnx THREADS TOKENS PROMPT RUNS HEAD LENGTHS
+usage: worker.py MODEL.onnx THREADS TOKENS PROMPT RUNS HEAD GROWING LENGTHS
        worker.py quantise MODEL.onnx OUT.onnx BITS BLOCK ACCURACY ASYMMETRIC
 """
 import json
@@ -23,7 +23,7 @@ if sys.argv[1] == "quantise":
     sys.exit(0)
 
 path, threads, tokens, prompt, rounds, head = sys.argv[1], *map(int, sys.argv[2:7])
-lengths = [int(n) for n in sys.argv[7].split(",") if n]
+lengths = [int(n) for n in sys.argv[8].split(",") if n]
 options = ort.SessionOptions()
 options.intra_op_num_threads = threads
 options.log_severity_level = 3
@@ -31,7 +31,7 @@ session = ort.InferenceSession(path, options, providers=["CPUExecutionProvider"]
 inputs, outputs = session.get_inputs(), session.get_outputs()
 pasts = [i for i in inputs if i.name.startswith("past")]
 presents = [o.name for o in outputs if o.name.startswith("present")]
-shared = head > 0 or any(i.name == "seqlens_k" for i in inputs)  # caches of all rows there will be, which are written in place
+shared = head > 0 and sys.argv[7] == "false" or any(i.name == "seqlens_k" for i in inputs)  # caches of all rows there will be, which are written in place
 kinds = {"tensor(int64)": np.int64, "tensor(int32)": np.int32, "tensor(float)": np.float32, "tensor(float16)": np.float16}
 
 
