@@ -59,6 +59,7 @@ var passes = []pass{
 	{"remove-no-ops", (*simplifier).removeNoOps},
 	{"widen", (*simplifier).widen},
 	{"sink-transposes", (*simplifier).sinkTransposes},
+	{"part-batches", (*simplifier).partBatches},
 	{"merge-views", (*simplifier).mergeViews},
 	{"merge-twins", (*simplifier).mergeTwins},
 	{"cancel-quantize", (*simplifier).cancelQuantize},

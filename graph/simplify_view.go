@@ -75,16 +75,17 @@ func (s *simplifier) mergeTransposes(first, second *Node) {
 	s.bypass(first, second, src)
 }
 
-// mergeReshapes merges where the second shape does not speak of the first result: it has no 0, which copies a dim, and no
-// symbol that may be 0 in a run but where the first operand has the same dim.
+// mergeReshapes merges where the second shape does not speak of the first result: it has no 0, which copies a dim where allowzero is not
+// set, and no symbol that may be 0 in a run but where the first operand has the same dim.
 func (s *simplifier) mergeReshapes(first, second *Node) {
 	src, shape := first.Input(0), second.Input(1)
 	if src == nil || shape == nil || shape.Dims == nil || src.Format != first.Output(0).Format || !s.cannotFail(first) {
 		return
 	}
+	copies := second.Int("allowzero", 0) == 0
 	for i, d := range shape.Dims {
 		n, ok := d.Const()
-		if ok && n == 0 || !ok && (i >= len(src.Type.Shape) || !d.Equal(src.Type.Shape[i])) {
+		if copies && (ok && n == 0 || !ok && (i >= len(src.Type.Shape) || !d.Equal(src.Type.Shape[i]))) {
 			return
 		}
 	}
