@@ -85,3 +85,23 @@ func callRound(set isa.Set, digits int, dst, heads *byte, src *float32, order *i
 		panic("octet: no kernel rounds to bytes")
 	}
 }
+
+// callSplit writes the lower and the upper halves of the bytes of n vectors, each behind the other.
+func callSplit(set isa.Set, dst, src *byte, n int) {
+	switch set {
+	case isa.AVX512:
+		split512(dst, src, n)
+	default:
+		panic("octet: no kernel splits bytes for tiles")
+	}
+}
+
+// callScale adds sums of a block, of n rows of 16, to results; see tileScale.
+func callScale(set isa.Set, dst *float32, sums *int32, ld int, head *byte, lda int, scale *float32, zero *byte, n int) {
+	switch set {
+	case isa.AVX512:
+		tileScale(dst, sums, ld, head, lda, scale, zero, n)
+	default:
+		panic("octet: no kernel scales sums of tiles")
+	}
+}

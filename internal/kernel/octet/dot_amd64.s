@@ -1525,6 +1525,57 @@ loop3:
 	VZEROUPPER
 	RET
 
+// func split512(dst *byte, src *byte, n int)
+TEXT ·split512(SB), NOSPLIT, $0-24
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ n+16(FP), CX
+	MOVL $0xf0f0f0f, AX
+	VPBROADCASTD AX, Z29
+
+loop1:
+	VMOVDQU32 (SI), Z0
+	VPSRLD $4, Z0, Z1
+	VPANDD Z29, Z0, Z0
+	VPANDD Z29, Z1, Z1
+	VMOVDQU32 Z0, (DI)
+	VMOVDQU32 Z1, 64(DI)
+	ADDQ $64, SI
+	ADDQ $128, DI
+	DECQ CX
+	JNZ loop1
+	VZEROUPPER
+	RET
+
+// func tileScale(dst *float32, sums *int32, ld int, head *byte, lda int, scale *float32, zero *byte, n int)
+TEXT ·tileScale(SB), NOSPLIT, $0-64
+	MOVQ dst+0(FP), DI
+	MOVQ sums+8(FP), SI
+	MOVQ ld+16(FP), R8
+	MOVQ head+24(FP), R12
+	MOVQ lda+32(FP), R9
+	MOVQ scale+40(FP), R10
+	MOVQ zero+48(FP), R11
+	MOVQ n+56(FP), CX
+	VPMOVZXBD (R11), Z28
+	VMOVUPS (R10), Z29
+
+loop1:
+	VPMULLD.BCST 4(R12), Z28, Z0
+	VMOVUPS (DI), Z1
+	VPADDD (SI), Z0, Z0
+	VCVTDQ2PS Z0, Z0
+	VMULPS.BCST (R12), Z0, Z0
+	VFMADD231PS Z29, Z0, Z1
+	VMOVUPS Z1, (DI)
+	ADDQ R8, DI
+	ADDQ R8, SI
+	ADDQ R9, R12
+	DECQ CX
+	JNZ loop1
+	VZEROUPPER
+	RET
+
 // func dot1_512(dst *float32, ldd int, a *float32, lda int, w *byte, scale *float32, zero *byte, blocks int, groups int, n int)
 TEXT ·dot1_512(SB), NOSPLIT, $0-80
 	MOVQ dst+0(FP), DX

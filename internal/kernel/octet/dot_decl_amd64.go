@@ -64,6 +64,16 @@ func round1(dst *byte, heads *byte, src *float32, order *int32, blocks int, vect
 //go:noescape
 func round3(dst *byte, heads *byte, src *float32, order *int32, blocks int, vectors int)
 
+// split512 writes the lower and the upper halves of the bytes of n vectors, each behind the other; n > 0.
+//
+//go:noescape
+func split512(dst *byte, src *byte, n int)
+
+// tileScale takes off what zero points add to n rows of 16 sums of a block, scales them and adds them to results; n > 0. Results and sums lie ld bytes apart, the heads of rounded rows lda.
+//
+//go:noescape
+func tileScale(dst *float32, sums *int32, ld int, head *byte, lda int, scale *float32, zero *byte, n int)
+
 // dot1_512 multiplies 1 rows by n panels of weights; distances are in bytes.
 //
 //go:noescape

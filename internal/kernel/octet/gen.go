@@ -19,9 +19,14 @@ func main() {
 		{Name: "callRounded", Doc: "multiplies rows of integers of some digits by n panels of weights of a number of bits, where something multiplies bytes.",
 			Params: "bits, digits, rows int, p *roundedParams, dst *float32, a, w *byte, scale *float32, zero *byte, n int", Portable: `panic("octet: no kernel multiplies bytes")`},
 		{Name: "callRound", Doc: "rounds blocks of so many vectors of 16 floats to integers of some digits.",
-			Params: "digits int, dst, heads *byte, src *float32, order *int32, blocks, vectors int", Portable: `panic("octet: no kernel rounds to bytes")`}}},
+			Params: "digits int, dst, heads *byte, src *float32, order *int32, blocks, vectors int", Portable: `panic("octet: no kernel rounds to bytes")`},
+		{Name: "callSplit", Doc: "writes the lower and the upper halves of the bytes of n vectors, each behind the other.",
+			Params: "dst, src *byte, n int", Portable: `panic("octet: no kernel splits bytes for tiles")`},
+		{Name: "callScale", Doc: "adds sums of a block, of n rows of 16, to results; see tileScale.",
+			Params: "dst *float32, sums *int32, ld int, head *byte, lda int, scale *float32, zero *byte, n int", Portable: `panic("octet: no kernel scales sums of tiles")`}}},
 		asm.Unit{Base: "dot", Arch: "amd64", Generate: func(f *asm.File) {
 			rounded(f)
+			tiles(f)
 			lowestBytes(f)
 			for _, v := range []asm.ISA{asm.AVX512(), asm.AVX2()} {
 				code := "switch rows {\n"

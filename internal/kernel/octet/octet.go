@@ -52,11 +52,14 @@ func (w *Weights) Spread(dst, src []float32) {
 type Kernels struct {
 	set  isa.Set
 	dots bool // instructions multiply and add integers of 8 bits
+
+	tiles bool // of AMX
 }
 
 // For returns the kernels of a target.
 func For(t isa.Target) Kernels {
-	return Kernels{t.Set, t.Set == isa.AVX512 && t.Features.Has(cpuid.AVX512VNNI) || t.Set == isa.NEON && t.Features.Has(cpuid.ASIMDDP)}
+	dots := t.Set == isa.AVX512 && t.Features.Has(cpuid.AVX512VNNI)
+	return Kernels{t.Set, dots || t.Set == isa.NEON && t.Features.Has(cpuid.ASIMDDP), dots && t.Int8Tiles()}
 }
 
 // part is where the panels of some columns are.
@@ -119,8 +122,12 @@ func (k Kernels) multiply(dst []float32, ldd int, x operand, rows int, w *Weight
 	}
 }
 
-// panels multiplies rows with whole panels, as many rows at a time as there is a kernel for: 8 of one digit, else 4, or 2, or 1.
+// panels multiplies rows with whole panels, as many rows at a time as there is a kernel for: many by tiles, 8 of one digit, else 4, or 2, or 1.
 func (k Kernels) panels(dst []float32, ldd int, x operand, rows int, w *Weights, p part, panels int) {
+	if k.byTiles(w, x.digits, rows) {
+		k.tilePanels(dst, ldd, x, rows, w, p, panels)
+		return
+	}
 	width := w.Width()
 	for r := 0; r < rows; {
 		left, take := rows-r, 1

@@ -19,7 +19,7 @@ import (
 )
 
 var _ = It("generated files are up to date", func(ctx SpecContext) {
-	err := asm.Verify(ctx, "gen.go", "gen_rounded.go", "gen_round.go", "gen_neon.go")
+	err := asm.Verify(ctx, "gen.go", "gen_rounded.go", "gen_round.go", "gen_tiles.go", "gen_neon.go")
 	if errors.Is(err, exec.ErrNotFound) {
 		Skip("no go command")
 	}
@@ -57,7 +57,7 @@ type product struct {
 
 // newProduct packs weights for kernels of rounded rows, which may read 4 bits, or for the zero ones, which do not.
 func newProduct(r *rand.Rand, block int, kernels octet.Kernels, digits int) *product {
-	p := &product{side: []guard.Side{guard.End, guard.Start}[r.IntN(2)], rows: 1 + r.IntN(20), bits: []int{8, 8, 4, 2}[r.IntN(4)], matrices: 1 + r.IntN(3), perMatrix: 1 + r.IntN(50)}
+	p := &product{side: []guard.Side{guard.End, guard.Start}[r.IntN(2)], rows: 1 + r.IntN(20) + 40*r.IntN(2)*r.IntN(2), bits: []int{8, 8, 4, 2}[r.IntN(4)], matrices: 1 + r.IntN(3), perMatrix: 1 + r.IntN(50)}
 	blocks := 1 + r.IntN(5)
 	p.width = block * blocks
 	p.k = p.width - r.IntN(min(block, 40))
@@ -131,7 +131,7 @@ func block(r *rand.Rand) int {
 	if r.IntN(3) == 0 {
 		return 1 + r.IntN(70)
 	}
-	return 16 << r.IntN(4)
+	return 16 << r.IntN(5)
 }
 
 var _ = It("products are those of the definition, for every instruction set, and the same bits for a row whatever stands beside it", func() {
@@ -227,6 +227,30 @@ var _ = DescribeTable("rows that were rounded multiply as their integers do, and
 		}
 	}
 }, Entry("integers of one digit", octet.OneDigit), Entry("integers of three digits, which are the floats", octet.ThreeDigits))
+
+var _ = It("tiles of AMX give the same bits as vectors", func() {
+	host := isa.Host()
+	if !host.Int8Tiles() {
+		Skip("no tiles")
+	}
+	r := rand.New(rand.NewPCG(9, 10))
+	tiles, vectors := octet.For(host), octet.For(host.WithoutTiles())
+	for range 60 {
+		p := newProduct(r, 128<<r.IntN(2), tiles, octet.OneDigit)
+		rows, size := 32+r.IntN(300), p.RoundedBytes(octet.OneDigit)
+		a, x := guardedBytes(rows*size, p.side), make([]float32, p.k)
+		for i := range rows {
+			for j := range x {
+				x[j] = float32(r.NormFloat64())
+			}
+			tiles.Round(p.Weights, octet.OneDigit, a[i*size:], x)
+		}
+		y, want := guarded(rows*p.n, p.side), make([]float32, rows*p.n)
+		tiles.MultiplyRounded(y, p.n, a, octet.OneDigit, rows, p.Weights, p.matrix, p.first, p.n)
+		vectors.MultiplyRounded(want, p.n, a, octet.OneDigit, rows, p.Weights, p.matrix, p.first, p.n)
+		Expect(y).To(Equal(want), "%d rows, blocks of %d, %d bits", rows, p.Block, p.Bits)
+	}
+})
 
 // oneDigit returns what a row is when it is rounded to 8 bits.
 func oneDigit(x []float32, block int) []float64 {
@@ -324,7 +348,7 @@ func BenchmarkMultiply(b *testing.B) {
 	kernels := octet.For(isa.Host())
 	for _, bits := range []int{8, 4} {
 		for _, block := range []int{16, 32, 128} {
-			for _, rows := range []int{1, 4, 32} {
+			for _, rows := range []int{1, 4, 16, 32, 128} {
 				benchmarkMultiply(b, kernels, bits, block, rows)
 			}
 		}
