@@ -94,9 +94,7 @@ func callDot(set isa.Set, rows, cols int, p *tileParams, a, b, bias, res, c *flo
 // copyPanels copies k rows of np full panels; strides in elements.
 func copyPanels(set isa.Set, dst, src *float32, k, np, lds, ldd int) {
 	switch set {
-	case isa.AVX512:
-		packPanels(dst, src, k, np, 4*lds, 4*ldd)
-	case isa.AVX2:
+	case isa.AVX512, isa.AVX2:
 		packPanels(dst, src, k, np, 4*lds, 4*ldd)
 	default:
 		genericPanels(dst, src, k, np, lds, ldd)
