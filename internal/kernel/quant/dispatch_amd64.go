@@ -41,13 +41,7 @@ func callWide(set isa.Set, signed bool, height, width int, p *tileParams, a *int
 // widen widens n quads of bytes: elements 0 and 2 of each to dst, 1 and 3 behind an offset in bytes.
 func widen(set isa.Set, signed bool, dst *int16, odd int, src *byte, n int) {
 	switch set {
-	case isa.AVX512:
-		if signed {
-			widenSigned(dst, odd, src, n)
-		} else {
-			widenUnsigned(dst, odd, src, n)
-		}
-	case isa.AVX2:
+	case isa.AVX512, isa.AVX2:
 		if signed {
 			widenSigned(dst, odd, src, n)
 		} else {
@@ -61,9 +55,7 @@ func widen(set isa.Set, signed bool, dst *int16, odd int, src *byte, n int) {
 // flip writes the bytes of src with their upper bits turned around, n groups of 32.
 func flip(set isa.Set, dst, src *byte, n int) {
 	switch set {
-	case isa.AVX512:
-		flip2(dst, src, n)
-	case isa.AVX2:
+	case isa.AVX512, isa.AVX2:
 		flip2(dst, src, n)
 	default:
 		genericFlip(dst, src, 32*n)
@@ -87,9 +79,7 @@ func look(set isa.Set, permutes bool, dst, src *byte, table *[256]byte, n int) {
 // interleave puts the bytes of four rows, lds bytes apart, side by side, n groups of 16, ldd bytes apart in dst.
 func interleave(set isa.Set, dst, src *byte, n, ldd, lds int) {
 	switch set {
-	case isa.AVX512:
-		interleave2(dst, src, n, ldd, lds)
-	case isa.AVX2:
+	case isa.AVX512, isa.AVX2:
 		interleave2(dst, src, n, ldd, lds)
 	default:
 		genericInterleave(dst, src, n, ldd, lds)
@@ -261,9 +251,7 @@ func channelSums(set isa.Set, wide, signed bool, dst *int32, src *byte, ld, rows
 // twice writes each byte of n groups of 16 two times.
 func twice(set isa.Set, dst, src *byte, n int) {
 	switch set {
-	case isa.AVX512:
-		twice2(dst, src, n)
-	case isa.AVX2:
+	case isa.AVX512, isa.AVX2:
 		twice2(dst, src, n)
 	default:
 		genericTwice(dst, src, 16*n)
@@ -273,9 +261,7 @@ func twice(set isa.Set, dst, src *byte, n int) {
 // extent bounds what is in n groups of 8 elements of src, and says in bits which are NaN; see extremes.
 func extent(set isa.Set, dst *extremes, src *float32, n int) {
 	switch set {
-	case isa.AVX512:
-		extent2(dst, src, n)
-	case isa.AVX2:
+	case isa.AVX512, isa.AVX2:
 		extent2(dst, src, n)
 	default:
 		genericExtent(dst, src, 8*n)
@@ -326,13 +312,7 @@ func roundRows(set isa.Set, width int, p *tileParams, sums *int32, c *byte, n in
 // larger writes the larger of a and b for n groups of 16.
 func larger(set isa.Set, signed bool, dst, a, b *byte, n int) {
 	switch set {
-	case isa.AVX512:
-		if signed {
-			largerSigned(dst, a, b, n)
-		} else {
-			largerUnsigned(dst, a, b, n)
-		}
-	case isa.AVX2:
+	case isa.AVX512, isa.AVX2:
 		if signed {
 			largerSigned(dst, a, b, n)
 		} else {
@@ -346,12 +326,7 @@ func larger(set isa.Set, signed bool, dst, a, b *byte, n int) {
 // sum returns the sum of n groups of 16 elements.
 func sum(set isa.Set, signed bool, src *byte, n int) int32 {
 	switch set {
-	case isa.AVX512:
-		if signed {
-			return sumSigned(src, n)
-		}
-		return sumUnsigned(src, n)
-	case isa.AVX2:
+	case isa.AVX512, isa.AVX2:
 		if signed {
 			return sumSigned(src, n)
 		}
@@ -363,9 +338,7 @@ func sum(set isa.Set, signed bool, src *byte, n int) int32 {
 // transpose transposes n blocks of 16 x 16 bytes that lie side by side in src, below each other in dst.
 func transpose(set isa.Set, dst, src *byte, ldd, lds, n int) {
 	switch set {
-	case isa.AVX512:
-		transpose2(dst, src, ldd, lds, n)
-	case isa.AVX2:
+	case isa.AVX512, isa.AVX2:
 		transpose2(dst, src, ldd, lds, n)
 	default:
 		genericTranspose(dst, src, ldd, lds, 16*n)
@@ -434,9 +407,7 @@ func weigh(set isa.Set, channels int, p *weighParams, a, dst *byte, n int) {
 // subtract takes times*what from sums, for n groups of 8.
 func subtract(set isa.Set, sums, what *int32, times, n int) {
 	switch set {
-	case isa.AVX512:
-		subtract2(sums, what, times, n)
-	case isa.AVX2:
+	case isa.AVX512, isa.AVX2:
 		subtract2(sums, what, times, n)
 	default:
 		genericSubtract(sums, what, times, 8*n)

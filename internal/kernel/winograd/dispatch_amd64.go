@@ -69,9 +69,7 @@ func transformFilter(set isa.Set, m int, dst, src, temp *float32, point, n int) 
 // assembled reports whether transforms are assembly.
 func assembled(set isa.Set) bool {
 	switch set {
-	case isa.AVX512:
-		return true
-	case isa.AVX2:
+	case isa.AVX512, isa.AVX2:
 		return true
 	}
 	return false
