@@ -134,7 +134,7 @@ func staticSpec(head *graph.Node, in []*graph.Value) (s conv.Spec, ok bool) {
 
 // winograd emits a convolution by F(m).
 func (p *planner) winograd(m int, spec conv.Spec, c *convCall, w, bias, residual, out *graph.Value) error {
-	plan, err := winograd.NewPlan(p.target, m, spec)
+	plan, err := winograd.NewPlan(p.target, m, spec, p.e.threads)
 	if err != nil {
 		return err
 	}

@@ -42,7 +42,8 @@ const (
 	productShare = 5
 	leastTiles   = 28
 	mostTiles    = 64
-	groupPanels  = 4 // output channel blocks of a group: a multiple
+	groupPanels  = 4 // output channel blocks of a group: a multiple, where threads need no more groups
+	evenFrom     = 4 // blocks of tiles for each thread from which on their number need not be a multiple of the threads'
 )
 
 // Fits reports whether a convolution is one that the package computes: 3 by 3 taps side by side, stride 1, one group, a
@@ -52,9 +53,10 @@ func Fits(s conv.Spec) bool {
 	return s.Kernel == [2]int{3, 3} && one(s.Stride) && one(s.Dilate) && s.Groups <= 1 && s.Source == conv.Blocked && !s.Transposed
 }
 
-// NewPlan plans a convolution by F(m) for a target. It returns a *conv.Error: conv.ErrShape for numbers that contradict each
+// NewPlan plans a convolution by F(m) for a target, in chunks that so many threads share: there are no more of them than caches ask for, but as
+// many as threads where that can be. The results do not depend on it. It returns a *conv.Error: conv.ErrShape for numbers that contradict each
 // other, conv.ErrUnsupported for a Spec that does not fit.
-func NewPlan(t isa.Target, m int, s conv.Spec) (*Plan, error) {
+func NewPlan(t isa.Target, m int, s conv.Spec, threads int) (*Plan, error) {
 	if !Fits(s) {
 		return nil, &conv.Error{Op: "plan", What: "a convolution that is not of 3 by 3 taps with stride 1", Cause: conv.ErrUnsupported}
 	}
@@ -78,7 +80,7 @@ func NewPlan(t isa.Target, m int, s conv.Spec) (*Plan, error) {
 	}
 	p.lanes = s.OC - (channels(s.OC) - 16)
 	p.sourceRow = channels(s.C)
-	p.divide()
+	p.divide(ceilDiv(max(threads, 1), s.N))
 	return p, p.plan()
 }
 
@@ -87,8 +89,9 @@ func channels(c int) int { return (c + 15) / 16 * 16 }
 
 func ceilDiv(a, b int) int { return (a + b - 1) / b }
 
-// divide decides which tiles and output channels are computed together.
-func (p *Plan) divide() {
+// divide decides which tiles and output channels are computed together, where so many threads share an image. Tiles are divided first, as long
+// as their weights are worth their way from memory; each group of channels transforms the source anew.
+func (p *Plan) divide(threads int) {
 	s := &p.spec
 	points := p.weights.points()
 	down, across := ceilDiv(s.OH, p.m), ceilDiv(s.OW, p.m)
@@ -97,6 +100,9 @@ func (p *Plan) divide() {
 	rows, cols := ceilDiv(down, max(1, (aim+across/2)/across)), 1
 	if across > aim {
 		cols = ceilDiv(across, aim)
+	}
+	if cols == 1 && rows < evenFrom*threads {
+		rows = min(ceilDiv(rows, threads)*threads, max(rows, down*across/leastTiles), down)
 	}
 	for i := range rows {
 		for j := range cols {
@@ -109,9 +115,14 @@ func (p *Plan) divide() {
 		tiles = max(tiles, b.tiles())
 	}
 	panels := gemm.Panels(s.OC)
+	multiple := groupPanels
 	wide := max(groupPanels, productShare*sixteenth/(4*points*tiles*16)/groupPanels*groupPanels)
+	if most := ceilDiv(panels, ceilDiv(threads, len(p.blocks))); most < wide && ceilDiv(panels, wide)*len(p.blocks) < threads {
+		wide = most
+		multiple = min(multiple, wide)
+	}
 	for at, left := 0, ceilDiv(panels, wide); at < panels; left-- {
-		n := ceilDiv(ceilDiv(panels-at, left), groupPanels) * groupPanels
+		n := ceilDiv(ceilDiv(panels-at, left), multiple) * multiple
 		n = min(n, panels-at)
 		p.groups = append(p.groups, group{at, n})
 		at += n

@@ -31,7 +31,7 @@ func blocked(c int) int { return (c + 15) / 16 * 16 }
 
 // newExample plans F(m) of a spec and fills operands with normal deviates.
 func newExample(target isa.Target, m int, s conv.Spec, bias bool, seed uint64) (*example, error) {
-	p, err := winograd.NewPlan(target, m, s)
+	p, err := winograd.NewPlan(target, m, s, 1)
 	if err != nil {
 		return nil, err
 	}
@@ -205,6 +205,28 @@ func (e *example) sameInChunks() error {
 	return e.same(whole, true)
 }
 
+// sameForThreads runs a plan for several threads and compares with the result of the one for one.
+func (e *example) sameForThreads(target isa.Target, m, threads int) error {
+	p, err := winograd.NewPlan(target, m, e.s, threads)
+	if err != nil {
+		return err
+	}
+	whole := append([]float32(nil), e.t.Dst...)
+	for i := range e.t.Dst {
+		e.t.Dst[i] = 54321
+	}
+	work, err := guard.New(p.Workspace(), guard.Side(threads%2))
+	if err != nil {
+		return err
+	}
+	for i := range p.Chunks() {
+		if err := p.Run(i, i+1, work.Data, &e.t); err != nil {
+			return err
+		}
+	}
+	return errors.Join(e.same(whole, false), work.Check(), work.Free())
+}
+
 // same compares bits with another result. Between images lies what was there before, where gaps is set.
 func (e *example) same(want []float32, gaps bool) error {
 	size := blocked(e.s.OC) * e.s.OH * e.s.OW
@@ -290,6 +312,7 @@ var _ = Describe("Plan", func() {
 					what := fmt.Sprintf("%+v", s.Map)
 					Expect(e.verify(m)).To(Succeed(), what)
 					Expect(e.sameInChunks()).To(Succeed(), what)
+					Expect(e.sameForThreads(target, m, 2+r.IntN(30))).To(Succeed(), what)
 					Expect(e.free()).To(Succeed(), what)
 					done++
 				}
@@ -317,6 +340,16 @@ var _ = Describe("Plan", func() {
 			}
 		}
 	})
+
+	DescribeTable("has chunks for all threads, and no more of them than it needs for caches otherwise", func(c, size, threads, chunks int) {
+		target := isa.Target{}
+		target.Caches[1].Bytes = 2 << 20
+		p, err := winograd.NewPlan(target, winograd.F4, conv.Spec{N: 1, C: c, OC: c, Map: conv.Map{H: size, W: size, Kernel: [2]int{3, 3}, Pad: [4]int{1, 1, 1, 1}}}, threads)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(p.Chunks()).To(Equal(chunks))
+	},
+		Entry("one thread", 64, 56, 1, 3), Entry("tiles in as many blocks as threads", 64, 56, 2, 4), Entry("tiles and channels", 64, 56, 16, 14),
+		Entry("two groups of channels, which two threads share", 256, 14, 2, 2), Entry("channels", 256, 14, 16, 16), Entry("blocks of tiles and all channels", 128, 28, 16, 16))
 
 	It("writes over its residual, and allocates nothing", func() {
 		s := conv.Spec{N: 1, C: 64, OC: 80, Map: conv.Map{H: 28, W: 28, Kernel: [2]int{3, 3}, Pad: [4]int{1, 1, 1, 1}}, Epilogue: conv.Epilogue{Residual: true}}
@@ -353,13 +386,13 @@ var _ = Describe("Plan", func() {
 		} {
 			s := fits
 			change(&s)
-			_, err := winograd.NewPlan(isa.Host(), winograd.F2, s)
+			_, err := winograd.NewPlan(isa.Host(), winograd.F2, s, 1)
 			Expect(err).To(MatchError(conv.ErrUnsupported))
 			Expect(winograd.Best(isa.Host(), s)).To(BeZero())
 		}
-		_, err := winograd.NewPlan(isa.Host(), 3, fits)
+		_, err := winograd.NewPlan(isa.Host(), 3, fits, 1)
 		Expect(err).To(MatchError(conv.ErrShape))
-		p, err := winograd.NewPlan(isa.Host(), winograd.F2, fits)
+		p, err := winograd.NewPlan(isa.Host(), winograd.F2, fits, 1)
 		Expect(err).NotTo(HaveOccurred())
 		t := conv.Tensors{Src: make([]float32, 1024), Dst: make([]float32, 576), Weights: make([]float32, p.WeightFloats())}
 		work := make([]float32, p.Workspace())
