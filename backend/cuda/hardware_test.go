@@ -41,23 +41,8 @@ func hardware(options ...string) backend.Backend {
 // agreesOn runs a model of the zoo on a device, three times one behind another and then on four goroutines, and compares all results with the stored ones.
 func agreesOn(ctx context.Context, b backend.Backend, name string) {
 	GinkgoHelper()
-	ref, err := zootest.ReadReference(name)
-	if errors.Is(err, zootest.ErrAbsent) {
-		Skip(err.Error())
-	}
-	Expect(err).NotTo(HaveOccurred())
-	path, err := zootest.Materialize(name)
-	Expect(err).NotTo(HaveOccurred())
-	m, err := carve.Open(ctx, path)
-	Expect(err).NotTo(HaveOccurred())
-	defer m.Close()
-	feeds, err := ref.Feeds()
-	Expect(err).NotTo(HaveOccurred())
 	begin := time.Now()
-	p, err := carve.Compile(ctx, m, &carve.Options{Open: map[string]backend.Backend{"cuda": b},
-		Backends: []backend.Config{{Name: "cuda"}, {Name: "cpu"}}, Placement: carve.Priority, Verify: true})
-	Expect(err).NotTo(HaveOccurred())
-	defer p.Close()
+	ref, feeds, p := compileZoo(ctx, b, name)
 	compiled := time.Since(begin)
 	r, err := p.Report(ctx, nil)
 	Expect(err).NotTo(HaveOccurred())
@@ -82,7 +67,7 @@ func agreesOn(ctx context.Context, b backend.Backend, name string) {
 		Expect(run()).To(Succeed())
 		took = time.Since(begin)
 	}
-	fmt.Fprintf(GinkgoWriter, "%s: %d of %d nodes, compiled in %v, run in %v\n", name, here, all, compiled, took)
+	fmt.Fprintf(GinkgoWriter, "%s: %d of %d nodes, opened and compiled in %v, run in %v\n", name, here, all, compiled, took)
 	Expect(here).To(BeNumerically(">", 0))
 	var wg sync.WaitGroup
 	failed := make([]error, 4)

@@ -1,6 +1,7 @@
 package cuda_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -12,14 +13,13 @@ import (
 	"github.com/carve-dev/carve"
 	"github.com/carve-dev/carve/backend"
 	"github.com/carve-dev/carve/backend/cuda"
+	"github.com/carve-dev/carve/graph/tensor"
 	"github.com/carve-dev/carve/internal/zootest"
 )
 
-// The kernels run on the host, a work item at a time: these are the models for which that takes seconds.
-var _ = DescribeTable("the zoo over the fake driver", Label("zoo"), func(ctx SpecContext, name string, whole bool, options ...string) {
-	fake := driver()
-	fake.Set("memory", 4<<30)
-	Expect(known()).To(Succeed())
+// compileZoo compiles a model of the zoo for a device, and what that leaves for cpu, until the end of the spec, which is skipped where there is no zoo.
+func compileZoo(ctx context.Context, b backend.Backend, name string) (*zootest.Reference, map[string]tensor.Value, *carve.Program) {
+	GinkgoHelper()
 	ref, err := zootest.ReadReference(name)
 	if errors.Is(err, zootest.ErrAbsent) {
 		Skip(err.Error())
@@ -32,13 +32,22 @@ var _ = DescribeTable("the zoo over the fake driver", Label("zoo"), func(ctx Spe
 	DeferCleanup(m.Close)
 	feeds, err := ref.Feeds()
 	Expect(err).NotTo(HaveOccurred())
-	b, err := cuda.Open(config(fake, options...))
-	Expect(err).NotTo(HaveOccurred())
-	DeferCleanup(b.Close)
 	p, err := carve.Compile(ctx, m, &carve.Options{Open: map[string]backend.Backend{"cuda": b},
 		Backends: []backend.Config{{Name: "cuda"}, {Name: "cpu"}}, Placement: carve.Priority, Verify: true})
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(p.Close)
+	return ref, feeds, p
+}
+
+// The kernels run on the host, a work item at a time: these are the models for which that takes seconds.
+var _ = DescribeTable("the zoo over the fake driver", Label("zoo"), func(ctx SpecContext, name string, whole bool, options ...string) {
+	fake := driver()
+	fake.Set("memory", 4<<30)
+	Expect(known()).To(Succeed())
+	b, err := cuda.Open(config(fake, options...))
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(b.Close)
+	ref, feeds, p := compileZoo(ctx, b, name)
 	r, err := p.Report(ctx, nil)
 	Expect(err).NotTo(HaveOccurred())
 	here, groups, all, reorders := 0, 0, 0, 0
