@@ -1,5 +1,7 @@
 package conv
 
+import "github.com/carve-dev/carve/internal/kernel/isa"
+
 const (
 	maxCallSteps  = 300_000 // multiply-adds of 16 lanes in one call: about 80 µs at one per cycle
 	chunkSteps    = 150_000 // wanted in a chunk
@@ -25,8 +27,20 @@ func (p *Plan) shared() int {
 // all weights are read, and there is a call.
 const leastShared = 24
 
+// leastMap is how many pixels of a small map are computed for all output channels at once with a single tap, at most, with vectors of 256 bits: sums of
+// two parts of it would read all weights twice, of which there are more than pixels.
+const leastMap = 64
+
+// smallMap reports whether a map is so small.
+func (p *Plan) smallMap() bool {
+	return p.points && p.target.Set == isa.AVX2 && p.spec.OH*p.spec.OW <= leastMap
+}
+
 // segment returns how many pixels of a row are computed for all output channels, whole tiles of so many.
 func (p *Plan) segment(tile int) int {
+	if p.smallMap() {
+		return ceilDiv(leastMap, tile) * tile
+	}
 	bytes := p.spec.pixelBytes() * p.sourceBlocks()
 	n := max(1, p.shared()/(tile*bytes))
 	if p.points {
@@ -110,7 +124,9 @@ func (p *Plan) calls(most int64) {
 	p.callUnits = int(max(1, maxCallSteps/perUnit))
 	if p.dense() && len(p.tiles) > 1 && (p.spec.Groups == 1 || p.points) { // else few tiles read the same channels
 		unitBytes := p.spec.sourceBytesPerUnit(units, p.sourceBlocks())
-		p.callUnits = max(1, min(p.callUnits, p.shared()/max(1, unitBytes)))
+		if !p.smallMap() {
+			p.callUnits = max(1, min(p.callUnits, p.shared()/max(1, unitBytes)))
+		}
 	}
 	if p.spec.Post != nil {
 		widest := 1

@@ -65,8 +65,9 @@ const (
 )
 
 const (
-	offHi   = offLo + 4
-	offSums = offMask + 64
+	offHi         = offLo + 4
+	offSums       = offMask + 64
+	offAheadPairs = offSums + 6*64
 )
 
 // checkOffsets emits Go source that does not compile where tileCall and this program disagree.
@@ -81,7 +82,7 @@ func checkOffsets(f *asm.File) {
 		{"tiles", offTiles}, {"n", offN}, {"srcCol", offSrcCol}, {"srcGroup", offSrcGroup}, {"dstCol", offDstCol},
 		{"dstGroup", offDstGroup}, {"srcBlk", offSrcBlk}, {"wBlk", offWBlk}, {"wOC", offWOC}, {"dstOC", offDstOC},
 		{"full", offFull}, {"tail", offTail}, {"flags", offFlags}, {"lo", offLo}, {"hi", offHi}, {"left", offLeft},
-		{"list", offList}, {"listTail", offListTail}, {"at", offAt}, {"step", offStep}, {"pass", offPass}, {"ahead", offAhead}, {"aheadW", offAheadW}, {"aheadEnd", offAheadEnd}, {"rest", offRest}, {"mask", offMask}, {"sums", offSums},
+		{"list", offList}, {"listTail", offListTail}, {"at", offAt}, {"step", offStep}, {"pass", offPass}, {"ahead", offAhead}, {"aheadW", offAheadW}, {"aheadEnd", offAheadEnd}, {"rest", offRest}, {"mask", offMask}, {"sums", offSums}, {"aheadPairs", offAheadPairs},
 	} {
 		src += fmt.Sprintf("_ = [1]byte{}[unsafe.Offsetof(tileCall{}.%s)-%d]\n", c.name, c.off)
 	}
@@ -357,8 +358,8 @@ func (k *kernel) fetch() {
 	k.fetchBehind(func(s string) string { return k.name + "_" + s }, "R12")
 }
 
-// fetchBehind does so behind a block of channels whose source lies at a register: for weights 16 lines of each output channel block, and behind the
-// next block of channels the lines behind those.
+// fetchBehind does so behind a block of channels whose source lies at a register: for weights 16 lines of each output channel block, or with vectors of
+// 256 bits as many as the call says, and behind the next block of channels the lines behind those.
 func (k *kernel) fetchBehind(label func(string) string, src string) {
 	fn := k.fn
 	fn.I("MOVQ %d(R14), AX", offAhead)
@@ -374,10 +375,21 @@ func (k *kernel) fetchBehind(label func(string) string, src string) {
 	fn.I("MOVQ %d(R14), AX", offAheadW)
 	fn.I("CMPQ AX, %d(R14)", offAheadEnd)
 	fn.I("JGE %s", label("noweights"))
-	for line := range 16 * k.blocks {
-		fn.I("PREFETCHT1 %d(AX)", 64*line)
+	if k.isa == asm.AVX2() {
+		fn.I("MOVQ %d(R14), R15", offAheadPairs)
+		fn.Label(label("fetch"))
+		fn.I("PREFETCHT1 (AX)")
+		fn.I("PREFETCHT1 64(AX)")
+		fn.I("ADDQ $128, AX")
+		fn.I("DECQ R15")
+		fn.I("JNE %s", label("fetch"))
+		fn.I("MOVQ AX, %d(R14)", offAheadW)
+	} else {
+		for line := range 16 * k.blocks {
+			fn.I("PREFETCHT1 %d(AX)", 64*line)
+		}
+		fn.I("ADDQ $%d, %d(R14)", 64*16*k.blocks, offAheadW)
 	}
-	fn.I("ADDQ $%d, %d(R14)", 64*16*k.blocks, offAheadW)
 	fn.Label(label("noweights"))
 }
 

@@ -106,6 +106,7 @@ var (
 	_ = [1]byte{}[unsafe.Offsetof(tileCall{}.rest)-240]
 	_ = [1]byte{}[unsafe.Offsetof(tileCall{}.mask)-248]
 	_ = [1]byte{}[unsafe.Offsetof(tileCall{}.sums)-312]
+	_ = [1]byte{}[unsafe.Offsetof(tileCall{}.aheadPairs)-696]
 )
 
 // places6x3 has the sets of pixels, of tiles of 6 of which 3 are group A, in the order of their bodies in a table.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -461,6 +462,39 @@ var _ = Describe("Plan", func() {
 			}
 			s.C, s.Pairs = 4000, y
 			Expect(checkConv(target, s, layoutCase{seed: 10, bias: true})).To(Succeed())
+		}
+	})
+	onTargets("adds what lies in the place of the results, where the input channels are cut too", func(target isa.Target) {
+		s := conv.Spec{N: 1, C: 900 + 16*rand.IntN(4), OC: 17 + rand.IntN(30), Map: conv.Map{H: 4, W: 63, Kernel: [2]int{3, 3}, Pad: [4]int{1, 1, 1, 1}}}
+		s.Residual = true
+		p, err := conv.NewConv(target, s)
+		Expect(err).NotTo(HaveOccurred())
+		_, _, oh, ow := p.Shape()
+		size := (s.OC + 15) / 16 * 16 * oh * ow
+		t := conv.Tensors{Src: randomFloats((s.C + 15) / 16 * 16 * s.H * s.W), Weights: randomFloats(p.WeightFloats()), Residual: randomFloats(size), Dst: make([]float32, size)}
+		Expect(p.Run(0, p.Chunks(), nil, &t)).To(Succeed())
+		want := t.Dst
+		t.Dst = t.Residual
+		Expect(p.Run(0, p.Chunks(), nil, &t)).To(Succeed())
+		Expect(slices.Equal(t.Dst, want)).To(BeTrue(), "%+v", s)
+	})
+	onTargets("gives the same bits however chunks are cut, on small maps with a single tap", func(target isa.Target) {
+		for i := range 12 {
+			r := rand.New(rand.NewPCG(17, uint64(i)))
+			s := conv.Spec{N: 1 + r.IntN(2), C: 1 + r.IntN(700), OC: 1 + r.IntN(700), Map: conv.Map{H: 1 + r.IntN(9), W: 1 + r.IntN(9), Kernel: [2]int{1, 1}}}
+			p, err := conv.NewConv(target, s)
+			Expect(err).NotTo(HaveOccurred())
+			n, _, oh, ow := p.Shape()
+			t := conv.Tensors{Src: randomFloats(n * ((s.C + 15) / 16 * 16 * s.H * s.W)), Weights: randomFloats(p.WeightFloats()), Dst: make([]float32, n*((s.OC+15)/16*16*oh*ow))}
+			Expect(p.Run(0, p.Chunks(), nil, &t)).To(Succeed())
+			want := t.Dst
+			t.Dst = make([]float32, len(want))
+			for at := 0; at < p.Chunks(); {
+				until := min(at+1+r.IntN(3), p.Chunks())
+				Expect(p.Run(at, until, nil, &t)).To(Succeed())
+				at = until
+			}
+			Expect(slices.Equal(t.Dst, want)).To(BeTrue(), "%+v", s)
 		}
 	})
 })

@@ -74,6 +74,7 @@ type tileCall struct {
 	rest                   int64 // channels of the partial block
 	mask                   [16]uint32
 	sums                   [float16Pixels]pixelRow // scratch of kernels of float16: what is added up in float32
+	aheadPairs             int64                   // AVX2: how many pairs of lines of those weights are fetched at a time, at least one
 }
 
 // float16Pixels is the number of pixels of their tiles.

@@ -110,6 +110,7 @@ var (
 	_ = [1]byte{}[unsafe.Offsetof(tileCall{}.rest)-240]
 	_ = [1]byte{}[unsafe.Offsetof(tileCall{}.mask)-248]
 	_ = [1]byte{}[unsafe.Offsetof(tileCall{}.sums)-312]
+	_ = [1]byte{}[unsafe.Offsetof(tileCall{}.aheadPairs)-696]
 )
 
 // places14x7 has the sets of pixels, of tiles of 14 of which 7 are group A, in the order of their bodies in a table.
