@@ -26,7 +26,6 @@ func main() {
 			}
 		}},
 		asm.Unit{Base: "tile_avx2", Arch: "amd64", Generate: func(f *asm.File) {
-			laneTables(f)
 			for _, k := range kernels256 {
 				k.generate(f)
 			}

@@ -67,6 +67,10 @@ func (k *kernel) body(i int, set []span) {
 		k.next()
 		return
 	case lanes:
+		if k.isa == asm.AVX2() {
+			k.spread(label, each)
+			return
+		}
 		fn.I("LEAQ %s, AX", asm.DataAt(laneTable, 0))
 		fn.I("ADDQ R11, AX")
 	case depth, maxPool, sumPool:
@@ -116,6 +120,43 @@ func (k *kernel) body(i int, set []span) {
 	fn.I("CMPQ DI, DX")
 	fn.I("JNE %s", label)
 	k.next()
+}
+
+// spread emits a tap of kind lanes with vectors of 256 bits, for each size of groups without a loop over their channels. Those of eight have a vector each, so
+// that every channel is broadcast as it is loaded; smaller ones lie within the halves of a vector, where lanes are spread in one operation, while
+// spreading them over whole vectors takes several.
+func (k *kernel) spread(label string, each func(op func(p int))) {
+	fn := k.fn
+	x := k.free(k.vecs())
+	group := func(n int, load func(i, p, v int)) {
+		for i := range n {
+			for v := range k.vecs() {
+				fn.I("VMOVUPS %d(DI), %s", 64*i+v*32, k.free(v))
+			}
+			each(func(p int) {
+				for v := range k.vecs() {
+					load(i, p, v)
+					fn.I("VFMADD231PS %s, %s, %s", k.free(v), x, k.acc(p, v))
+				}
+			})
+		}
+		k.next()
+	}
+	permuted := func(lanes ...int) func(i, p, v int) {
+		return func(i, p, v int) {
+			fn.I("VPERMILPS $%d, %s, %s", lanes[i], k.pixel(p, v*32, "SI", "BX"), x)
+		}
+	}
+	fn.I("CMPQ R11, $%d", 64*(4-2)) // where in the tables that vectors of 512 bits have groups of four begin
+	fn.I("JGT %s_eight", label)
+	fn.I("JEQ %s_four", label)
+	group(2, permuted(0b10_10_00_00, 0b11_11_01_01))
+	fn.Label(label + "_four")
+	group(4, permuted(0b00_00_00_00, 0b01_01_01_01, 0b10_10_10_10, 0b11_11_11_11))
+	fn.Label(label + "_eight")
+	group(8, func(i, p, v int) {
+		fn.I("VBROADCASTSS %s, %s", k.pixel(p, v*32+4*i, "SI", "BX"), x)
+	})
 }
 
 // wholeBlock reports whether a set has code of its own for taps of a whole block of channels, without a loop: whole tiles, and those that lack a pixel, of registers

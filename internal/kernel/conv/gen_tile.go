@@ -551,7 +551,7 @@ func (k *kernel) half() {
 }
 
 // laneTable is the name of the tables that say from which lane the lanes of a pixel take the i-th channel of their group: for
-// groups of two channels, then of four, then of eight, a row of 16 for each i.
+// groups of two channels, then of four, then of eight, a row of 16 for each i. Vectors of 256 bits do without.
 const laneTable = "lanes"
 
 func laneTables(f *asm.File) {
