@@ -72,7 +72,6 @@ func (p *Plan) Run(lo, hi int, work []float32, t *Tensors) error {
 // chunk computes channel tiles [t0, t1) of units [u0, u1) of image n: those that read the same channels of the source together. follows says that
 // tile t1 comes behind it.
 func (p *Plan) chunk(c *tileCall, t *Tensors, n, t0, t1, u0, u1 int, follows bool) {
-	c.ahead = p.ahead
 	for first := t0; first < t1; {
 		end := first + 1
 		for end < t1 && p.tiles[end].source == p.tiles[first].source {
@@ -80,7 +79,10 @@ func (p *Plan) chunk(c *tileCall, t *Tensors, n, t0, t1, u0, u1 int, follows boo
 		}
 		for u := u0; u < u1; u += p.callUnits {
 			for i := first; i < end; i++ {
-				c.aheadW, c.aheadEnd = 0, 0
+				c.ahead, c.aheadW, c.aheadEnd = p.ahead, 0, 0
+				if i+1 < end && p.paces() {
+					c.ahead = 0 // the last of those that read these pixels has the next ones fetched
+				}
 				until := min(u+p.callUnits, u1)
 				if last := i+1 == t1; p.fetchesWeights && (!last && u == u0 || last && follows && p.paces()) {
 					next := &p.tiles[i+1]
@@ -99,7 +101,7 @@ func (p *Plan) chunk(c *tileCall, t *Tensors, n, t0, t1, u0, u1 int, follows boo
 	}
 }
 
-// paces reports whether weights are fetched as evenly as they are multiplied, those of the next chunk too.
+// paces reports whether weights are fetched as evenly as they are multiplied, those of the next chunk too, and pixels once for all channels.
 func (p *Plan) paces() bool { return p.target.Set == isa.AVX2 }
 
 // pace decides how many of the weights that a call of a channel tile for units [u0, u1) has fetched come behind each block of channels: as many as it takes until its end.
