@@ -465,18 +465,29 @@ var _ = Describe("Plan", func() {
 		}
 	})
 	onTargets("adds what lies in the place of the results, where the input channels are cut too", func(target isa.Target) {
-		s := conv.Spec{N: 1, C: 900 + 16*rand.IntN(4), OC: 17 + rand.IntN(30), Map: conv.Map{H: 4, W: 63, Kernel: [2]int{3, 3}, Pad: [4]int{1, 1, 1, 1}}}
-		s.Residual = true
-		p, err := conv.NewConv(target, s)
-		Expect(err).NotTo(HaveOccurred())
-		_, _, oh, ow := p.Shape()
-		size := (s.OC + 15) / 16 * 16 * oh * ow
-		t := conv.Tensors{Src: randomFloats((s.C + 15) / 16 * 16 * s.H * s.W), Weights: randomFloats(p.WeightFloats()), Residual: randomFloats(size), Dst: make([]float32, size)}
-		Expect(p.Run(0, p.Chunks(), nil, &t)).To(Succeed())
-		want := t.Dst
-		t.Dst = t.Residual
-		Expect(p.Run(0, p.Chunks(), nil, &t)).To(Succeed())
-		Expect(slices.Equal(t.Dst, want)).To(BeTrue(), "%+v", s)
+		r := rand.New(rand.NewPCG(13, 8))
+		for range 3 {
+			s := conv.Spec{N: 1, C: 900 + r.IntN(50), OC: 17 + r.IntN(30), Map: conv.Map{H: 4, W: 63, Kernel: [2]int{3, 3}, Pad: [4]int{1, 1, 1, 1}}}
+			s.Residual = true
+			p, err := conv.NewConv(target, s)
+			Expect(err).NotTo(HaveOccurred())
+			_, _, oh, ow := p.Shape()
+			size := (s.OC + 15) / 16 * 16 * oh * ow
+			t := conv.Tensors{Src: randomFloats((s.C + 15) / 16 * 16 * s.H * s.W), Weights: randomFloats(p.WeightFloats()), Residual: randomFloats(size), Dst: make([]float32, size)}
+			Expect(p.Run(0, p.Chunks(), nil, &t)).To(Succeed())
+			want := t.Dst
+			t.Dst = t.Residual
+			Expect(p.Run(0, p.Chunks(), nil, &t)).To(Succeed())
+			tolerance := 0.0
+			if target.Set == isa.Portable { // sums of few results have several parts, which end where channels are cut
+				tolerance = 1e-3
+			}
+			for i := range want {
+				if math.Abs(float64(t.Dst[i]-want[i])) > tolerance {
+					Fail(fmt.Sprintf("%v for %v at %d, %+v", t.Dst[i], want[i], i, s))
+				}
+			}
+		}
 	})
 	onTargets("gives the same bits however chunks are cut, on small maps with a single tap", func(target isa.Target) {
 		for i := range 12 {
