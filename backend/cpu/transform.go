@@ -39,26 +39,80 @@ var postTransforms = map[string]transform{
 	},
 }
 
+// softmaxRows has loops of their own for rows of two to four numbers, which most classifiers have.
 func softmaxRows(k pairwise.Kernels, scores []float64, width int) {
-	for o := 0; o < len(scores); o += width {
-		row := scores[o:][:width]
-		m := greatest(row)
-		for i := range row {
-			row[i] -= m
+	switch rows := scores; width {
+	case 2:
+		for ; len(rows) >= 2; rows = rows[2:] {
+			row := (*[2]float64)(rows)
+			m := max(row[0], row[1])
+			row[0], row[1] = row[0]-m, row[1]-m
+		}
+	case 3:
+		for ; len(rows) >= 3; rows = rows[3:] {
+			row := (*[3]float64)(rows)
+			m := max(row[0], row[1], row[2])
+			row[0], row[1], row[2] = row[0]-m, row[1]-m, row[2]-m
+		}
+	case 4:
+		for ; len(rows) >= 4; rows = rows[4:] {
+			row := (*[4]float64)(rows)
+			m := max(row[0], row[1], row[2], row[3])
+			row[0], row[1], row[2], row[3] = row[0]-m, row[1]-m, row[2]-m, row[3]-m
+		}
+	default:
+		for ; len(rows) > 0; rows = rows[width:] {
+			row := rows[:width]
+			m := greatest(row)
+			for i := range row {
+				row[i] -= m
+			}
 		}
 	}
 	k.Exp(scores, 1)
-	for o := 0; o < len(scores); o += width {
-		row, s := scores[o:][:width], 0.0
-		for _, x := range row {
-			s += x
+	divideBySums(scores, width)
+}
+
+// divideBySums divides rows of width numbers by their sums, where these are positive, as exponentials' are of which the greatest is 1.
+func divideBySums(scores []float64, width int) {
+	switch rows := scores; width {
+	case 2:
+		for ; len(rows) >= 2; rows = rows[2:] {
+			row := (*[2]float64)(rows)
+			if s := row[0] + row[1]; s > 0 {
+				by := 1 / s
+				row[0], row[1] = row[0]*by, row[1]*by
+			}
 		}
-		by := 1 / s // the greatest has added 1
-		if !(s > 0) {
-			continue
+	case 3:
+		for ; len(rows) >= 3; rows = rows[3:] {
+			row := (*[3]float64)(rows)
+			if s := row[0] + row[1] + row[2]; s > 0 {
+				by := 1 / s
+				row[0], row[1], row[2] = row[0]*by, row[1]*by, row[2]*by
+			}
 		}
-		for i := range row {
-			row[i] *= by
+	case 4:
+		for ; len(rows) >= 4; rows = rows[4:] {
+			row := (*[4]float64)(rows)
+			if s := row[0] + row[1] + row[2] + row[3]; s > 0 {
+				by := 1 / s
+				row[0], row[1], row[2], row[3] = row[0]*by, row[1]*by, row[2]*by, row[3]*by
+			}
+		}
+	default:
+		for ; len(rows) > 0; rows = rows[width:] {
+			row, s := rows[:width], 0.0
+			for _, x := range row {
+				s += x
+			}
+			if !(s > 0) {
+				continue
+			}
+			by := 1 / s
+			for i := range row {
+				row[i] *= by
+			}
 		}
 	}
 }

@@ -111,6 +111,8 @@ func score(set isa.Set, dst *float64, best *int64, x, bias *float64, n, rows int
 	switch set {
 	case isa.AVX512:
 		score512(dst, best, x, bias, n, rows)
+	case isa.AVX2:
+		scoreRows(dst, best, x, bias, n, rows)
 	default:
 		genericScore(dst, best, x, bias, n, rows)
 	}

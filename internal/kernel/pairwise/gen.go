@@ -34,6 +34,10 @@ func main() {
 			dot(f, v)
 		}
 		score(f)
+		for _, vectors := range []int{1, 2} {
+			scoreWithoutMasks(f, vectors)
+		}
+		f.Serve("score", asm.AVX2(), "scoreRows(dst, best, x, bias, n, rows)")
 	}}, asm.Unit{Base: "pairwise", Arch: "arm64", Generate: neon})
 }
 
@@ -369,4 +373,69 @@ func score(f *asm.File) {
 	})
 	fn.Ret()
 	f.Serve("score", v, name+"(dst, best, x, bias, n, rows)")
+}
+
+// scoreWithoutMasks is score of rows of so many vectors of four numbers, which are stored whole: what stands behind n is the next row's, or
+// was there.
+func scoreWithoutMasks(f *asm.File, vectors int) {
+	name := fmt.Sprintf("score%d_256", 4*vectors)
+	fn := f.Func(name, fmt.Sprintf("%s adds bias to rows of eight numbers, of which it keeps n, and says where the greatest is; %d are stored for each; %d < n ≤ %[2]d, rows > 0.",
+		name, 4*vectors, 4*vectors-4), doubles("dst"), asm.Typed("best", "*int64"), doubles("x"), doubles("bias"), asm.Int("n"), asm.Int("rows"))
+	for _, x := range [][2]string{{"dst", "DI"}, {"best", "R9"}, {"x", "SI"}, {"bias", "R10"}, {"n", "CX"}} {
+		fn.Load(x[0], x[1])
+	}
+	fn.I("LEAQ (CX*8), R8")
+	var lanes []uint32
+	for i := range 32 {
+		lanes = append(lanes, map[bool]uint32{true: math.MaxUint32}[i < 16])
+	}
+	fn.I("LEAQ %s, AX", f.Data("lanes", lanes...))
+	fn.I("SUBQ R8, AX")
+	least := math.Float64bits(math.Inf(-1))
+	fn.I("VBROADCASTSD %s, Y15", f.Data("least", uint32(least), uint32(least>>32)))
+	sum, none, mask, bias := []string{"Y0", "Y1"}, []string{"Y2", "Y3"}, []string{"Y11", "Y12"}, []string{"Y13", "Y14"}
+	for i := range vectors {
+		fn.I("VMOVUPD %d(AX), %s", 64+32*i, mask[i])
+		fn.I("VMASKMOVPD %d(R10), %s, %s", 32*i, mask[i], bias[i])
+	}
+	fn.Load("rows", "CX")
+	fn.Loop("CX", func() {
+		for i := range vectors {
+			fn.I("VADDPD %d(SI), %s, %s", 32*i, bias[i], sum[i])
+			fn.I("VMOVUPD %s, %d(DI)", sum[i], 32*i)
+			fn.I("VBLENDVPD %s, %s, Y15, %[2]s", mask[i], sum[i])
+			fn.I("VCMPPD $3, %[1]s, %[1]s, %[2]s", sum[i], none[i])
+			fn.I("VBLENDVPD %s, Y15, %[2]s, %[2]s", none[i], sum[i])
+		}
+		if vectors > 1 {
+			fn.I("VMAXPD Y1, Y0, Y4")
+		} else {
+			fn.I("VMOVAPD Y0, Y4")
+		}
+		fn.I("VEXTRACTF128 $1, Y4, X5")
+		fn.I("VMAXPD X5, X4, X4")
+		fn.I("VPERMILPD $1, X4, X5")
+		fn.I("VMAXPD X5, X4, X4")
+		fn.I("VBROADCASTSD X4, Y4")
+		for i := vectors - 1; i >= 0; i-- {
+			fn.I("VCMPPD $0, Y4, %[1]s, %[1]s", sum[i])
+			fn.I("VMOVMSKPD %s, %s", sum[i], []string{"AX", "BX"}[i])
+		}
+		if vectors > 1 {
+			fn.I("SHLL $4, BX")
+			fn.I("ORL BX, AX")
+		}
+		fn.I("VMOVMSKPD Y2, BX")
+		fn.I("ANDL $1, BX")
+		fn.I("ORL BX, AX")
+		fn.I("TZCNTL AX, AX")
+		fn.I("TESTQ R9, R9")
+		fn.I("JZ next")
+		fn.I("MOVQ AX, (R9)")
+		fn.I("ADDQ $8, R9")
+		fn.Label("next")
+		fn.I("ADDQ $64, SI")
+		fn.I("ADDQ R8, DI")
+	})
+	fn.Ret()
 }

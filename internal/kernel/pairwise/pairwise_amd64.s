@@ -6,6 +6,40 @@ DATA least<>+0(SB)/4, $0x00000000
 DATA least<>+4(SB)/4, $0xfff00000
 GLOBL least<>(SB), RODATA|NOPTR, $8
 
+DATA lanes<>+0(SB)/4, $0xffffffff
+DATA lanes<>+4(SB)/4, $0xffffffff
+DATA lanes<>+8(SB)/4, $0xffffffff
+DATA lanes<>+12(SB)/4, $0xffffffff
+DATA lanes<>+16(SB)/4, $0xffffffff
+DATA lanes<>+20(SB)/4, $0xffffffff
+DATA lanes<>+24(SB)/4, $0xffffffff
+DATA lanes<>+28(SB)/4, $0xffffffff
+DATA lanes<>+32(SB)/4, $0xffffffff
+DATA lanes<>+36(SB)/4, $0xffffffff
+DATA lanes<>+40(SB)/4, $0xffffffff
+DATA lanes<>+44(SB)/4, $0xffffffff
+DATA lanes<>+48(SB)/4, $0xffffffff
+DATA lanes<>+52(SB)/4, $0xffffffff
+DATA lanes<>+56(SB)/4, $0xffffffff
+DATA lanes<>+60(SB)/4, $0xffffffff
+DATA lanes<>+64(SB)/4, $0x00000000
+DATA lanes<>+68(SB)/4, $0x00000000
+DATA lanes<>+72(SB)/4, $0x00000000
+DATA lanes<>+76(SB)/4, $0x00000000
+DATA lanes<>+80(SB)/4, $0x00000000
+DATA lanes<>+84(SB)/4, $0x00000000
+DATA lanes<>+88(SB)/4, $0x00000000
+DATA lanes<>+92(SB)/4, $0x00000000
+DATA lanes<>+96(SB)/4, $0x00000000
+DATA lanes<>+100(SB)/4, $0x00000000
+DATA lanes<>+104(SB)/4, $0x00000000
+DATA lanes<>+108(SB)/4, $0x00000000
+DATA lanes<>+112(SB)/4, $0x00000000
+DATA lanes<>+116(SB)/4, $0x00000000
+DATA lanes<>+120(SB)/4, $0x00000000
+DATA lanes<>+124(SB)/4, $0x00000000
+GLOBL lanes<>(SB), RODATA|NOPTR, $128
+
 // func products8_512(dst *float64, ldd int, a *float64, lda int, w *float64, stride int, k int, panels int)
 TEXT ·products8_512(SB), NOSPLIT, $0-64
 	MOVQ dst+0(FP), DI
@@ -968,6 +1002,109 @@ loop1:
 	VCMPPD $0, Z2, Z1, K3
 	KMOVW K2, BX
 	KMOVW K3, AX
+	ANDL $1, BX
+	ORL BX, AX
+	TZCNTL AX, AX
+	TESTQ R9, R9
+	JZ next
+	MOVQ AX, (R9)
+	ADDQ $8, R9
+
+next:
+	ADDQ $64, SI
+	ADDQ R8, DI
+	DECQ CX
+	JNZ loop1
+	VZEROUPPER
+	RET
+
+// func score4_256(dst *float64, best *int64, x *float64, bias *float64, n int, rows int)
+TEXT ·score4_256(SB), NOSPLIT, $0-48
+	MOVQ dst+0(FP), DI
+	MOVQ best+8(FP), R9
+	MOVQ x+16(FP), SI
+	MOVQ bias+24(FP), R10
+	MOVQ n+32(FP), CX
+	LEAQ (CX*8), R8
+	LEAQ lanes<>+0(SB), AX
+	SUBQ R8, AX
+	VBROADCASTSD least<>+0(SB), Y15
+	VMOVUPD 64(AX), Y11
+	VMASKMOVPD 0(R10), Y11, Y13
+	MOVQ rows+40(FP), CX
+
+loop1:
+	VADDPD 0(SI), Y13, Y0
+	VMOVUPD Y0, 0(DI)
+	VBLENDVPD Y11, Y0, Y15, Y0
+	VCMPPD $3, Y0, Y0, Y2
+	VBLENDVPD Y2, Y15, Y0, Y0
+	VMOVAPD Y0, Y4
+	VEXTRACTF128 $1, Y4, X5
+	VMAXPD X5, X4, X4
+	VPERMILPD $1, X4, X5
+	VMAXPD X5, X4, X4
+	VBROADCASTSD X4, Y4
+	VCMPPD $0, Y4, Y0, Y0
+	VMOVMSKPD Y0, AX
+	VMOVMSKPD Y2, BX
+	ANDL $1, BX
+	ORL BX, AX
+	TZCNTL AX, AX
+	TESTQ R9, R9
+	JZ next
+	MOVQ AX, (R9)
+	ADDQ $8, R9
+
+next:
+	ADDQ $64, SI
+	ADDQ R8, DI
+	DECQ CX
+	JNZ loop1
+	VZEROUPPER
+	RET
+
+// func score8_256(dst *float64, best *int64, x *float64, bias *float64, n int, rows int)
+TEXT ·score8_256(SB), NOSPLIT, $0-48
+	MOVQ dst+0(FP), DI
+	MOVQ best+8(FP), R9
+	MOVQ x+16(FP), SI
+	MOVQ bias+24(FP), R10
+	MOVQ n+32(FP), CX
+	LEAQ (CX*8), R8
+	LEAQ lanes<>+0(SB), AX
+	SUBQ R8, AX
+	VBROADCASTSD least<>+0(SB), Y15
+	VMOVUPD 64(AX), Y11
+	VMASKMOVPD 0(R10), Y11, Y13
+	VMOVUPD 96(AX), Y12
+	VMASKMOVPD 32(R10), Y12, Y14
+	MOVQ rows+40(FP), CX
+
+loop1:
+	VADDPD 0(SI), Y13, Y0
+	VMOVUPD Y0, 0(DI)
+	VBLENDVPD Y11, Y0, Y15, Y0
+	VCMPPD $3, Y0, Y0, Y2
+	VBLENDVPD Y2, Y15, Y0, Y0
+	VADDPD 32(SI), Y14, Y1
+	VMOVUPD Y1, 32(DI)
+	VBLENDVPD Y12, Y1, Y15, Y1
+	VCMPPD $3, Y1, Y1, Y3
+	VBLENDVPD Y3, Y15, Y1, Y1
+	VMAXPD Y1, Y0, Y4
+	VEXTRACTF128 $1, Y4, X5
+	VMAXPD X5, X4, X4
+	VPERMILPD $1, X4, X5
+	VMAXPD X5, X4, X4
+	VBROADCASTSD X4, Y4
+	VCMPPD $0, Y4, Y1, Y1
+	VMOVMSKPD Y1, BX
+	VCMPPD $0, Y4, Y0, Y0
+	VMOVMSKPD Y0, AX
+	SHLL $4, BX
+	ORL BX, AX
+	VMOVMSKPD Y2, BX
 	ANDL $1, BX
 	ORL BX, AX
 	TZCNTL AX, AX

@@ -106,3 +106,13 @@ func dot256(dst *float64, x *float64, y *float64, n int)
 //
 //go:noescape
 func score512(dst *float64, best *int64, x *float64, bias *float64, n int, rows int)
+
+// score4_256 adds bias to rows of eight numbers, of which it keeps n, and says where the greatest is; 4 are stored for each; 0 < n ≤ 4, rows > 0.
+//
+//go:noescape
+func score4_256(dst *float64, best *int64, x *float64, bias *float64, n int, rows int)
+
+// score8_256 adds bias to rows of eight numbers, of which it keeps n, and says where the greatest is; 8 are stored for each; 4 < n ≤ 8, rows > 0.
+//
+//go:noescape
+func score8_256(dst *float64, best *int64, x *float64, bias *float64, n int, rows int)

@@ -39,44 +39,44 @@ func genericMark(dst, src *float32, n, rows int) {
 	})
 }
 
-// norms are of a row, which is not empty.
-var norms = [...]func(row []float32) float64{
-	L1: func(row []float32) float64 {
+// norm returns that of a row, which is not empty.
+func (n Norm) norm(row []float32) float64 {
+	switch n {
+	case L1:
 		s := 0.0
 		for _, x := range row {
 			s += math.Abs(float64(x))
 		}
 		return s
-	},
-	L2: func(row []float32) float64 {
+	case L2:
 		s := 0.0
 		for _, x := range row {
 			s += float64(x) * float64(x)
 		}
 		return math.Sqrt(s)
-	},
-	Max: func(row []float32) float64 {
-		s := float32(-math.MaxFloat32)
-		for _, x := range row {
-			if x == x && orderOf(x) > orderOf(s) {
-				s = x
-			}
+	}
+	s := float32(-math.MaxFloat32)
+	for _, x := range row {
+		if x == x && orderOf(x) > orderOf(s) {
+			s = x
 		}
-		return float64(s)
-	},
+	}
+	return float64(s)
 }
 
 // genericDivide multiplies with the inverse: norms of float32 are normal numbers of float64, so that this is as near.
 func genericDivide(norm Norm, dst, src *float32, n, rows int) {
-	each(dst, src, n, rows, func(_ int, to, from []float32) {
+	to, from := unsafe.Slice(dst, n*rows), unsafe.Slice(src, n*rows)
+	for ; len(from) >= n; to, from = to[n:], from[n:] {
+		row, out := from[:n], to[:n]
 		inverse := 1.0
-		if s := norms[norm](from); s != 0 {
+		if s := norm.norm(row); s != 0 {
 			inverse = 1 / s
 		}
-		for i, x := range from {
-			to[i] = float32(float64(x) * inverse)
+		for i, x := range row {
+			out[i] = float32(float64(x) * inverse)
 		}
-	})
+	}
 }
 
 func genericNormalise(dst, src, scale, bias *float32, n, rows int, epsilon float32) {
