@@ -355,7 +355,9 @@ func (c *Call) optional(i int) *tensor.Tensor {
 	if !ok {
 		c.fail(c.portName(i), tensor.ErrDType, "a tensor is expected, found %T", v)
 	}
-	c.check(c.portName(i), t.Check())
+	if err := t.Check(); err != nil {
+		c.check(c.portName(i), err)
+	}
 	if t.Len() == 0 {
 		c.boundEmpty(c.portName(i), t.Shape)
 	}
@@ -381,9 +383,11 @@ func (c *Call) input(i int) *tensor.Tensor {
 
 // result returns zeroed storage for output i. Where the output is omitted the storage is thrown away.
 func (c *Call) result(i int, dt tensor.DType, shape []int) *tensor.Tensor {
-	port := fmt.Sprintf("output %d", i)
+	port := ""
 	if s := c.Node.Schema; s != nil && i < len(s.Outputs) {
 		port = "output " + s.Outputs[i].Name
+	} else {
+		port = fmt.Sprintf("output %d", i)
 	}
 	size := dt.Size()
 	if dt == tensor.String {

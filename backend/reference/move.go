@@ -64,9 +64,12 @@ func (c *Call) join(i int, dt tensor.DType, parts []*tensor.Tensor, axis int) {
 		if t.DType != dt {
 			c.fail(c.portName(k), tensor.ErrDType, "%v and %v differ", t.DType, dt)
 		}
-		c.require(len(t.Shape) == len(shape), c.portName(k), "%v does not continue %v", t, parts[0])
-		for a := range shape {
-			c.require(a == axis || t.Shape[a] == shape[a], c.portName(k), "%v does not continue %v", t, parts[0])
+		fits := len(t.Shape) == len(shape)
+		for a := 0; fits && a < len(shape); a++ {
+			fits = a == axis || t.Shape[a] == shape[a]
+		}
+		if !fits {
+			c.fail(c.portName(k), tensor.ErrShape, "%v does not continue %v", t, parts[0])
 		}
 		shape[axis] += t.Shape[axis]
 	}

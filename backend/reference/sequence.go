@@ -146,6 +146,11 @@ func splitToSequence(c *Call) {
 		c.require(total == n, c.portName(1), "parts of %v for %d", sizes, n)
 	}
 	out := &tensor.Sequence{DType: x.DType}
+	if outer, _, inner := split3(x.Shape, axis); outer == 1 && x.DType.Size() > 0 {
+		out.Items = c.cutRows(x, axis, inner*x.DType.Size(), sizes, keep)
+		c.set(0, out)
+		return
+	}
 	src, at := c.cells(0), 0
 	for _, s := range sizes {
 		shape := slices.Clone(x.Shape)
@@ -158,6 +163,26 @@ func splitToSequence(c *Call) {
 		at += s
 	}
 	c.set(0, out)
+}
+
+// cutRows returns parts of x along an axis in front of which all dims are 1, whose indices take so many bytes each: they lie in one copy of x.
+func (c *Call) cutRows(x *tensor.Tensor, axis, bytes int, sizes []int, keep bool) []tensor.Value {
+	c.reserve(c.portName(0), x.Shape, x.DType.Size())
+	all, err := x.Clone()
+	c.check(c.portName(0), err)
+	items, parts := make([]tensor.Value, len(sizes)), make([]tensor.Tensor, len(sizes))
+	data := all.Bytes()
+	for i, s := range sizes {
+		t := &parts[i]
+		t.DType, t.Shape, t.Data = x.DType, slices.Clone(x.Shape), data[:s*bytes:s*bytes]
+		t.Shape[axis] = s
+		if !keep {
+			t.Shape = slices.Delete(t.Shape, axis, axis+1)
+		}
+		items[i], data = t, data[s*bytes:]
+	}
+	c.spend(all.Len() / 8)
+	return items
 }
 
 // gatherPart returns a fresh tensor with the part of x of that shape from index lo of the axis on.

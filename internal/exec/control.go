@@ -17,6 +17,9 @@ func (f *frame) runHost(ctx context.Context, i int, st *Step) error {
 	case st.loops:
 		return f.runLoop(ctx, i)
 	}
+	if done, err := f.runSequence(ctx, i, st); done || err != nil {
+		return err
+	}
 	n := st.Node
 	in := make([]tensor.Value, len(n.Inputs))
 	for k := range n.Inputs {

@@ -27,8 +27,15 @@ type lateInstance struct {
 	results  [][]int
 }
 
-// maxLate is how many instances a frame keeps of a late group: shapes repeat where data does, as in loops.
-const maxLate = 4
+// latest returns how many instances a frame keeps of a late group: shapes repeat where data does, as in loops. Those of few nodes, of which
+// bodies of loops consist, are small.
+func latest(body *graph.Graph) int {
+	const few, most, least = 8, 32, 4
+	if body.NumNodes() <= few {
+		return most
+	}
+	return least
+}
 
 // isLate reports whether group i waits for the shapes of its operands.
 func (s *Spec) isLate(i int) bool { return s.block.Steps[i].Kind == StepGroup && s.inst[i] == nil }
@@ -95,7 +102,7 @@ func (f *frame) lateInstance(ctx context.Context, i int, st *Step, a *backend.Ru
 	if err != nil {
 		return nil, err
 	}
-	f.late[i] = append([]*lateInstance{l}, list[:min(len(list), maxLate-1)]...)
+	f.late[i] = append([]*lateInstance{l}, list[:min(len(list), latest(st.Node.Regions[0].Graph)-1)]...)
 	return l, nil
 }
 

@@ -6,16 +6,11 @@ import (
 	"github.com/carve-dev/carve/graph/tensor"
 )
 
-// copyValue returns v with storage of its own, so that it outlives the arena. Items of sequences, and what optionals and
-// maps hold, lie outside of it already and are shared.
+// copyValue returns v with storage of its own, so that it outlives the arena. Sequences, optionals and maps, and what they hold, are changed
+// by nobody and lie outside of it already: they are shared.
 func copyValue(v tensor.Value) (tensor.Value, error) {
-	switch v := v.(type) {
-	case *tensor.Tensor:
-		return v.Clone()
-	case *tensor.Sequence:
-		out := &tensor.Sequence{DType: v.DType, Items: make([]tensor.Value, len(v.Items))}
-		copy(out.Items, v.Items)
-		return out, nil
+	if t, ok := v.(*tensor.Tensor); ok {
+		return t.Clone()
 	}
 	return v, nil
 }
