@@ -374,6 +374,11 @@ var _ = Describe("Resize", func() {
 })
 
 var _ = Describe("GRU", func() {
+	It("agrees with the reference kernels where rows have steps of their own number", seeds(60, func(m *model) {
+		m.long, m.lengths = m.chance(6), true
+		m.sample(recurrent(m, "GRU", 3, 1, 2, graph.IntAttr("linear_before_reset", int64(m.r.IntN(2))))...)
+	}))
+
 	It("agrees with the reference kernels", seeds(50, func(m *model) {
 		out := recurrent(m, "GRU", 3, 1, 2, graph.IntAttr("linear_before_reset", int64(m.r.IntN(2))))
 		m.sample(out...)

@@ -35,6 +35,9 @@ func recurrentSignatures(refused func(n *graph.Node) *property.Reason) func(n *g
 		if why := recurrentRefused(n, isDouble); why != nil {
 			return nil, why
 		}
+		if why := lengthsRefused(n); why != nil {
+			return nil, why
+		}
 		if why := refused(n); why != nil {
 			return nil, why
 		}

@@ -48,6 +48,7 @@ type gru struct {
 	states                      states       // in y
 	h0                          place.Memory // state before the first step, [batch, hidden]
 	gates, reset, candidate     place.Memory // scratch of a time step
+	lengths                     lengths
 }
 
 func planGRU(p *planner, n *graph.Node) error {
@@ -59,6 +60,7 @@ func planGRU(p *planner, n *graph.Node) error {
 	if g.y.Slot < 0 {
 		g.y = p.Temp(g.seq * g.dirs * bh * 4)
 	}
+	g.lengths = p.lengthsOf(n, g.seq)
 	g.states = statesAt(g.y, g.seq, g.dirs, g.batch, g.hidden)
 	last := p.Out(n.Output(1))
 	bias := make([]float32, g.dirs*6*g.hidden)
@@ -92,18 +94,22 @@ func planGRU(p *planner, n *graph.Node) error {
 		}}
 		p.emit(s, []place.Memory{source, weights}, []place.Memory{all})
 		p.emit(step{serial: func(st *state) {
+			g.lengths.check(st, g.batch)
 			var rows []float32
 			if initial.Slot >= 0 {
 				rows = st.F32(initial)[d*bh:]
 			}
 			g.states.begin(st.F32(h0), rows, g.batch, g.hidden)
-		}}, []place.Memory{initial}, []place.Memory{h0})
+		}}, []place.Memory{initial, g.lengths.in}, []place.Memory{h0})
 		one := g
 		for k := range g.seq {
 			p.gruStep(&one, k)
 		}
 		if last.Slot >= 0 {
 			p.emit(step{serial: func(st *state) { g.states.end(st.F32(last)[d*bh:], one.state(st, one.seq), g.batch, g.hidden) }}, []place.Memory{one.y, h0}, []place.Memory{last})
+		}
+		if g.lengths.in.Slot >= 0 {
+			p.emit(step{serial: func(st *state) { one.lengths.pad(st, st.F32(one.y), one.states, d, one.batch, one.hidden) }}, []place.Memory{one.y, one.lengths.in}, []place.Memory{one.y})
 		}
 	}
 	return nil
@@ -171,7 +177,7 @@ func (p *planner) gruStep(g *gru, k int) {
 			runTurning(g.second, k, lo, hi, gemm.Args{A: st.F32(g.reset), B: st.F32(g.r)[2*h*h:], Res: g.inputs(st, k)[2*h:], C: st.F32(g.candidate)})
 		}}, []place.Memory{g.reset, g.r, g.input}, []place.Memory{g.candidate})
 	}
-	p.emit(step{serial: func(st *state) { g.finish(st, k) }}, []place.Memory{g.gates, g.candidate, g.input, g.h0}, []place.Memory{g.y})
+	p.emit(step{serial: func(st *state) { g.finish(st, k) }}, []place.Memory{g.gates, g.candidate, g.input, g.h0, g.lengths.in}, []place.Memory{g.y})
 }
 
 // resetState writes what the candidate's recurrent weights are applied to: the state, as far as the reset gate lets it.
@@ -186,6 +192,10 @@ func (g *gru) resetState(st *state, k int) {
 func (g *gru) finish(st *state, k int) {
 	h, gates, candidate, prev, next, input := g.hidden, st.F32(g.gates), st.F32(g.candidate), g.state(st, k), g.state(st, k+1), g.inputs(st, k)
 	for b := range g.batch {
+		if row := b * g.states.row; g.lengths.over(st, b, g.at(k)) {
+			copy(next[row:][:h], prev[row:])
+			continue
+		}
 		z, c := gates[b*3*h:b*3*h+h], candidate[b*h:(b+1)*h]
 		if g.linear {
 			own, in := gates[b*3*h:(b+1)*3*h], input[b*3*h:(b+1)*3*h]

@@ -1,6 +1,7 @@
 package cpu
 
 import (
+	"github.com/carve-dev/carve/backend"
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/internal/kernel/gemm"
 	"github.com/carve-dev/carve/internal/kernel/pairs"
@@ -41,8 +42,8 @@ func recurrentRefused(n *graph.Node, is func(...*graph.Value) bool) *property.Re
 			return operators.NotFloat32(v)
 		}
 	}
-	if n.Input(4) != nil || n.Int("layout", 0) != 0 || n.Attrs.Lookup("clip") != nil {
-		return property.Because(property.Attribute, "sequence lengths, layout or clip of %v", n)
+	if n.Int("layout", 0) != 0 || n.Attrs.Lookup("clip") != nil {
+		return property.Because(property.Attribute, "layout or clip of %v", n)
 	}
 	for _, i := range []int{1, 2, 3} {
 		if v := n.Input(i); v != nil && !v.IsConst() {
@@ -50,6 +51,58 @@ func recurrentRefused(n *graph.Node, is func(...*graph.Value) bool) *property.Re
 		}
 	}
 	return nil
+}
+
+// lengthsRefused tells of lengths of sequences, where all have to be as long as the operand.
+func lengthsRefused(n *graph.Node) *property.Reason {
+	if n.Input(4) != nil {
+		return property.Because(property.Attribute, "sequence lengths of %v", n)
+	}
+	return nil
+}
+
+// lengths are how many time steps each row of a batch has, where they are not all. Behind its last step a row's state stays as it is, from
+// either end of the sequence, and its results are zero.
+type lengths struct {
+	n   *graph.Node
+	in  place.Memory // Nowhere where all rows have all steps
+	seq int
+}
+
+func (p *planner) lengthsOf(n *graph.Node, seq int) lengths {
+	if v := n.Input(4); v != nil {
+		return lengths{n, p.In(v), seq}
+	}
+	return lengths{in: place.Nowhere}
+}
+
+// check panics with a *backend.RangeError where a row has more steps than there are.
+func (l lengths) check(st *state, batch int) {
+	if l.in.Slot < 0 {
+		return
+	}
+	for _, x := range of[int32](st, l.in)[:batch] {
+		if x < 0 || int(x) > l.seq {
+			panic(backend.OutOfRange(l.n, 4, int64(x), 0, int64(l.seq)))
+		}
+	}
+}
+
+// over reports whether row b has no step at a time.
+func (l lengths) over(st *state, b, time int) bool {
+	return l.in.Slot >= 0 && time >= int(of[int32](st, l.in)[b])
+}
+
+// pad clears results [seq, dirs, batch, hidden] of a direction where rows are over.
+func (l lengths) pad(st *state, y []float32, s states, dir, batch, hidden int) {
+	if l.in.Slot < 0 {
+		return
+	}
+	for b, x := range of[int32](st, l.in)[:batch] {
+		for time := int(x); time < l.seq; time++ {
+			clear(s.of(y, time, dir)[b*s.row:][:hidden])
+		}
+	}
 }
 
 // packedGates is the format of W[directions, gates, inputs] and R: for each direction panels of 16 gates, as gemm.PackBT
@@ -109,7 +162,7 @@ func planLSTM(p *planner, n *graph.Node) error {
 		err := p.recurrence(&recurrence{kernels: p.kernels, cell: cell, r: packedR, w: packedW, x: source, rounded: rounded, bias: sum, in: words, narrow: w.Format, block: block,
 			seq: seq, batch: batch, hidden: hidden, dirs: dirs, d: d, reverse: n.Str("direction", "forward") == "reverse" || d == 1,
 			all: p.Temp(min(block, seq) * batch * gates * 4), y: y, states: states, c: p.Temp(batch * hidden * 4), zero: p.Temp(batch * states.row * 4),
-			h0: h0, c0: c0, lastH: lastH, lastC: lastC})
+			h0: h0, c0: c0, lastH: lastH, lastC: lastC, lengths: p.lengthsOf(n, seq)})
 		if err != nil {
 			return err
 		}
@@ -183,6 +236,7 @@ type recurrence struct {
 	all, y, c, zero             place.Memory // all holds the gates of one block
 	h0, c0, lastH, lastC        place.Memory
 	states                      states // in y
+	lengths                     lengths
 }
 
 // at returns the time that step k computes.
@@ -225,6 +279,7 @@ func (q *recurrence) state(st *state, k int) []float32 {
 
 // prepare sets the states before the first step.
 func (q *recurrence) prepare(st *state) {
+	q.lengths.check(st, q.batch)
 	if q.c0.Slot >= 0 {
 		copy(st.F32(q.c), q.part(st.F32(q.c0)))
 	} else {
@@ -241,6 +296,10 @@ func (q *recurrence) prepare(st *state) {
 func (q *recurrence) pointwise(st *state, k int) {
 	g, c, y, h := q.gates(st, k), st.F32(q.c), q.state(st, k+1), q.hidden
 	for b := range q.batch {
+		if q.lengths.over(st, b, q.at(k)) {
+			copy(y[b*q.states.row:][:h], q.state(st, k)[b*q.states.row:])
+			continue
+		}
 		row, cb := g[b*4*h:(b+1)*4*h], c[b*h:(b+1)*h]
 		// ONNX orders the gates i, o, f, c.
 		q.kernels.LSTM(cb, y[b*q.states.row:][:h], row[:h], row[h:2*h], row[2*h:3*h], row[3*h:], cb)
@@ -258,10 +317,11 @@ func (q *recurrence) finish(st *state) {
 	if q.lastC.Slot >= 0 {
 		copy(q.part(st.F32(q.lastC)), st.F32(q.c))
 	}
+	q.lengths.pad(st, st.F32(q.y), q.states, q.d, q.batch, q.hidden)
 }
 
 func (p *planner) recurrence(q *recurrence) error {
-	p.emit(step{serial: q.prepare}, []place.Memory{q.h0, q.c0}, []place.Memory{q.c, q.zero})
+	p.emit(step{serial: q.prepare}, []place.Memory{q.h0, q.c0, q.lengths.in}, []place.Memory{q.c, q.zero})
 	target := p.target
 	for k := range q.seq {
 		if k%q.block == 0 {
@@ -287,9 +347,9 @@ func (p *planner) recurrence(q *recurrence) error {
 				}
 			}
 		}
-		p.emit(s, []place.Memory{q.all, q.zero, q.r}, []place.Memory{q.all, q.y, q.c, q.rounded})
+		p.emit(s, []place.Memory{q.all, q.zero, q.r, q.lengths.in}, []place.Memory{q.all, q.y, q.c, q.rounded})
 	}
-	p.emit(step{serial: q.finish}, []place.Memory{q.all, q.c, q.y, q.zero}, []place.Memory{q.y, q.c, q.lastH, q.lastC})
+	p.emit(step{serial: q.finish}, []place.Memory{q.all, q.c, q.y, q.zero, q.lengths.in}, []place.Memory{q.y, q.c, q.lastH, q.lastC})
 	return nil
 }
 
@@ -321,7 +381,7 @@ func (p *planner) lstmGates(q *recurrence, k int) error {
 	if k > 0 {
 		s.serial = func(st *state) { q.pointwise(st, k-1) }
 	}
-	p.emit(s, []place.Memory{source, weights, q.zero}, []place.Memory{all, q.y, q.c})
+	p.emit(s, []place.Memory{source, weights, q.zero, q.lengths.in}, []place.Memory{all, q.y, q.c})
 	return nil
 }
 

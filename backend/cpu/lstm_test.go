@@ -28,6 +28,17 @@ func recurrent(m *model, op string, gates, states, results int, attrs ...graph.A
 	if m.chance(2) {
 		values[3] = m.constant(dirs, 2*gates*hidden)
 	}
+	if m.lengths {
+		lens := make([]int32, batch)
+		for b := range lens {
+			lens[b] = int32(m.between(0, seq))
+		}
+		if list := tensor.From(lens); m.chance(3) {
+			values[4] = m.data(list)
+		} else {
+			values[4] = m.feedAs(graph.TensorType(tensor.Int32, graph.Shape{graph.D(batch)}), list)
+		}
+	}
 	for i := range states {
 		if m.chance(2) {
 			for len(values) <= 5+i {
@@ -76,6 +87,15 @@ var _ = Describe("LSTM", func() {
 	It("agrees with the reference kernels over sequences of several blocks", seeds(8, func(m *model) {
 		m.long = true
 		m.sample(recurrent(m, "LSTM", 4, 2, 3)...)
+	}))
+
+	It("agrees with the reference kernels where rows have steps of their own number", seeds(60, func(m *model) {
+		m.long, m.lengths = m.chance(6), true
+		out := recurrent(m, "LSTM", 4, 2, 3)
+		if m.chance(2) {
+			out = append(out, m.op("Neg", out[0]))
+		}
+		m.sample(out...)
 	}))
 
 	It("runs in every way and for every length", func() {

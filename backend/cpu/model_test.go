@@ -28,13 +28,14 @@ import (
 // model is a graph that is computed by the reference kernels while it is built, node by node, and then compared with what
 // the backend makes of the whole.
 type model struct {
-	g     *graph.Graph
-	seed  uint64
-	long  bool // recurrent operators run over long sequences of large states
-	r     *rand.Rand
-	feeds map[string]tensor.Value
-	known map[*graph.Value]*tensor.Tensor // what each value holds
-	err   error                           // of the last node that the reference kernels refused
+	g       *graph.Graph
+	seed    uint64
+	long    bool // recurrent operators run over long sequences of large states
+	lengths bool // recurrent operators have lengths of sequences
+	r       *rand.Rand
+	feeds   map[string]tensor.Value
+	known   map[*graph.Value]*tensor.Tensor // what each value holds
+	err     error                           // of the last node that the reference kernels refused
 
 	options map[string]string // of the backend, beside the instruction set
 

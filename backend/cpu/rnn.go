@@ -38,6 +38,9 @@ func rnnSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 	if why := recurrentRefused(n, operators.IsFloat32); why != nil {
 		return nil, why
 	}
+	if why := lengthsRefused(n); why != nil {
+		return nil, why
+	}
 	if why := rnnRefused(n); why != nil {
 		return nil, why
 	}
