@@ -4,6 +4,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"math"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	. "github.com/onsi/gomega"
 
 	"github.com/carve-dev/carve"
+	"github.com/carve-dev/carve/backend"
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/tensor"
 	"github.com/carve-dev/carve/internal/onnxruntimetest"
@@ -94,3 +96,32 @@ var _ = Describe("maps that a classifier gives", func() {
 		Entry("many, of integers", 20, graph.IntsAttr("classlabels_int64s", 7, 5, 6)),
 	)
 })
+
+var _ = DescribeTable("a LabelEncoder's keys that are NaN are found from version 4 on, as in ONNX Runtime", func(ctx SpecContext, version int, dt tensor.DType, want ...int64) {
+	none := math.NaN()
+	keys, x := []float64{1, none, 0, none}, []float64{none, math.Copysign(none, -1), math.Copysign(0, -1), 1, math.Inf(1)}
+	of := func(list []float64) *tensor.Tensor {
+		t, err := tensor.Convert(tensor.From(list), dt, nil)
+		Expect(err).NotTo(HaveOccurred())
+		return t
+	}
+	attrs := []graph.Attr{graph.TensorAttr("keys_tensor", of(keys)), graph.TensorAttr("values_tensor", tensor.From([]int64{10, 20, 30, 40})),
+		graph.TensorAttr("default_tensor", tensor.From([]int64{-7}))}
+	if version < 4 {
+		attrs = []graph.Attr{graph.FloatsAttr("keys_floats", tensor.Of[float32](of(keys))...), graph.IntsAttr("values_int64s", 10, 20, 30, 40), graph.IntAttr("default_int64", -7)}
+	}
+	for _, name := range []string{"cpu", "reference"} {
+		g := graph.New("g")
+		g.Opsets = map[string]int{"": 17, "ai.onnx.ml": version}
+		in := g.AddInput("x", graph.Type{DType: dt, Shape: graph.Shape{graph.D(len(x))}})
+		g.SetOutputs(g.AddNode(graph.NodeSpec{Op: graph.Op{Domain: "ai.onnx.ml", Name: "LabelEncoder"}, Inputs: []*graph.Value{in}, Outputs: []string{"y"}, Attrs: attrs}).Outputs[0])
+		p := compile(ctx, carve.FromGraph(g), &carve.Options{Backends: []backend.Config{{Name: name}}})
+		out, err := p.Run(ctx, map[string]tensor.Value{"x": of(x)})
+		Expect(err).NotTo(HaveOccurred())
+		Expect(tensor.Of[int64](out["y"].(*tensor.Tensor))).To(Equal(want), name)
+	}
+},
+	Entry("version 2", 2, tensor.Float32, int64(-7), int64(-7), int64(30), int64(10), int64(-7)),
+	Entry("version 4", 4, tensor.Float32, int64(20), int64(20), int64(30), int64(10), int64(-7)),
+	Entry("version 4 of float64", 4, tensor.Float64, int64(20), int64(20), int64(30), int64(10), int64(-7)),
+)

@@ -75,7 +75,8 @@ func (p *placeOf) find(k int64) (int, bool) {
 	return 0, false
 }
 
-// encoder is a LabelEncoder. Floating-point keys are found by their bits, NaN and the zeros by one each.
+// encoder is a LabelEncoder. Floating-point keys are found by their bits, NaN and the zeros by one each. As in ONNX Runtime keys that are NaN are
+// found from version 4 on, which has keys of several types, and not before.
 type encoder struct {
 	at     *placeOf
 	words  *words   // keys that are strings
@@ -83,6 +84,9 @@ type encoder struct {
 	count  int      // of values
 	texts  []string // the same of strings
 }
+
+// unfound is a key of no number: the bits of a NaN that key does not return.
+var unfound = int64(math.Float64bits(math.NaN())) ^ 2
 
 // key returns what stands for a number.
 func key(f float64) int64 {
@@ -143,7 +147,7 @@ func newEncoder(n *graph.Node) (*encoder, *property.Reason) {
 	if len(n.Strs("classes_strings")) > 0 {
 		c = lastCounts
 	}
-	if err := e.find(keys, c); err != nil {
+	if err := e.find(keys, c, n.Op.Since); err != nil {
 		return nil, property.Because(property.Attribute, "keys: %v", err)
 	}
 	def := listOf(n, "default_tensor")
@@ -162,8 +166,8 @@ func newEncoder(n *graph.Node) (*encoder, *property.Reason) {
 	return e, nil
 }
 
-// find sets the keys.
-func (e *encoder) find(keys *tensor.Tensor, c counting) error {
+// find sets the keys of a version of the operator.
+func (e *encoder) find(keys *tensor.Tensor, c counting, version int) error {
 	if keys.DType == tensor.String {
 		e.words = newWords(keys.Strings[:keys.Len()], c)
 		return nil
@@ -173,7 +177,9 @@ func (e *encoder) find(keys *tensor.Tensor, c counting) error {
 		floats := make([]float64, len(list))
 		err := tensor.Decode(floats, keys)
 		for i, f := range floats {
-			list[i] = key(f)
+			if list[i] = key(f); f != f && version < 4 {
+				list[i] = unfound
+			}
 		}
 		e.at = newPlaceOf(list, c)
 		return err

@@ -341,7 +341,7 @@ func (c *Call) listAttr(names ...string) *tensor.Tensor {
 }
 
 // placesOf returns the places of the elements of a tensor. As in ONNX Runtime the first of equal keys counts, and of a LabelEncoder of version 1
-// the last.
+// the last; NaN finds a key that is NaN from version 4 on, which has keys of several types, and none before.
 func (c *Call) placesOf(port string, t *tensor.Tensor) *keyPlaces {
 	p := newKeyPlaces()
 	first := c.version >= 2
@@ -350,7 +350,7 @@ func (c *Call) placesOf(port string, t *tensor.Tensor) *keyPlaces {
 		enter(p.strings, t.Strings[:t.Len()], first)
 	case t.DType.IsFloat():
 		for i, f := range c.floatsOf(port, t) {
-			if f != f && (p.nan < 0 || !first) {
+			if f != f && p.nan < 0 && c.version >= 4 {
 				p.nan = i
 			}
 		}
