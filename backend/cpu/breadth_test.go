@@ -253,6 +253,48 @@ var _ = Describe("scans", func() {
 	}))
 })
 
+var _ = Describe("ReverseSequence", func() {
+	It("agrees with the reference kernels", seeds(40, func(m *model) {
+		d := m.shape(m.between(2, 4), 1, 7)
+		batch := m.r.IntN(2)
+		lens := make([]int64, d[batch])
+		for i := range lens {
+			lens[i] = int64(m.between(0, d[1-batch]))
+		}
+		list := m.feedAs(graph.TensorType(tensor.Int64, graph.Shape{graph.D(len(lens))}), tensor.From(lens))
+		m.sample(m.op("ReverseSequence", anyType(m, d...), list, graph.IntAttr("batch_axis", int64(batch)), graph.IntAttr("time_axis", int64(1-batch))))
+	}))
+})
+
+var _ = Describe("RotaryEmbedding", func() {
+	It("agrees with the reference kernels", seeds(60, func(m *model) {
+		batch, heads, length, half := m.between(1, 3), m.between(1, 4), m.between(1, 9), m.between(1, 12)
+		width := 2*half + m.r.IntN(3)*m.r.IntN(2)
+		attrs := []any{graph.IntAttr("interleaved", int64(m.r.IntN(2)))}
+		if width > 2*half || m.chance(3) {
+			attrs = append(attrs, graph.IntAttr("rotary_embedding_dim", int64(2*half)))
+		}
+		x := []int{batch, heads, length, width}
+		if m.chance(2) {
+			x = []int{batch, length, heads * width}
+			attrs = append(attrs, graph.IntAttr("num_heads", int64(heads)))
+		}
+		args := []any{m.input(x...)}
+		if m.chance(2) {
+			args = append(args, m.input(batch, length, half), m.input(batch, length, half))
+		} else {
+			rows := m.between(1, 20)
+			ids := make([]int64, batch*length)
+			for i := range ids {
+				ids[i] = int64(m.between(-rows, rows-1))
+			}
+			args = append(args, operand(m, rows, half), operand(m, rows, half),
+				m.feedAs(graph.TensorType(tensor.Int64, graph.Shape{graph.D(batch), graph.D(length)}), tensor.From(ids, batch, length)))
+		}
+		m.sample(m.op("RotaryEmbedding", append(args, attrs...)...))
+	}))
+})
+
 // places adds an input of indices below and, from the end, above limits.
 func places(m *model, limit func(i int) int, shape ...int) *graph.Value {
 	n := 1

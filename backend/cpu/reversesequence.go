@@ -1,0 +1,51 @@
+package cpu
+
+import (
+	"github.com/carve-dev/carve/backend"
+	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/internal/operators"
+	"github.com/carve-dev/carve/internal/place"
+	"github.com/carve-dev/carve/property"
+)
+
+// ReverseSequence of whole bytes: the first time steps of each row of a batch in reverse, as many as its length says.
+
+func reverseSequenceSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
+	if x := n.Inputs[0]; x.Type.DType.Size() == 0 {
+		return nil, property.Because(property.DTypeReason, "%v is %v", x, x.Type.DType)
+	}
+	batch, time := n.Int("batch_axis", 1), n.Int("time_axis", 0)
+	if batch+time != 1 || batch*time != 0 {
+		return nil, property.Because(property.Attribute, "time_axis %d and batch_axis %d", time, batch)
+	}
+	return operators.RowMajor(n), nil
+}
+
+func planReverseSequence(p *planner, n *graph.Node) error {
+	x := n.Inputs[0]
+	d, batch := p.Dims[x.ID], int(n.Int("batch_axis", 1))
+	time, bytes := 1-batch, product(d[2:])*x.Type.DType.Size()
+	if p.Dims[n.Inputs[1].ID][0] != d[batch] {
+		return property.Because(property.ShapeReason, "%v lengths for %v", p.Dims[n.Inputs[1].ID], d)
+	}
+	src, lens, dst := p.In(x), p.In(n.Inputs[1]), p.Out(n.Outputs[0])
+	p.emit(step{chunks: d[0] * d[1], grain: grainFor(float64(bytes)*0.05 + 4), body: func(st *state, _, lo, hi int) {
+		from, to, list := st.Bytes(src), st.Bytes(dst), of[int64](st, lens)
+		for r := lo; r < hi; r++ {
+			at := [2]int{r / d[1], r % d[1]}
+			l := list[at[batch]]
+			if uint64(l) > uint64(d[time]) {
+				panic(backend.OutOfRange(n, 1, l, 0, int64(d[time])))
+			}
+			if at[time] < int(l) {
+				at[time] = int(l) - 1 - at[time]
+			}
+			copy(to[r*bytes:(r+1)*bytes], from[(at[0]*d[1]+at[1])*bytes:])
+		}
+	}}, []place.Memory{src, lens}, []place.Memory{dst})
+	return nil
+}
+
+func init() {
+	table.Register("ReverseSequence", operator{Signatures: reverseSequenceSignatures, Plan: planReverseSequence})
+}

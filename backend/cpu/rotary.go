@@ -1,0 +1,118 @@
+package cpu
+
+import (
+	"github.com/carve-dev/carve/backend"
+	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/graph/tensor"
+	"github.com/carve-dev/carve/internal/operators"
+	"github.com/carve-dev/carve/internal/place"
+	"github.com/carve-dev/carve/property"
+)
+
+// RotaryEmbedding of float32: pairs of elements of each head are turned by the angles of its position, whose cosines and sines are operands.
+
+func rotarySignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
+	for _, v := range n.Inputs[:3] {
+		if !operators.IsFloat32(v) {
+			return nil, operators.NotFloat32(v)
+		}
+	}
+	if v := n.Input(3); v != nil && v.Type.DType != tensor.Int64 {
+		return nil, property.Because(property.DTypeReason, "%v is %v", v, v.Type.DType)
+	}
+	return operators.RowMajor(n), nil
+}
+
+// rotary is how heads [batch, heads, length, width], or [batch, length, heads, width], are turned.
+type rotary struct {
+	heads, length, width, half int
+	split, interleaved         bool // split: heads stand in front of positions
+}
+
+func newRotary(n *graph.Node, d []int) (r rotary, rows int, ok bool) {
+	r = rotary{interleaved: n.Int("interleaved", 0) != 0, split: len(d) == 4}
+	switch {
+	case r.split:
+		r.heads, r.length, r.width = d[1], d[2], d[3]
+	case len(d) == 3:
+		r.heads, r.length = int(n.Int("num_heads", 0)), d[1]
+		if r.heads < 1 || d[2]%r.heads != 0 {
+			return r, 0, false
+		}
+		r.width = d[2] / r.heads
+	default:
+		return r, 0, false
+	}
+	turned := int(n.Int("rotary_embedding_dim", 0))
+	if turned == 0 {
+		turned = r.width
+	}
+	r.half = turned / 2
+	return r, d[0] * r.heads * r.length, turned >= 0 && turned <= r.width && turned%2 == 0
+}
+
+// position returns the number of the position, of all of the batch, of a row of width elements.
+func (r *rotary) position(row int) int {
+	if r.split {
+		return row/(r.heads*r.length)*r.length + row%r.length
+	}
+	return row / r.heads
+}
+
+func (r *rotary) turn(to, from, cos, sin []float32) {
+	copy(to[2*r.half:], from[2*r.half:])
+	cos, sin = cos[:r.half], sin[:r.half]
+	if r.interleaved {
+		for k, c := range cos {
+			a, b, s := from[2*k], from[2*k+1], sin[k]
+			to[2*k], to[2*k+1] = c*a-s*b, s*a+c*b
+		}
+		return
+	}
+	first, second := from[:r.half], from[r.half:][:r.half]
+	low, high := to[:r.half], to[r.half:][:r.half]
+	for k, c := range cos {
+		a, b, s := first[k], second[k], sin[k]
+		low[k], high[k] = c*a-s*b, s*a+c*b
+	}
+}
+
+func planRotary(p *planner, n *graph.Node) error {
+	x, angles := n.Inputs[0], p.Dims[n.Inputs[1].ID]
+	r, rows, ok := newRotary(n, p.Dims[x.ID])
+	if !ok {
+		return property.Because(property.ShapeReason, "heads of %v", p.Dims[x.ID])
+	}
+	positions, ids := rows/max(r.heads, 1), place.Nowhere
+	if v := n.Input(3); v != nil {
+		ids = p.In(v)
+		ok = len(angles) == 2 && product(p.Dims[v.ID]) == positions
+	} else {
+		ok = len(angles) == 3 && angles[0]*angles[1] == positions
+	}
+	if !ok || angles[len(angles)-1] != r.half || product(p.Dims[n.Inputs[2].ID]) != product(angles) {
+		return property.Because(property.ShapeReason, "angles %v of %d positions, %d each", angles, positions, r.half)
+	}
+	src, cos, sin, dst := p.In(x), p.In(n.Inputs[1]), p.In(n.Inputs[2]), p.Out(n.Outputs[0])
+	p.emit(step{chunks: rows, grain: grainFor(float64(r.width)*0.7 + 4), body: func(st *state, _, lo, hi int) {
+		from, to, c, s := st.F32(src), st.F32(dst), st.F32(cos), st.F32(sin)
+		for row := lo; row < hi; row++ {
+			at := r.position(row)
+			if ids.Slot >= 0 {
+				id := of[int64](st, ids)[at]
+				if id < -int64(angles[0]) || id >= int64(angles[0]) {
+					panic(backend.OutOfRange(n, 3, id, -int64(angles[0]), int64(angles[0])-1))
+				}
+				if at = int(id); id < 0 {
+					at += angles[0]
+				}
+			}
+			r.turn(to[row*r.width:][:r.width], from[row*r.width:][:r.width], c[at*r.half:], s[at*r.half:])
+		}
+	}}, []place.Memory{src, cos, sin, ids}, []place.Memory{dst})
+	return nil
+}
+
+func init() {
+	table.Register("RotaryEmbedding", operator{Signatures: rotarySignatures, Plan: planRotary})
+}
