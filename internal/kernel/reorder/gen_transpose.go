@@ -141,75 +141,184 @@ func laneMasks(f *asm.File) string {
 	return "laneMasks<>(SB)"
 }
 
-// transpose256 transposes 8x8 tiles.
+// transpose256 transposes 8x8 tiles. Masked stores take some 20 cycles on several processors: results of fewer lanes are stored in two parts that
+// overlap, and full tiles and those of few rows or columns have loops of their own.
 func transpose256(f *asm.File) {
 	fn := f.Func("transpose256", "transpose256"+fmt.Sprintf(transposeDoc, 8), transposeArgs()...)
 	begin(fn)
-	fn.Load("lanes", "DX")
-	table := laneMasks(f)
-	for i, count := range []string{"R11", "DX"} {
-		fn.I("LEAQ %s, AX", table)
-		fn.I("MOVQ $16, CX")
-		fn.I("SUBQ %s, CX", count)
-		fn.I("VMOVUPS (AX)(CX*4), Y%d", 14+i)
-	}
-	// Masked stores take some 20 cycles on several processors: full tiles have a loop of their own.
-	masked := fn.NewLabel("masked")
-	for _, count := range []string{"R10", "R11", "DX"} {
-		fn.I("CMPQ %s, $8", count)
-		fn.I("JNE %s", masked)
-	}
 	fn.Load("srcStep", "R13")
 	fn.Load("dstStep", "DX")
-	step := func() {
-		fn.I("ADDQ R13, SI")
-		fn.I("ADDQ DX, DI")
+	fn.Load("lanes", "BX")
+	ragged := fn.NewLabel("ragged")
+	for _, count := range []string{"R10", "R11", "BX"} {
+		fn.I("CMPQ %s, $8", count)
+		fn.I("JNE %s", ragged)
 	}
-	fn.Loop("R12", func() {
+	tile := func(body func()) {
+		fn.Loop("R12", func() {
+			body()
+			fn.I("ADDQ R13, SI")
+			fn.I("ADDQ DX, DI")
+		})
+		fn.Ret()
+	}
+	tile(func() {
 		fn.I("MOVQ SI, AX")
 		for r := range 8 {
 			fn.I("VMOVUPS (AX), Y%d", r)
 			fn.I("ADDQ R9, AX")
 		}
 		shuffle8(fn)
-		fn.I("MOVQ DI, AX")
-		for c := range 8 {
-			fn.I("VMOVUPS Y%d, (AX)", c)
-			fn.I("ADDQ R8, AX")
-		}
-		step()
+		storeColumns(fn, "", func(c int) { fn.I("VMOVUPS Y%d, (AX)", c) })
 	})
-	fn.Ret()
-	fn.Label(masked)
-	fn.Load("srcStep", "R13")
-	fn.Load("dstStep", "DX")
-	fn.Loop("R12", func() {
-		loaded := fn.NewLabel("loaded")
-		for r := range 8 {
-			fn.I("VXORPS Y%d, Y%d, Y%d", r, r, r)
-		}
+	fn.Label(ragged)
+	masks := laneMasks(f)
+	fn.I("LEAQ %s, AX", masks)
+	fn.I("MOVQ $16, CX")
+	fn.I("SUBQ R11, CX")
+	fn.I("VMOVUPS (AX)(CX*4), Y14") // of a row
+	short := fn.NewLabel("short")
+	fn.I("CMPQ BX, $8")
+	fn.I("JNE %s", short)
+	fewRows, fewColumns, any := fn.NewLabel("fewRows"), fn.NewLabel("fewColumns"), fn.NewLabel("any")
+	fn.I("CMPQ R10, $4")
+	fn.I("JLE %s", fewRows)
+	fn.I("CMPQ R11, $4")
+	fn.I("JLE %s", fewColumns)
+	fn.Label(any)
+	tile(func() {
+		loadRagged(fn)
+		shuffle8(fn)
+		storeColumns(fn, "R11", func(c int) { fn.I("VMOVUPS Y%d, (AX)", c) })
+	})
+	fewRowsTile(fn, fewRows, tile)
+	fn.Label(fewColumns)
+	fn.I("CMPQ R10, $8")
+	fn.I("JNE %s", any)
+	tile(func() {
 		fn.I("MOVQ SI, AX")
-		for r := range 8 {
-			fn.I("CMPQ R10, $%d", r)
-			fn.I("JLE %s", loaded)
+		for half := range 2 {
+			for r := range 4 {
+				fn.I("VMASKMOVPS (AX), X14, X%d", 4*half+r)
+				fn.I("ADDQ R9, AX")
+			}
+		}
+		for r := range 4 {
+			fn.I("VINSERTF128 $1, X%d, Y%d, Y%d", 4+r, r, r)
+		}
+		quads(fn, asm.Y, 0, 4, 8)
+		storeColumns(fn, "R11", func(c int) {
+			if c < 4 {
+				fn.I("VMOVUPS Y%d, (AX)", 4+c)
+			}
+		})
+	})
+	fn.Label(short)
+	shortColumns(f, fn, tile)
+	serveTranspose(f, asm.AVX2(), "transpose256", 8)
+}
+
+// loadRagged loads rows of a tile, of as many floats as Y14 says, to Y0 to Y7. Those that are not there become zero.
+func loadRagged(fn *asm.Func) {
+	loaded := fn.NewLabel("loaded")
+	for r := range 8 {
+		fn.I("VXORPS X%d, X%d, X%d", r, r, r)
+	}
+	fn.I("MOVQ SI, AX")
+	for r := range 8 {
+		fn.I("CMPQ R10, $%d", r)
+		fn.I("JLE %s", loaded)
+		fn.I("VMASKMOVPS (AX), Y14, Y%d", r)
+		fn.I("ADDQ R9, AX")
+	}
+	fn.Label(loaded)
+}
+
+// storeColumns emits stores of eight columns to (AX), or of as many as a register says.
+func storeColumns(fn *asm.Func, columns string, store func(c int)) {
+	stored := fn.NewLabel("stored")
+	fn.I("MOVQ DI, AX")
+	for c := range 8 {
+		if columns != "" {
+			fn.I("CMPQ %s, $%d", columns, c)
+			fn.I("JLE %s", stored)
+		}
+		store(c)
+		fn.I("ADDQ R8, AX")
+	}
+	fn.Label(stored)
+}
+
+// fewRowsTile emits the loops of tiles of up to four rows to columns of eight lanes, of which the last four are zero, and so are all without rows.
+func fewRowsTile(fn *asm.Func, begin string, tile func(func())) {
+	none := fn.NewLabel("none")
+	fn.Label(begin)
+	for r := range 4 {
+		fn.I("VXORPS X%d, X%d, X%d", r, r, r)
+	}
+	fn.I("TESTQ R10, R10")
+	fn.I("JZ %s", none)
+	tile(func() {
+		loaded := fn.NewLabel("loaded")
+		fn.I("MOVQ SI, AX")
+		for r := range 4 {
+			if r > 0 {
+				fn.I("CMPQ R10, $%d", r)
+				fn.I("JLE %s", loaded)
+			}
 			fn.I("VMASKMOVPS (AX), Y14, Y%d", r)
 			fn.I("ADDQ R9, AX")
 		}
 		fn.Label(loaded)
-		shuffle8(fn)
-		stored := fn.NewLabel("stored")
-		fn.I("MOVQ DI, AX")
-		for c := range 8 {
-			fn.I("CMPQ R11, $%d", c)
-			fn.I("JLE %s", stored)
-			fn.I("VMASKMOVPS Y%d, Y15, (AX)", c)
-			fn.I("ADDQ R8, AX")
+		quads(fn, asm.Y, 0, 4, 8)
+		for c := range 4 {
+			fn.I("VEXTRACTF128 $1, Y%d, X%d", 4+c, 8+c)
+			fn.I("VMOVAPS X%d, X%d", 4+c, 4+c) // and zeros behind it
 		}
-		fn.Label(stored)
-		step()
+		storeColumns(fn, "R11", func(c int) { fn.I("VMOVUPS Y%d, (AX)", 4+c) })
 	})
-	fn.Ret()
-	serveTranspose(f, asm.AVX2(), "transpose256", 8)
+	fn.Label(none)
+	tile(func() { storeColumns(fn, "R11", func(int) { fn.I("VMOVUPS Y0, (AX)") }) })
+}
+
+// shortColumns emits the loops of tiles whose columns have fewer than eight lanes.
+func shortColumns(f *asm.File, fn *asm.Func, tile func(func())) {
+	numbers := make([]uint32, 16) // at 4*n starts n, n+1, …
+	for i := range numbers {
+		numbers[i] = uint32(i)
+	}
+	f.Data("laneNumbers", numbers...)
+	fn.I("LEAQ %s, AX", "laneNumbers<>(SB)")
+	fn.I("VMOVUPS -16(AX)(BX*4), Y15") // the last four of so many lanes
+	var labels [4]string
+	for i := range labels {
+		labels[i] = fn.NewLabel("lanes")
+	}
+	for lanes := 1; lanes < 4; lanes++ {
+		fn.I("CMPQ BX, $%d", lanes)
+		fn.I("JEQ %s", labels[lanes])
+	}
+	short := func(store func(c int)) {
+		tile(func() {
+			loadRagged(fn)
+			shuffle8(fn)
+			storeColumns(fn, "R11", store)
+		})
+	}
+	short(func(c int) {
+		fn.I("VMOVUPS X%d, (AX)", c)
+		fn.I("VPERMPS Y%d, Y15, Y%d", c, c)
+		fn.I("VMOVUPS X%d, -16(AX)(BX*4)", c)
+	})
+	fn.Label(labels[1])
+	short(func(c int) { fn.I("VMOVSS X%d, (AX)", c) })
+	fn.Label(labels[2])
+	short(func(c int) { fn.I("VMOVLPS X%d, (AX)", c) })
+	fn.Label(labels[3])
+	short(func(c int) {
+		fn.I("VMOVLPS X%d, (AX)", c)
+		fn.I("VEXTRACTPS $2, X%d, 8(AX)", c)
+	})
 }
 
 // shuffle8 transposes Y0..Y7, using Y8..Y13.

@@ -9,7 +9,7 @@ package reorder
 func copy512(dst *float32, dstStride int, src *float32, srcStride int, lanes int, stored int, n int)
 
 // copy256 copies n rows of lanes floats (at most 16) that start srcStride bytes apart to rows that start dstStride bytes
-// apart, and stores zeros behind them up to stored floats. n is at least 1.
+// apart, and stores zeros behind them up to stored floats. n is at least 1. stored is lanes, 8 or 16.
 //
 //go:noescape
 func copy256(dst *float32, dstStride int, src *float32, srcStride int, lanes int, stored int, n int)
