@@ -61,6 +61,28 @@ func callTiles(set isa.Set, to traffic, dst *float32, dstStride, dstStep int, sr
 	}
 }
 
+// callLines is callTiles into caches, of tiles of lineFloats each way.
+func callLines(set isa.Set, dst *float32, dstStride, dstStep int, src *float32, srcStride, srcStep, ahead, pairs, n int) {
+	switch set {
+	case isa.AVX512:
+		switch {
+		case ahead != 0:
+			tilesFetch512(dst, dstStride, dstStep, src, srcStride, srcStep, ahead, pairs, n)
+		default:
+			tiles512(dst, dstStride, dstStep, src, srcStride, srcStep, ahead, pairs, n)
+		}
+	case isa.AVX2:
+		switch {
+		case ahead != 0:
+			linesFetch256(dst, dstStride, dstStep, src, srcStride, srcStep, ahead, pairs, n)
+		default:
+			lines256(dst, dstStride, dstStep, src, srcStride, srcStep, ahead, pairs, n)
+		}
+	default:
+		portableTranspose(dst, dstStride, dstStep, src, srcStride, srcStep, 16, 16, 16, n)
+	}
+}
+
 // streamTiles is callTiles of a matrix in memory to a result that goes past the caches, of tiles of lineFloats each way, where streamsTiles says so.
 func streamTiles(set isa.Set, dst *float32, dstStride, dstStep int, src *float32, srcStride, srcStep, ahead, near, pairs, n int) {
 	switch set {
@@ -300,7 +322,7 @@ func partEights(set isa.Set, to traffic, a, b, src *float32, srcStride, n int) {
 // hasFewPlanes reports whether planesToRows and rowsToPlanes exist.
 func hasFewPlanes(set isa.Set) bool {
 	switch set {
-	case isa.AVX512:
+	case isa.AVX2, isa.AVX512:
 		return true
 	}
 	return false
@@ -309,6 +331,8 @@ func hasFewPlanes(set isa.Set) bool {
 // planesToRows transposes 8 rows of 16n floats to 16n rows of 8.
 func planesToRows(set isa.Set, dst *float32, dstStride int, src *float32, srcStride, n int) {
 	switch set {
+	case isa.AVX2:
+		tiles256(dst, dstStride, 8*dstStride, src, srcStride, 32, 0, 0, 2*n)
 	case isa.AVX512:
 		planesToRows512(dst, dstStride, src, srcStride, n)
 	default:
@@ -319,6 +343,8 @@ func planesToRows(set isa.Set, dst *float32, dstStride int, src *float32, srcStr
 // rowsToPlanes transposes 16n rows of 8 floats to 8 rows of 16n.
 func rowsToPlanes(set isa.Set, dst *float32, dstStride int, src *float32, srcStride, n int) {
 	switch set {
+	case isa.AVX2:
+		tiles256(dst, dstStride, 32, src, srcStride, 8*srcStride, 0, 0, 2*n)
 	case isa.AVX512:
 		rowsToPlanes512(dst, dstStride, src, srcStride, n)
 	default:

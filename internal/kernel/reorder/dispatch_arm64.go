@@ -41,6 +41,11 @@ func callTiles(set isa.Set, to traffic, dst *float32, dstStride, dstStep int, sr
 	}
 }
 
+// callLines is callTiles into caches, of tiles of lineFloats each way.
+func callLines(set isa.Set, dst *float32, dstStride, dstStep int, src *float32, srcStride, srcStep, ahead, pairs, n int) {
+	portableTranspose(dst, dstStride, dstStep, src, srcStride, srcStep, 16, 16, 16, n)
+}
+
 // streamTiles is callTiles of a matrix in memory to a result that goes past the caches, of tiles of lineFloats each way, where streamsTiles says so.
 func streamTiles(set isa.Set, dst *float32, dstStride, dstStep int, src *float32, srcStride, srcStep, ahead, near, pairs, n int) {
 	panic("reorder: no kernel streams tiles")

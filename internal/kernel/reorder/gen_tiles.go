@@ -232,7 +232,12 @@ func tiles512(f *asm.File) {
 }
 
 func tiles256(f *asm.File) {
-	wholeTiles(f, asm.AVX2(), tileKernel{"tiles", 8, shuffledTile(shuffle8)}, tileKernel{"lines", 16, linesTile})
+	isa := asm.AVX2()
+	wholeTiles(f, isa, tileKernel{"tiles", 8, shuffledTile(shuffle8)}, tileKernel{"lines", 16, linesTile})
+	// Of few planes each two tiles make a line.
+	f.Serve("hasFewPlanes", isa, "return true")
+	f.Serve("planesToRows", isa, "tiles256(dst, dstStride, 8*dstStride, src, srcStride, 32, 0, 0, 2*n)")
+	f.Serve("rowsToPlanes", isa, "tiles256(dst, dstStride, 32, src, srcStride, 8*srcStride, 0, 0, 2*n)")
 }
 
 // tileKernel is how a tile is moved: how its name begins, the side of the tile, and what it does.
@@ -242,7 +247,7 @@ type tileKernel struct {
 	tile func(*asm.Func, asm.ISA, variant)
 }
 
-// wholeTiles writes the kernels of a set: those that stream are of the second kind.
+// wholeTiles writes the kernels of a set: those that stream are of the second kind, and so are those of whole lines.
 func wholeTiles(f *asm.File, isa asm.ISA, kept, streamed tileKernel) {
 	variants := []variant{{stream: true, fetch: true}, {stream: true}, {fetch: true}, {}}
 	names := map[variant]string{}
@@ -254,6 +259,16 @@ func wholeTiles(f *asm.File, isa asm.ISA, kept, streamed tileKernel) {
 		}
 		names[v] = k.emit(f, isa, v)
 	}
+	lines := names
+	if kept.side < streamed.side {
+		lines = map[variant]string{}
+		for _, v := range variants[2:] {
+			lines[v] = streamed.emit(f, isa, v)
+		}
+	}
+	f.Serve("callLines", isa, choose(variants[2:], func(v variant) string {
+		return lines[v] + "(dst, dstStride, dstStep, src, srcStride, srcStep, ahead, pairs, n)"
+	}))
 	f.Serve("callTiles", isa, choose(variants, func(v variant) string {
 		return names[v] + "(dst, dstStride, dstStep, src, srcStride, srcStep, ahead, pairs, n)"
 	}))

@@ -187,7 +187,7 @@ func transpose256(f *asm.File) {
 	fn.I("JLE %s", fewColumns)
 	fn.Label(any)
 	tile(func() {
-		loadRagged(fn)
+		loadRagged(fn, 8)
 		shuffle8(fn)
 		storeColumns(fn, "R11", func(c int) { fn.I("VMOVUPS Y%d, (AX)", c) })
 	})
@@ -218,14 +218,14 @@ func transpose256(f *asm.File) {
 	serveTranspose(f, asm.AVX2(), "transpose256", 8)
 }
 
-// loadRagged loads rows of a tile, of as many floats as Y14 says, to Y0 to Y7. Those that are not there become zero.
-func loadRagged(fn *asm.Func) {
+// loadRagged loads rows of a tile, at most so many, of as many floats as Y14 says, to registers from Y0 on. Those that are not there become zero.
+func loadRagged(fn *asm.Func, most int) {
 	loaded := fn.NewLabel("loaded")
-	for r := range 8 {
+	for r := range most {
 		fn.I("VXORPS X%d, X%d, X%d", r, r, r)
 	}
 	fn.I("MOVQ SI, AX")
-	for r := range 8 {
+	for r := range most {
 		fn.I("CMPQ R10, $%d", r)
 		fn.I("JLE %s", loaded)
 		fn.I("VMASKMOVPS (AX), Y14, Y%d", r)
@@ -259,17 +259,7 @@ func fewRowsTile(fn *asm.Func, begin string, tile func(func())) {
 	fn.I("TESTQ R10, R10")
 	fn.I("JZ %s", none)
 	tile(func() {
-		loaded := fn.NewLabel("loaded")
-		fn.I("MOVQ SI, AX")
-		for r := range 4 {
-			if r > 0 {
-				fn.I("CMPQ R10, $%d", r)
-				fn.I("JLE %s", loaded)
-			}
-			fn.I("VMASKMOVPS (AX), Y14, Y%d", r)
-			fn.I("ADDQ R9, AX")
-		}
-		fn.Label(loaded)
+		loadRagged(fn, 4)
 		quads(fn, asm.Y, 0, 4, 8)
 		for c := range 4 {
 			fn.I("VEXTRACTF128 $1, Y%d, X%d", 4+c, 8+c)
@@ -290,35 +280,39 @@ func shortColumns(f *asm.File, fn *asm.Func, tile func(func())) {
 	f.Data("laneNumbers", numbers...)
 	fn.I("LEAQ %s, AX", "laneNumbers<>(SB)")
 	fn.I("VMOVUPS -16(AX)(BX*4), Y15") // the last four of so many lanes
-	var labels [4]string
-	for i := range labels {
-		labels[i] = fn.NewLabel("lanes")
-	}
-	for lanes := 1; lanes < 4; lanes++ {
+	var labels [5]string
+	for lanes := 1; lanes <= 4; lanes++ {
+		labels[lanes] = fn.NewLabel("lanes")
 		fn.I("CMPQ BX, $%d", lanes)
 		fn.I("JEQ %s", labels[lanes])
 	}
-	short := func(store func(c int)) {
+	tile(func() {
+		loadRagged(fn, 8)
+		shuffle8(fn)
+		storeColumns(fn, "R11", func(c int) {
+			fn.I("VMOVUPS X%d, (AX)", c)
+			fn.I("VPERMPS Y%d, Y15, Y%d", c, c)
+			fn.I("VMOVUPS X%d, -16(AX)(BX*4)", c)
+		})
+	})
+	short := func(lanes int, store func(c int)) {
+		fn.Label(labels[lanes])
 		tile(func() {
-			loadRagged(fn)
-			shuffle8(fn)
-			storeColumns(fn, "R11", store)
+			loadRagged(fn, lanes)
+			quads(fn, asm.Y, 0, 4, 8)
+			for c := range 4 {
+				fn.I("VEXTRACTF128 $1, Y%d, X%d", 4+c, 8+c)
+			}
+			storeColumns(fn, "R11", func(c int) { store(4 + c) })
 		})
 	}
-	short(func(c int) {
-		fn.I("VMOVUPS X%d, (AX)", c)
-		fn.I("VPERMPS Y%d, Y15, Y%d", c, c)
-		fn.I("VMOVUPS X%d, -16(AX)(BX*4)", c)
-	})
-	fn.Label(labels[1])
-	short(func(c int) { fn.I("VMOVSS X%d, (AX)", c) })
-	fn.Label(labels[2])
-	short(func(c int) { fn.I("VMOVLPS X%d, (AX)", c) })
-	fn.Label(labels[3])
-	short(func(c int) {
+	short(1, func(c int) { fn.I("VMOVSS X%d, (AX)", c) })
+	short(2, func(c int) { fn.I("VMOVLPS X%d, (AX)", c) })
+	short(3, func(c int) {
 		fn.I("VMOVLPS X%d, (AX)", c)
 		fn.I("VEXTRACTPS $2, X%d, 8(AX)", c)
 	})
+	short(4, func(c int) { fn.I("VMOVUPS X%d, (AX)", c) })
 }
 
 // shuffle8 transposes Y0..Y7, using Y8..Y13.

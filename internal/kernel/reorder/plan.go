@@ -329,26 +329,28 @@ func (p *Spec) at(l Layout, ch, px int) (offset, pixel, channel int) {
 func (p *Plan) block(to traffic, dst, src []float32, b, p0, p1 int) {
 	channels := min(16, p.C-16*b)
 	side := tileSide(p.set)
-	whole := (p1 - p0) / side * side
 	d, dp, dc := p.at(p.To, 16*b, p0)
 	s, sp, sc := p.at(p.From, 16*b, p0)
 	if to != streamed && channels == 16 && crowded(p.HW) {
-		if p.From == NCHW && fromCrowded(p.set, dst[d:], dp, src[s:], sc, 16, p1-p0) || p.To == NCHW && toCrowded(p.set, dst[d:], dc, src[s:], sp, 16, p1-p0) {
+		// Tiles smaller than a line are the faster ones where planes are read alone.
+		if p.From == NCHW && fromCrowded(p.set, dst[d:], dp, src[s:], sc, 16, p1-p0) ||
+			p.To == NCHW && side == lineFloats && toCrowded(p.set, dst[d:], dc, src[s:], sp, 16, p1-p0) {
 			return
 		}
 	}
-	if n := (p1 - p0) / lineFloats; to == streamed && channels == 16 && n > 0 {
+	if n := (p1 - p0) / lineFloats; channels == 16 && n > 0 {
 		if p.From == NCHW {
-			tiles(p.set, to, &dst[d], 64, 64*lineFloats, &src[s], 4*sc, 4*lineFloats, ahead(to), n)
+			lineTiles(p.set, to, &dst[d], 64, 64*lineFloats, &src[s], 4*sc, 4*lineFloats, ahead(to), n)
 		} else {
-			tiles(p.set, to, &dst[d], 4*dc, 4*lineFloats, &src[s], 64, 64*lineFloats, rowsAhead(to), n)
+			lineTiles(p.set, to, &dst[d], 4*dc, 4*lineFloats, &src[s], 64, 64*lineFloats, rowsAhead(to), n)
 		}
 		n *= lineFloats
 		p0, d, s = p0+n, d+n*dp, s+n*sp
 	}
 	if to == streamed { // what is left
-		to, whole = uncached, (p1-p0)/side*side
+		to = uncached
 	}
+	whole := (p1 - p0) / side * side
 	if p0 == p1 {
 		return
 	}

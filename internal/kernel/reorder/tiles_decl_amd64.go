@@ -86,6 +86,21 @@ func tiles256(dst *float32, dstStride int, dstStep int, src *float32, srcStride 
 //go:noescape
 func linesStreamQuads256(dst *float32, dstStride int, dstStep int, src *float32, srcStride int, srcStep int, ahead int, near int, pairs int, n int)
 
+// linesFetch256 transposes n tiles of 16 by 16 floats: row r of one starts at src + r*srcStride bytes, row r of its
+// transpose at dst + r*dstStride bytes. From tile to tile src moves by srcStep bytes and dst by dstStep. n is at least 1. With
+// pairs 1, not 0, tiles are taken two by two, the second of two before the first.
+// With each row, what lies ahead bytes behind it is asked for.
+//
+//go:noescape
+func linesFetch256(dst *float32, dstStride int, dstStep int, src *float32, srcStride int, srcStep int, ahead int, pairs int, n int)
+
+// lines256 transposes n tiles of 16 by 16 floats: row r of one starts at src + r*srcStride bytes, row r of its
+// transpose at dst + r*dstStride bytes. From tile to tile src moves by srcStep bytes and dst by dstStep. n is at least 1. With
+// pairs 1, not 0, tiles are taken two by two, the second of two before the first.
+//
+//go:noescape
+func lines256(dst *float32, dstStride int, dstStep int, src *float32, srcStride int, srcStep int, ahead int, pairs int, n int)
+
 // rows512 copies, for each of some blocks, n rows of 16 floats that start srcStride bytes apart to rows that start dstStride
 // bytes apart. From block to block src moves by srcBlock bytes and dst by dstBlock. blocks and n are at least 1.
 //

@@ -14,6 +14,7 @@ import (
 const (
 	tileRows   = 256
 	tileCols   = 64
+	raggedRows = 64  // of a piece whose rows do not begin at cache lines
 	lineFloats = 16  // the side of tiles whose rows are whole cache lines
 	streamRows = 512 // of a piece in memory: planes that are written in longer runs cost less
 
@@ -87,9 +88,15 @@ func transpose(set isa.Set, to traffic, dst []float32, ldDst int, src []float32,
 			return
 		}
 	}
-	tileRows, whole := tileRows, side // that a whole tile has
+	tileRows, whole := tileRows, lineFloats // that a whole tile has
 	if to == streamed {
-		tileRows, whole = streamRows, lineFloats
+		tileRows = streamRows
+	}
+	if side < whole && to != streamed && crowded(ldSrc) {
+		whole = side
+	}
+	if side < whole && ldSrc%lineFloats != 0 { // strips side by side read the same lines: these should stay in the first-level cache
+		tileRows = raggedRows
 	}
 	for r0 := 0; r0 < rows; r0 += tileRows {
 		n := min(tileRows, rows-r0) / whole // whole tiles of a strip
@@ -119,7 +126,11 @@ func transpose(set isa.Set, to traffic, dst []float32, ldDst int, src []float32,
 				if to == streamed {
 					farTiles(set, d, ldDst, s, ldSrc, next+n*c/tileCols*whole*ldSrc-c, n)
 				} else {
-					tiles(set, to, d, 4*ldDst, 4*side, s, 4*ldSrc, 4*side*ldSrc, 64*nearLines, n)
+					if whole == side {
+						tiles(set, to, d, 4*ldDst, 4*side, s, 4*ldSrc, 4*side*ldSrc, 64*nearLines, n)
+						continue
+					}
+					lineTiles(set, to, d, 4*ldDst, 64, s, 4*ldSrc, 64*ldSrc, 64*nearLines, n)
 				}
 			}
 			for ; c < width; c += side {
@@ -157,9 +168,22 @@ func farTiles(set isa.Set, dst *float32, ldDst int, src *float32, ldSrc, ahead, 
 // two by two, the second of two first, they take a tenth to a third less time on a Zen 4. Nearer ones, and ordinary stores to
 // memory, are faster with it.
 func tiles(set isa.Set, to traffic, dst *float32, dstStride, dstStep int, src *float32, srcStride, srcStep, ahead, n int) {
-	pairs := 0
+	callTiles(set, to, dst, dstStride, dstStep, src, srcStride, srcStep, ahead, inPairs(to, srcStep), n)
+}
+
+// inPairs returns whether tiles so many bytes apart are taken two by two, 1 or 0.
+func inPairs(to traffic, srcStep int) int {
 	if to == cached && srcStep > 4<<10 {
-		pairs = 1
+		return 1
 	}
-	callTiles(set, to, dst, dstStride, dstStep, src, srcStride, srcStep, ahead, pairs, n)
+	return 0
+}
+
+// lineTiles is tiles of lineFloats each way. Where those of a set are smaller, a line is still read and written once.
+func lineTiles(set isa.Set, to traffic, dst *float32, dstStride, dstStep int, src *float32, srcStride, srcStep, ahead, n int) {
+	if to == streamed {
+		tiles(set, to, dst, dstStride, dstStep, src, srcStride, srcStep, ahead, n)
+		return
+	}
+	callLines(set, dst, dstStride, dstStep, src, srcStride, srcStep, ahead, inPairs(to, srcStep), n)
 }
