@@ -142,7 +142,7 @@ func (c *Cast) run() int {
 }
 
 // tiles moves as many of n pixels of a block from channel ch on as there are in whole tiles, and returns how many that are: none where the
-// last channels are missing, or pixels and channels do not change places. Where elements stay as they are, channels from first on may be written again
+// last channels are missing, or pixels and channels do not change places. Between layouts without blocks, channels from first on may be written again
 // instead.
 func (c *Cast) tiles(dst *target, src unsafe.Pointer, first, ch, px, n int) int {
 	p, side := c.p, castSide(c.set)
@@ -152,7 +152,7 @@ func (c *Cast) tiles(dst *target, src unsafe.Pointer, first, ch, px, n int) int 
 		return 0
 	case moves && plain && weaves(p.C):
 		return c.weave(dst, src, px, n)
-	case moves && plain && ch+c.width > p.C && p.C-c.width >= first:
+	case plain && ch+c.width > p.C && p.C-c.width >= first:
 		ch = p.C - c.width
 	}
 	switch {
@@ -219,7 +219,7 @@ func (c *Cast) piece(target *target, src unsafe.Pointer, ch, px, n int) {
 	d, dp, dc := target.at(p.To, ch-target.ch, px-target.px)
 	dst := unsafe.Add(target.data, d*c.to)
 	if channels == 0 {
-		c.blank(dst, dp, 0, lanes, n)
+		c.blank(dst, dp, lanes, n)
 		return
 	}
 	s, sp, sc := p.at(p.From, ch, px)
@@ -270,6 +270,9 @@ func (c *Cast) rows(to traffic, dst unsafe.Pointer, dp int, src unsafe.Pointer, 
 	if channels == lanes && dp == lanes && sp == lanes {
 		channels, lanes, n = n*lanes, n*lanes, 1
 	}
+	if channels < lanes {
+		c.blank(dst, dp, lanes, n)
+	}
 	switch {
 	case to == streamed && channels%16 == 0:
 		streamCasts(c.p.set, c.k, dst, dp*c.to, src, sp*c.from, channels, n)
@@ -277,9 +280,6 @@ func (c *Cast) rows(to traffic, dst unsafe.Pointer, dp int, src unsafe.Pointer, 
 		castRows(c.p.eightSet(channels), c.k, dst, dp*c.to, src, sp*c.from, channels, n)
 	default:
 		c.p.copyBytes(dst, dp*c.to, src, sp*c.to, channels*c.to, n)
-	}
-	if channels < lanes {
-		c.blank(dst, dp, channels, lanes, n)
 	}
 }
 
@@ -289,14 +289,33 @@ func (p *Plan) copyBytes(dst unsafe.Pointer, dstStride int, src unsafe.Pointer, 
 	case 8, 16, 32:
 		copyShort(p.set, bytes, dst, dstStride, src, srcStride, n)
 	default:
-		copyLong(dst, dstStride, src, srcStride, bytes, n)
+		p.copyParts(dst, dstStride, src, srcStride, bytes, n)
 	}
 }
 
-// blank makes channels [first, lanes) of n pixels zero.
-func (c *Cast) blank(dst unsafe.Pointer, dp, first, lanes, n int) {
-	for i := range n {
-		clear(unsafe.Slice((*byte)(unsafe.Add(dst, (i*dp+first)*c.to)), (lanes-first)*c.to))
+// copyParts is copyBytes of rows that are no power of two, by parts of such a length, of which the last begins within the one before.
+func (p *Plan) copyParts(dst unsafe.Pointer, dstStride int, src unsafe.Pointer, srcStride, bytes, n int) {
+	const long = 256 // bytes of rows that are copied faster one by one
+	if !hasMoves(p.set) || bytes > long {
+		copyLong(dst, dstStride, src, srcStride, bytes, n)
+		return
+	}
+	part := 32
+	for part > bytes {
+		part /= 2
+	}
+	for at := 0; at < bytes; at += part {
+		at = min(at, bytes-part)
+		copyShort(p.set, part, unsafe.Add(dst, at), dstStride, unsafe.Add(src, at), srcStride, n)
+	}
+}
+
+// blank makes so many channels of n pixels zero.
+func (c *Cast) blank(dst unsafe.Pointer, dp, lanes, n int) {
+	var zeros [32]byte
+	part := min(len(zeros), lanes*c.to)
+	for at := 0; at < lanes*c.to; at += part {
+		c.p.copyBytes(unsafe.Add(dst, at), dp*c.to, unsafe.Pointer(&zeros), 0, part, n)
 	}
 }
 

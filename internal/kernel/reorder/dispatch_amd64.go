@@ -501,13 +501,17 @@ func castRows(set isa.Set, k castKind, dst unsafe.Pointer, dstStride int, src un
 	case isa.AVX512:
 		cast512(k, dst, dstStride, src, srcStride, lanes, n)
 	case isa.AVX2:
+		from, to := k.sizes()
 		whole := lanes &^ 7
 		if whole > 0 {
 			cast256(k, dst, dstStride, src, srcStride, whole, n)
 		}
-		if whole < lanes {
-			from, to := k.sizes()
-			portableCast(k, unsafe.Add(dst, whole*to), dstStride, unsafe.Add(src, whole*from), srcStride, lanes-whole, n)
+		switch last := lanes - 8; {
+		case whole == lanes:
+		case whole > 0:
+			cast256(k, unsafe.Add(dst, last*to), dstStride, unsafe.Add(src, last*from), srcStride, 8, n)
+		default:
+			portableCast(k, dst, dstStride, src, srcStride, lanes, n)
 		}
 	default:
 		portableCast(k, dst, dstStride, src, srcStride, lanes, n)
@@ -766,6 +770,8 @@ func copyShort(set isa.Set, bytes int, dst unsafe.Pointer, dstStride int, src un
 			rows128(dst, dstStride, src, srcStride, n)
 		case 32:
 			eights256((*float32)(dst), dstStride, (*float32)(src), srcStride, n)
+		default:
+			portableShort(bytes, dst, dstStride, src, srcStride, n)
 		}
 	default:
 		portableShort(bytes, dst, dstStride, src, srcStride, n)

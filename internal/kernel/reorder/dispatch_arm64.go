@@ -221,13 +221,17 @@ func part(set isa.Set, to traffic, planes int, dst *float32, dstStride int, src 
 func castRows(set isa.Set, k castKind, dst unsafe.Pointer, dstStride int, src unsafe.Pointer, srcStride, lanes, n int) {
 	switch set {
 	case isa.NEON:
+		from, to := k.sizes()
 		whole := lanes &^ 7
 		if whole > 0 {
 			castNEON(k, dst, dstStride, src, srcStride, whole, n)
 		}
-		if whole < lanes {
-			from, to := k.sizes()
-			portableCast(k, unsafe.Add(dst, whole*to), dstStride, unsafe.Add(src, whole*from), srcStride, lanes-whole, n)
+		switch last := lanes - 8; {
+		case whole == lanes:
+		case whole > 0:
+			castNEON(k, unsafe.Add(dst, last*to), dstStride, unsafe.Add(src, last*from), srcStride, 8, n)
+		default:
+			portableCast(k, dst, dstStride, src, srcStride, lanes, n)
 		}
 	default:
 		portableCast(k, dst, dstStride, src, srcStride, lanes, n)

@@ -284,14 +284,19 @@ func castTable(f *asm.File, set string) {
 	f.Go(table.String() + "}\n}\n")
 }
 
-// castEights is the answer of a set whose kernels leave out lanes behind the last multiple of eight.
+// castEights is the answer of a set whose kernels leave out lanes behind the last multiple of eight: the last eight are cast once more, all of them, and
+// portable code takes fewer.
 func castEights(set string) string {
-	return `whole := lanes &^ 7
+	return `from, to := k.sizes()
+		whole := lanes &^ 7
 		if whole > 0 {
 			cast` + set + `(k, dst, dstStride, src, srcStride, whole, n)
 		}
-		if whole < lanes {
-			from, to := k.sizes()
-			portableCast(k, unsafe.Add(dst, whole*to), dstStride, unsafe.Add(src, whole*from), srcStride, lanes-whole, n)
+		switch last := lanes - 8; {
+		case whole == lanes:
+		case whole > 0:
+			cast` + set + `(k, unsafe.Add(dst, last*to), dstStride, unsafe.Add(src, last*from), srcStride, 8, n)
+		default:
+			portableCast(k, dst, dstStride, src, srcStride, lanes, n)
 		}`
 }

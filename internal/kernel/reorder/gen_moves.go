@@ -310,6 +310,8 @@ case 16:
 	rows128(dst, dstStride, src, srcStride, n)
 case 32:
 	eights256((*float32)(dst), dstStride, (*float32)(src), srcStride, n)
+default:
+	portableShort(bytes, dst, dstStride, src, srcStride, n)
 }`)
 	}
 }

@@ -124,6 +124,12 @@ func portableShort(bytes int, dst unsafe.Pointer, dstStride int, src unsafe.Poin
 		copyWords[struct{ a, b uint64 }](dst, dstStride, src, srcStride, n)
 	case wideWords && bytes == 8:
 		copyWords[uint64](dst, dstStride, src, srcStride, n)
+	case wideWords && bytes == 4:
+		copyWords[uint32](dst, dstStride, src, srcStride, n)
+	case wideWords && bytes == 2:
+		copyWords[uint16](dst, dstStride, src, srcStride, n)
+	case bytes == 1:
+		copyWords[uint8](dst, dstStride, src, srcStride, n)
 	default:
 		copyLong(dst, dstStride, src, srcStride, bytes, n)
 	}
