@@ -649,6 +649,8 @@ func moveTiles(set isa.Set, k castKind, t tileShape, dst unsafe.Pointer, dstStri
 		}
 	case isa.AVX2:
 		switch {
+		case t == tall:
+			tallBytes256(dst, dstStride, dstStep, src, srcStride, srcStep, n)
 		case k == move8 && t == square:
 			moveBytes256(dst, dstStride, dstStep, src, srcStride, srcStep, ahead, n)
 		case t == square:

@@ -89,6 +89,7 @@ With each row, what lies ahead bytes behind it is asked for.`, asm.Typed("dst", 
 		wholeEights(f, bytes)
 		tallTile(f, bytes)
 	}
+	tallBytes256(f)
 	for _, isa := range []asm.ISA{asm.AVX512(), asm.AVX2()} {
 		const args = "256(dst, dstStride, dstStep, src, srcStride, srcStep, ahead, n)\n"
 		code := "switch {\n"
@@ -97,6 +98,8 @@ With each row, what lies ahead bytes behind it is asked for.`, asm.Typed("dst", 
 				"case t == wholeEights:\nwordsToEights512(dst, dstStep, src, srcStride, srcStep, ahead, n)\n" +
 				"case t == tall && k == move8:\nmoveBytes512(dst, dstStride, dstStep, src, srcStride, srcStep, n)\n" +
 				"case t == tall:\nmoveWords512(dst, dstStride, dstStep, src, srcStride, srcStep, n)\n"
+		} else {
+			code += "case t == tall:\ntallBytes256(dst, dstStride, dstStep, src, srcStride, srcStep, n)\n"
 		}
 		for i, when := range []string{"k == move8 && t == square", "t == square", "k == move8 && t == toEights", "t == toEights", "k == move8", ""} {
 			if when == "" {
@@ -125,17 +128,71 @@ func loadPairs(fn *asm.Func, at int) {
 	}
 }
 
-// bytesTile moves 16 by 16 bytes. Behind the rounds register k has columns 2k and 2k+1, of rows 0 to 7 below and of the others above.
+// bytesTile moves 16 by 16 bytes. Behind the rounds register k has columns 2k and 2k+1, of rows 0 to 7 below and of the others above. Columns that adjoin
+// are stored two by two.
 func bytesTile(fn *asm.Func) {
 	loadPairs(fn, 0)
 	at := rounds(fn, 1, 4, 2, 1)
-	fn.I("MOVQ DI, AX")
 	for k := range 8 {
 		fn.I("VPERMQ $0xd8, Y%d, Y%d", at+k, at+k)
+	}
+	apart, done := fn.NewLabel("apart"), fn.NewLabel("done")
+	fn.I("CMPQ R8, $16")
+	fn.I("JNE %s", apart)
+	for k := range 8 {
+		fn.I("VMOVDQU Y%d, %d(DI)", at+k, 32*k)
+	}
+	fn.I("JMP %s", done)
+	fn.Label(apart)
+	fn.I("MOVQ DI, AX")
+	for k := range 8 {
 		fn.I("VMOVDQU X%d, (AX)", at+k)
 		fn.I("VEXTRACTI128 $1, Y%d, (AX)(R8*1)", at+k)
 		fn.I("LEAQ (AX)(R8*2), AX")
 	}
+	fn.Label(done)
+}
+
+// tallBytes256 writes the kernel of tiles of bytes whose columns fill vectors of AVX2, in two halves of 8 rows of each lane, of which the first waits in
+// memory: behind the rounds, those of bytesTile, register k has 8 rows of columns 2k and 2k+1 in each lane.
+func tallBytes256(f *asm.File) {
+	fn := f.Func("tallBytes256", `tallBytes256 transposes n tiles of 32 rows of 16 bytes: row r of one starts at src + r*srcStride bytes, row r of its
+transpose at dst + r*dstStride bytes. From tile to tile src moves by srcStep bytes and dst by dstStep. n is at least 1.`,
+		asm.Typed("dst", "unsafe.Pointer"), asm.Int("dstStride"), asm.Int("dstStep"), asm.Typed("src", "unsafe.Pointer"), asm.Int("srcStride"), asm.Int("srcStep"), asm.Int("n"))
+	for _, load := range [][2]string{{"dst", "DI"}, {"dstStride", "R8"}, {"dstStep", "DX"}, {"src", "SI"}, {"srcStride", "R9"}, {"srcStep", "R13"}, {"n", "R12"}} {
+		fn.Load(load[0], load[1])
+	}
+	const waiting = 8 * 32
+	fn.Frame(waiting)
+	fn.I("MOVQ R9, R10")
+	fn.I("SHLQ $4, R10") // the rows of a lane
+	fn.Loop("R12", func() {
+		fn.I("MOVQ SI, CX")
+		at := 0
+		for half := range 2 {
+			for r := range 8 {
+				fn.I("VMOVDQU (CX), X%d", r)
+				fn.I("VINSERTI128 $1, (CX)(R10*1), Y%d, Y%d", r, r)
+				fn.I("ADDQ R9, CX")
+			}
+			at = rounds(fn, 1, 4, 2, 1)
+			for k := range 8 * (1 - half) {
+				fn.I("VMOVDQU Y%d, %d(SP)", at+k, 32*k)
+			}
+		}
+		fn.I("MOVQ DI, AX")
+		for k := range 8 {
+			fn.I("VMOVDQU %d(SP), Y%d", 32*k, 8-at)
+			for i, half := range []string{"L", "H"} {
+				fn.I("VPUNPCK%sQDQ Y%d, Y%d, Y%d", half, at+k, 8-at, 8-at+1+i)
+				fn.I("VMOVDQU Y%d, (AX)", 8-at+1+i)
+				fn.I("ADDQ R8, AX")
+			}
+		}
+		fn.I("ADDQ R13, SI")
+		fn.I("ADDQ DX, DI")
+	})
+	fn.Ret()
 }
 
 // wordsTile moves 16 rows of 8 words that begin at bytes behind (SI) to 8 rows at (AX), which moves behind them.

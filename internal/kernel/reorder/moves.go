@@ -14,7 +14,7 @@ const (
 	toEights                     // 8 planes of 32 bytes of each to pixels that adjoin
 	fromEights                   // and back
 	wholeEights                  // toEights by whole vectors
-	tall                         // 64 bytes or 32 words of 16 channels, each to a whole vector
+	tall                         // a vector of bytes or words of 16 channels, each to a whole vector; see tallRows
 )
 
 // moveShape returns the shape of the tiles of a move of n pixels between pixels and planes, and how many pixels one has, 0 where there are none.
@@ -22,8 +22,8 @@ func (c *Cast) moveShape(n int) (t tileShape, pixels int) {
 	switch {
 	case c.k != move8 && c.k != move16 || !hasMoves(c.set):
 		return 0, 0
-	case c.width == 16 && c.p.To == NCHW && c.p.whole && n >= 64/c.to:
-		return tall, 64 / c.to
+	case c.width == 16 && c.p.To == NCHW && c.tallRows() > 0 && n >= c.tallRows():
+		return tall, c.tallRows()
 	case c.width == 16:
 		return square, 16
 	case c.p.From == NCHW && c.p.whole:
@@ -34,12 +34,24 @@ func (c *Cast) moveShape(n int) (t tileShape, pixels int) {
 	return fromEights, 32 / c.to
 }
 
+// tallRows returns how many elements a row of a tall tile's result has, 0 where there are no such tiles: for AVX2 there are those of bytes, since 16 words fill
+// its vectors anyway.
+func (c *Cast) tallRows() int {
+	switch {
+	case c.p.whole:
+		return 64 / c.to
+	case c.p.set == isa.AVX2 && c.k == move8 && c.width == 16:
+		return 32
+	}
+	return 0
+}
+
 // tallBlocks moves n pixels of as many of channels [c0, c1) of planes as make whole vectors of pixels' channels, and returns how many these are. A last
 // tile that would reach beyond the pixels begins earlier.
 func (c *Cast) tallBlocks(dst *target, src unsafe.Pointer, c0, c1, px, n int) int {
 	const pixels = 16
-	p, bytes, channels := c.p, c.to, 64/c.to
-	if c.k != move8 && c.k != move16 || !p.whole || p.From != NCHW || p.To != NHWC || n < pixels {
+	p, bytes, channels := c.p, c.to, c.tallRows()
+	if c.k != move8 && c.k != move16 || channels == 0 || p.From != NCHW || p.To != NHWC || n < pixels {
 		return 0
 	}
 	done := (c1 - c0) / channels * channels

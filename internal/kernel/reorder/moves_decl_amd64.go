@@ -70,6 +70,12 @@ func wordsToEights512(dst unsafe.Pointer, dstStep int, src unsafe.Pointer, srcSt
 //go:noescape
 func moveWords512(dst unsafe.Pointer, dstStride int, dstStep int, src unsafe.Pointer, srcStride int, srcStep int, n int)
 
+// tallBytes256 transposes n tiles of 32 rows of 16 bytes: row r of one starts at src + r*srcStride bytes, row r of its
+// transpose at dst + r*dstStride bytes. From tile to tile src moves by srcStep bytes and dst by dstStep. n is at least 1.
+//
+//go:noescape
+func tallBytes256(dst unsafe.Pointer, dstStride int, dstStep int, src unsafe.Pointer, srcStride int, srcStep int, n int)
+
 // rows64 copies n rows of 8 bytes that start srcStride bytes apart to rows that start dstStride bytes apart. n is at least 1.
 //
 //go:noescape
