@@ -96,6 +96,7 @@ const (
 	maxDim     = 1 << 28                   // of every size
 	maxFloats  = min(math.MaxInt/8, 1<<42) // of a tensor
 	chunkBytes = 128 << 10
+	shortPlane = 256 // floats of planes whose lines are not asked for
 )
 
 // New plans a reorder for a target. It returns an *Error with ErrShape for impossible sizes.
@@ -340,7 +341,11 @@ func (p *Plan) block(to traffic, dst, src []float32, b, p0, p1 int) {
 	}
 	if n := (p1 - p0) / lineFloats; channels == 16 && n > 0 {
 		if p.From == NCHW {
-			lineTiles(p.set, to, &dst[d], 64, 64*lineFloats, &src[s], 4*sc, 4*lineFloats, ahead(to), n)
+			far := ahead(to)
+			if side < lineFloats && sc < shortPlane { // planes lie in a row, and the processor fetches them
+				far = 0
+			}
+			lineTiles(p.set, to, &dst[d], 64, 64*lineFloats, &src[s], 4*sc, 4*lineFloats, far, n)
 		} else {
 			lineTiles(p.set, to, &dst[d], 4*dc, 4*lineFloats, &src[s], 64, 64*lineFloats, rowsAhead(to), n)
 		}
@@ -350,7 +355,7 @@ func (p *Plan) block(to traffic, dst, src []float32, b, p0, p1 int) {
 	if to == streamed { // what is left
 		to = uncached
 	}
-	whole := (p1 - p0) / side * side
+	whole := (p1 - p0) &^ (side - 1)
 	if p0 == p1 {
 		return
 	}
@@ -407,14 +412,14 @@ func alongCols(set isa.Set, dst []float32, dstStride int, src []float32, srcStri
 		return
 	}
 	side := tileSide(set)
-	if full := n / side; full > 0 {
+	if full := n / side; n >= side {
 		if rows == side && lanes == side {
 			tiles(set, uncached, &dst[0], 4*dstStride, 4*dstStride*side, &src[0], 4*srcStride, 4*side, 64*nearLines, full)
 		} else {
 			transposeTiles(set, &dst[0], 4*dstStride, 4*dstStride*side, &src[0], 4*srcStride, 4*side, rows, side, lanes, full)
 		}
 	}
-	switch rest := n % side; rest {
+	switch rest := n & (side - 1); rest {
 	case 0:
 	case 1: // as in maps of odd width and height: a tile takes longer
 		out := dst[(n-1)*dstStride:][:lanes]
@@ -437,14 +442,14 @@ func alongRows(set isa.Set, dst []float32, dstStride int, src []float32, srcStri
 		return
 	}
 	side := tileSide(set)
-	if full := n / side; full > 0 {
+	if full := n / side; n >= side {
 		if cols == side {
 			tiles(set, uncached, &dst[0], 4*dstStride, 4*side, &src[0], 4*srcStride, 4*srcStride*side, 0, full)
 		} else {
 			transposeTiles(set, &dst[0], 4*dstStride, 4*side, &src[0], 4*srcStride, 4*srcStride*side, side, cols, side, full)
 		}
 	}
-	switch rest := n % side; rest {
+	switch rest := n & (side - 1); rest {
 	case 0:
 	case 1:
 		for c, x := range src[(n-1)*srcStride:][:cols] {
