@@ -41,9 +41,23 @@ func callTiles(set isa.Set, to traffic, dst *float32, dstStride, dstStep int, sr
 	}
 }
 
-// callLines is callTiles into caches, of tiles of lineFloats each way.
+// lineSide returns the side of the tiles that callLines takes: lineFloats, or tileSide.
+func lineSide(set isa.Set) int {
+	switch set {
+	case isa.NEON:
+		return 8
+	}
+	return lineFloats
+}
+
+// callLines is callTiles into caches, of tiles of lineSide each way.
 func callLines(set isa.Set, dst *float32, dstStride, dstStep int, src *float32, srcStride, srcStep, ahead, pairs, n int) {
-	portableTranspose(dst, dstStride, dstStep, src, srcStride, srcStep, 16, 16, 16, n)
+	switch set {
+	case isa.NEON:
+		tilesNEON(dst, dstStride, dstStep, src, srcStride, srcStep, n)
+	default:
+		portableTranspose(dst, dstStride, dstStep, src, srcStride, srcStep, 16, 16, 16, n)
+	}
 }
 
 // streamTiles is callTiles of a matrix in memory to a result that goes past the caches, of tiles of lineFloats each way, where streamsTiles says so.

@@ -25,7 +25,12 @@ func callTiles(set isa.Set, to traffic, dst *float32, dstStride, dstStep int, sr
 	portableTranspose(dst, dstStride, dstStep, src, srcStride, srcStep, 16, 16, 16, n)
 }
 
-// callLines is callTiles into caches, of tiles of lineFloats each way.
+// lineSide returns the side of the tiles that callLines takes: lineFloats, or tileSide.
+func lineSide(set isa.Set) int {
+	return lineFloats
+}
+
+// callLines is callTiles into caches, of tiles of lineSide each way.
 func callLines(set isa.Set, dst *float32, dstStride, dstStep int, src *float32, srcStride, srcStep, ahead, pairs, n int) {
 	portableTranspose(dst, dstStride, dstStep, src, srcStride, srcStep, 16, 16, 16, n)
 }

@@ -8,7 +8,7 @@ func NewStreaming(t isa.Target, s Spec) (*Plan, bool, error) {
 	if err != nil {
 		return nil, false, err
 	}
-	if p.to = p.traffic(0); p.to == uncached {
+	if p.to = p.traffic(t, 0); p.to == uncached {
 		p.ragged = p.raggedStep()
 	}
 	return p, p.to == streamed || p.ragged > 0, nil

@@ -47,7 +47,10 @@ func neonTransposes(f *asm.File) {
 	})
 	fn.Ret()
 	f.Serve("tileSide", asm.NEON(), fmt.Sprint("return ", side))
-	f.Serve("callTiles", asm.NEON(), "tilesNEON(dst, dstStride, dstStep, src, srcStride, srcStep, n)")
+	f.Serve("lineSide", asm.NEON(), fmt.Sprint("return ", side))
+	for _, entry := range []string{"callTiles", "callLines"} {
+		f.Serve(entry, asm.NEON(), "tilesNEON(dst, dstStride, dstStep, src, srcStride, srcStep, n)")
+	}
 	f.Serve("transposeTiles", asm.NEON(), fmt.Sprintf(`if rows == %[1]d && cols == %[1]d && lanes == %[1]d {
 			tilesNEON(dst, dstStride, dstStep, src, srcStride, srcStep, n)
 		} else {

@@ -117,7 +117,7 @@ func New(t isa.Target, s Spec) (*Plan, error) {
 		}
 	}
 	p := &Plan{Spec: s, set: t.Set, whole: wholeStores(t)}
-	p.to = p.traffic(streamBytes)
+	p.to = p.traffic(t, streamBytes)
 	blocks := (s.C + 15) / 16
 	chunk := chunkBytes
 	if p.to == streamed {
@@ -188,9 +188,9 @@ func (p *Plan) Run(lo, hi int, dst, src []float32) error {
 }
 
 // traffic returns where the stores of a result go that caches do not hold from so many bytes on.
-func (p *Plan) traffic(large int) traffic {
+func (p *Plan) traffic(t isa.Target, large int) traffic {
 	if 4*p.N*p.To.Floats(p.C, p.HW) < large {
-		return cached
+		return trafficOf(t, 4*p.N*(p.From.Floats(p.C, p.HW)+p.To.Floats(p.C, p.HW)))
 	}
 	kernels := streamsTiles(p.set)
 	switch {
@@ -339,7 +339,7 @@ func (p *Plan) block(to traffic, dst, src []float32, b, p0, p1 int) {
 			return
 		}
 	}
-	if n := (p1 - p0) / lineFloats; channels == 16 && n > 0 {
+	if n := (p1 - p0) / lineFloats; channels == 16 && n > 0 && lineSide(p.set) == lineFloats {
 		if p.From == NCHW {
 			far := ahead(to)
 			if side < lineFloats && sc < shortPlane { // planes lie in a row, and the processor fetches them
@@ -392,7 +392,7 @@ func ahead(to traffic) int {
 	if to == streamed {
 		return 64 * farLines
 	}
-	return 64 * nearLines
+	return linesAhead(to)
 }
 
 // rowsAhead is ahead for rows of a block, which lie one behind the other: the processor itself fetches those that go to the caches.
