@@ -168,6 +168,21 @@ var _ = Describe("Cast", func() {
 			}
 		}
 	})
+	onTargets("moves and casts rows of any few channels", func(target isa.Target) {
+		r := rand.New(rand.NewPCG(27, 28))
+		layouts := []reorder.Layout{reorder.NHWC, reorder.NCHW16c, reorder.NCHW8c, reorder.NCHW}
+		for c := 1; c <= 40; c++ {
+			for _, from := range layouts {
+				for _, to := range layouts {
+					s := reorder.Spec{N: 1, C: c, HW: 1 + r.IntN(40), From: from, To: to}
+					for _, pair := range [][2]reorder.Element{{reorder.Uint8, reorder.Uint8}, {reorder.Float16, reorder.Float16}, {reorder.Float32, reorder.Float16},
+						{reorder.Uint8, reorder.Float32}} {
+						Expect(checkCast(target, s, pair[0], pair[1], r)).To(Succeed(), "%+v from %d to %d", s, pair[0], pair[1])
+					}
+				}
+			}
+		}
+	})
 	onTargets("writes large tensors past the caches", func(target isa.Target) {
 		r := rand.New(rand.NewPCG(7, 8))
 		streamed := 0

@@ -49,12 +49,16 @@ const canary = 12345
 func onTargets(text string, body func(isa.Target)) {
 	for _, t := range isa.Targets() {
 		caches := []int{t.SecondCache()}
-		if t.Set == isa.AVX512 {
+		switch t.Set {
+		case isa.AVX512:
 			caches = []int{1 << 20, 2 << 20}
+		case isa.AVX2:
+			caches = []int{32 << 10, 1 << 20}
 		}
 		for _, bytes := range caches {
+			t := t // of its own for each
 			t.Caches[1].Bytes = bytes
-			It(fmt.Sprintf("%s (%s)", text, t.Class()), func() { body(t) })
+			It(fmt.Sprintf("%s (%s, %d KiB)", text, t.Class(), bytes>>10), func() { body(t) })
 		}
 	}
 }
@@ -144,6 +148,19 @@ var _ = Describe("Plan", func() {
 			for _, c := range []int{8, 16, 31, 40, 64} {
 				s.N, s.C, s.HW = 2, c, 1024
 				Expect(checkReorder(target, s, r, c%16 == 0)).To(Succeed(), "%+v", s)
+			}
+		}
+	})
+	onTargets("moves any few channels of any few pixels", func(target isa.Target) {
+		r := rand.New(rand.NewPCG(25, 26))
+		for from := reorder.NCHW; from <= reorder.NCHW8c; from++ {
+			for to := reorder.NCHW; to <= reorder.NCHW8c; to++ {
+				for c := 1; c <= 18; c++ {
+					for _, hw := range []int{1, 2, 3, 4, 5, 6, 7, 8, 9, 16, 33} {
+						s := reorder.Spec{N: 1, C: c, HW: hw, From: from, To: to}
+						Expect(checkReorder(target, s, r, r.IntN(2) == 0)).To(Succeed(), "%+v", s)
+					}
+				}
 			}
 		}
 	})
@@ -441,7 +458,7 @@ var _ = Describe("Transpose2D", func() {
 			}
 			check(target, reorder.Transpose2D, rows, cols, ldSrc, ldDst, r.IntN(2) == 0)
 		}
-		for _, s := range [][2]int{{3, 9001}, {9001, 3}, {2, 100}, {100, 4}, {17, 4100}, {1, 5000}, {1040, 260}} {
+		for _, s := range [][2]int{{3, 9001}, {9001, 3}, {2, 100}, {100, 4}, {17, 4100}, {1, 5000}, {1040, 260}, {100, 1024}, {1024, 70}, {35, 2048}} {
 			check(target, reorder.Transpose2D, s[0], s[1], s[1], s[0], true)
 		}
 	})
