@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 
 	"github.com/carve-dev/carve"
 	"github.com/carve-dev/carve/backend"
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/tensor"
+	"github.com/carve-dev/carve/internal/cpuid"
 	"github.com/carve-dev/carve/property"
 )
 
@@ -104,9 +106,21 @@ func RunPinned(ctx context.Context, o carve.Options, owners []string) (_ *Run, e
 	return done, nil
 }
 
-// Pinned returns the backends of the example, and options of a list of them; the first node is mkl's, in blocks of 16 channels, and
-// the last the reference's.
+// Pinned returns the backends of the example, and options of a list of them; the first node is mkl's, in blocks of as many channels as the
+// library computes with on this processor, and the last the reference's.
 func Pinned(device backend.Config) (owners []string, list []backend.Config) {
 	owners = []string{"mkl", "mkl", device.Name, device.Name, "mkl", "reference"}
-	return owners, []backend.Config{{Name: "mkl", Options: map[string]string{"layout": "NCHW16c"}}, device, {Name: "reference"}}
+	return owners, []backend.Config{{Name: "mkl"}, device, {Name: "reference"}}
+}
+
+// Blocks returns conversions written for blocks of 16 channels, of processors with AVX-512, as they are where there are fewer lanes: of 8.
+func Blocks(hops []string) []string {
+	if cpuid.Host().Has(cpuid.AVX512F) {
+		return hops
+	}
+	list := make([]string, len(hops))
+	for i, h := range hops {
+		list[i] = strings.ReplaceAll(h, "NCHW16c", "NCHW8c")
+	}
+	return list
 }

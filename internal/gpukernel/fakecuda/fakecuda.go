@@ -3,21 +3,25 @@ package fakecuda
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"embed"
 	"errors"
 	"fmt"
 	"hash/fnv"
 	"io/fs"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"unsafe"
 
 	"github.com/carve-dev/carve/internal/dl"
 	"github.com/carve-dev/carve/internal/gpukernel"
 	"github.com/carve-dev/carve/internal/gpukernel/nvrtc"
+	"github.com/carve-dev/carve/internal/testcache"
 )
 
 // ErrNoCompiler is returned where the host has no C compiler, or libraries cannot be opened here.
@@ -42,8 +46,13 @@ type Driver struct {
 // table parts the dialect of the fibre build from its runtime.
 const table = "\nstatic const kernel_entry kernel_table[] = {\n};\n"
 
+// flags are the compiler's, for driver and compiler.
+var flags = []string{"-std=gnu11", "-O2", "-g1", "-Wall", "-Wno-unused-function", "-Wno-unused-variable", "-Wno-address-of-packed-member", "-shared", "-fPIC",
+	"-fvisibility=hidden", "-fwrapv", "-ffp-contract=off", "-D_GNU_SOURCE", "-DFIBRE_LIBRARY", "-DMACHINE=\"-march=native\""}
+
 // Build writes both libraries to dir, which has to exist and to last as long as the process uses them, and opens them. What is
-// compiled later is kept there too. Each folder has a driver of its own, with its own devices. It takes about two seconds.
+// compiled later is kept there too, and for later processes in the user's cache (see testcache). Each folder has a driver of its own, with its own
+// devices. It takes about two seconds the first time.
 func Build(ctx context.Context, dir string, o Options) (*Driver, error) {
 	gcc, err := exec.LookPath("gcc")
 	if err != nil || !dl.Supported || runtime.GOOS != "linux" {
@@ -52,22 +61,39 @@ func Build(ctx context.Context, dir string, o Options) (*Driver, error) {
 	if dir, err = filepath.Abs(dir); err != nil {
 		return nil, err
 	}
-	if err := write(dir); err != nil {
+	texts, err := write(dir)
+	if err != nil {
 		return nil, err
+	}
+	kept, err := testcache.Folder(ctx, "fakecuda", gcc, append(texts, flags...)...)
+	if err != nil {
+		kept = "" // every driver compiles its own
 	}
 	d := &Driver{CUDA: filepath.Join(dir, "libcuda.so.1"), NVRTC: filepath.Join(dir, "libnvrtc.so.12"),
 		CUBLAS: filepath.Join(dir, "libcublasLt.so.12"), CUDNN: filepath.Join(dir, "libcudnn.so.9")}
-	common := []string{"-std=gnu11", "-O2", "-g1", "-Wall", "-Wno-unused-function", "-Wno-unused-variable", "-Wno-address-of-packed-member", "-shared", "-fPIC",
-		"-fvisibility=hidden", "-fwrapv", "-ffp-contract=off", "-D_GNU_SOURCE", "-DFIBRE_LIBRARY", "-DMACHINE=\"-march=native\"",
-		fmt.Sprintf("-DFOLDER=%q", dir), fmt.Sprintf("-DCOMPILER=%q", gcc)}
+	args := append(flags[:len(flags):len(flags)], fmt.Sprintf("-DCOMPILER=%q", gcc), fmt.Sprintf("-DKEPT=%q", kept))
+	hidden := "{ local: " + strings.Join(append(o.Omit, "none_of_this_name"), "; ") + "; };\n"
 	hide := filepath.Join(dir, "omit.map")
-	if err := os.WriteFile(hide, []byte("{ local: "+strings.Join(append(o.Omit, "none_of_this_name"), "; ")+"; };\n"), 0o600); err != nil {
+	if err := os.WriteFile(hide, []byte(hidden), 0o600); err != nil {
 		return nil, err
 	}
+	args = append(args, "-Wl,--version-script="+hide)
+	sum := sha256.Sum256([]byte(hidden))
 	for _, b := range [][2]string{{"driver.c", d.CUDA}, {"nvrtc.c", d.NVRTC}} {
-		args := append(common[:len(common):len(common)], "-Wl,--version-script="+hide, "-o", b[1], filepath.Join(dir, b[0]), "-lpthread", "-ldl", "-lm")
-		if msg, err := exec.CommandContext(ctx, gcc, args...).CombinedOutput(); err != nil {
-			return nil, fmt.Errorf("gcc: %w\n%.6000s", err, msg)
+		build := func(out string) error {
+			all := append(args[:len(args):len(args)], "-o", out, filepath.Join(dir, b[0]), "-lpthread", "-ldl", "-lm")
+			if msg, err := exec.CommandContext(ctx, gcc, all...).CombinedOutput(); err != nil {
+				return fmt.Errorf("gcc: %w\n%.6000s", err, msg)
+			}
+			return nil
+		}
+		if kept == "" {
+			err = build(b[1])
+		} else {
+			err = copied(b[1], filepath.Join(kept, fmt.Sprintf("%s-%x.so", b[0], sum[:8])), build)
+		}
+		if err != nil {
+			return nil, err
 		}
 	}
 	for _, name := range []string{d.CUBLAS, d.CUDNN} {
@@ -84,11 +110,30 @@ func Build(ctx context.Context, dir string, o Options) (*Driver, error) {
 	return d, nil
 }
 
-// write puts the sources into the folder, beside what they include of the fibre build.
-func write(dir string) error {
+// copied writes a copy of a file, so that the loader takes it for another library, and makes the file first where there is none yet.
+func copied(to, from string, build func(out string) error) error {
+	if _, err := os.Stat(from); err != nil {
+		part := fmt.Sprintf("%s.%d", from, os.Getpid())
+		if err := build(part); err != nil {
+			return err
+		}
+		if err := os.Rename(part, from); err != nil {
+			return err
+		}
+	}
+	testcache.Touch(from)
+	b, err := os.ReadFile(from)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(to, b, 0o600)
+}
+
+// write puts the sources into the folder, beside what they include of the fibre build, and returns the texts in the order of their names.
+func write(dir string) ([]string, error) {
 	dialect, fibres, found := strings.Cut(gpukernel.Source(gpukernel.Fibres), table)
 	if !found {
-		return errors.New("the fibre build's text is not what it was")
+		return nil, errors.New("the fibre build's text is not what it was")
 	}
 	files := map[string]string{"dialect.h": dialect, "fibres.h": fibres, "prelude.cu": gpukernel.Source(gpukernel.CUDA)}
 	err := fs.WalkDir(sources, "source", func(path string, e fs.DirEntry, err error) error {
@@ -100,14 +145,16 @@ func write(dir string) error {
 		return err
 	})
 	if err != nil {
-		return err
+		return nil, err
 	}
-	for name, text := range files {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			return err
+	var texts []string
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(files[name]), 0o600); err != nil {
+			return nil, err
 		}
+		texts = append(texts, files[name])
 	}
-	return nil
+	return texts, nil
 }
 
 func symbol(lib *dl.Library, name string) uintptr {

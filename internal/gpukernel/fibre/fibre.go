@@ -7,6 +7,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -16,6 +17,7 @@ import (
 	"path/filepath"
 
 	"github.com/carve-dev/carve/internal/gpukernel"
+	"github.com/carve-dev/carve/internal/testcache"
 )
 
 // ErrNoCompiler is returned where the host has no C compiler.
@@ -38,22 +40,34 @@ const (
 	All     = "address,undefined"
 )
 
-// Start compiles the kernels in dir, which has to exist, under sanitizers, and starts the program. Kernels need different names.
+// Start compiles the kernels in dir, which has to exist, under sanitizers, and starts the program, or one of an earlier process that was
+// compiled from the same text (see testcache). Kernels need different names.
 func Start(ctx context.Context, dir, sanitizers string, kernels ...*gpukernel.Kernel) (*Program, error) {
 	gcc, err := exec.LookPath("gcc")
 	if err != nil {
 		return nil, ErrNoCompiler
 	}
 	text, exe := filepath.Join(dir, "kernels.c"), filepath.Join(dir, "kernels")
-	if err := os.WriteFile(text, []byte(gpukernel.Source(gpukernel.Fibres, kernels...)), 0o600); err != nil {
+	source := gpukernel.Source(gpukernel.Fibres, kernels...)
+	if err := os.WriteFile(text, []byte(source), 0o600); err != nil {
 		return nil, err
 	}
 	args := []string{"-std=gnu11", "-O0", "-g1", "-Wall", "-Werror", "-Wno-unused-function", "-Wno-unused-variable",
 		"-Wno-unused-but-set-variable", "-Wno-maybe-uninitialized", "-Wno-unknown-pragmas", "-fsanitize=" + sanitizers,
-		"-fno-sanitize-recover=all", "-fwrapv", "-ffp-contract=off", "-o", exe, text, "-lm"}
-	if msg, err := exec.CommandContext(ctx, gcc, args...).CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("gcc: %w\n%.4000s", err, msg)
+		"-fno-sanitize-recover=all", "-fwrapv", "-ffp-contract=off"}
+	if folder, err := testcache.Folder(ctx, "fibre", gcc, args...); err == nil {
+		exe = filepath.Join(folder, fmt.Sprintf("%x", sha256.Sum256([]byte(source))))
 	}
+	if _, err := os.Stat(exe); err != nil {
+		part := fmt.Sprintf("%s.%d", exe, os.Getpid())
+		if msg, err := exec.CommandContext(ctx, gcc, append(args, "-o", part, text, "-lm")...).CombinedOutput(); err != nil {
+			return nil, fmt.Errorf("gcc: %w\n%.4000s", err, msg)
+		}
+		if err := os.Rename(part, exe); err != nil {
+			return nil, err
+		}
+	}
+	testcache.Touch(exe)
 	p := &Program{index: map[string]int{}, Seed: 1}
 	for i, k := range kernels {
 		p.index[k.Name] = i

@@ -1,9 +1,10 @@
 /*
  * A fake CUDA driver for tests, over the host's memory: it checks what it is given, runs what is queued late and in an order
  * drawn from a seed, fails where it is told to, and counts. Its functions bear the names of the real one's; no line of it is
- * anybody else's. FOLDER is where images are put, to be opened.
+ * anybody else's. Images are put, to be opened, into the folder that the library is in.
  */
 #include "state.h"
+#include "folder.h"
 static _Noreturn void fibre_fault(const char *text);
 #include "dialect.h"
 #include "fibres.h"

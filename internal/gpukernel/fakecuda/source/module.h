@@ -57,7 +57,7 @@ static int open_text(const u8 *text, module *m) {
 	}
 whole:;
 	char name[4096];
-	snprintf(name, sizeof name, FOLDER "/text%016llx.so", (unsigned long long)h);
+	snprintf(name, sizeof name, "%s/text%016llx.so", folder(), (unsigned long long)h);
 	if (access(name, R_OK) != 0) return UNSUPPORTED_PTX;
 	m->library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
 	m->image = m->library ? dlsym(m->library, "fake_image_table") : 0;
@@ -91,9 +91,9 @@ static int open_image(const u8 *image, module *m) {
 	memset(bytes + IMAGE_HASH, 0, 4); /* which the loader wants */
 	char path[4096], name[4096];
 	static unsigned serial;
-	snprintf(name, sizeof name, FOLDER "/i%08x-%zx.so", hash, n);
+	snprintf(name, sizeof name, "%s/i%08x-%zx.so", folder(), hash, n);
 	if (access(name, R_OK) != 0) {
-		snprintf(path, sizeof path, FOLDER "/i%d-%u", (int)getpid(), ++serial);
+		snprintf(path, sizeof path, "%s/i%d-%u", folder(), (int)getpid(), ++serial);
 		FILE *f = fopen(path, "wb");
 		int ok = f && fwrite(bytes, 1, n, f) == n;
 		if (f && fclose(f) != 0) ok = 0;

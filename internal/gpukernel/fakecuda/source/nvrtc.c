@@ -1,8 +1,10 @@
 /*
  * A fake of NVIDIA's run-time compiler for tests: it compiles kernels with the host's C compiler, one fibre a work item, to a
  * shared object that the fake driver loads as machine code. Where the text begins with the dialect's header for CUDA, that one is
- * replaced by the one for fibres; the rest is compiled as it is. COMPILER and FOLDER are given when this is built.
+ * replaced by the one for fibres; the rest is compiled as it is. COMPILER and KEPT are given when this is built:
+ * KEPT is where images of earlier processes are, of the same headers by the same compiler, or "".
  */
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -13,8 +15,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include "folder.h"
 
 #define EXPORT __attribute__((visibility("default")))
 #define IMAGE_HASH 9
@@ -171,7 +175,7 @@ static char *translate(const char *source, const char *prelude) {
 	const char *body = source;
 	size_t n = strlen(prelude);
 	if (strncmp(source, prelude, n) == 0) body += n;
-	put(&t, "#include \"" FOLDER "/dialect.h\"\n#include \"" FOLDER "/runtime_table.h\"\n#include \"" FOLDER "/kernels_begin.h\"\n#line 1 \"program\"\n");
+	put(&t, "#include \"dialect.h\"\n#include \"runtime_table.h\"\n#include \"kernels_begin.h\"\n#line 1 \"program\"\n");
 	for (const char *s = body; *s; s++) {
 		if (strncmp(s, "extern \"C\"", 10) == 0) s += 9;
 		else put_bytes(&t, s, 1);
@@ -199,7 +203,7 @@ static char *translate(const char *source, const char *prelude) {
 	put(&t, "\n#line 1 \"calls\"\n");
 	put(&t, calls.at);
 	put(&t, table.at);
-	put(&t, "};\n#include \"" FOLDER "/kernels_end.h\"\n");
+	put(&t, "};\n#include \"kernels_end.h\"\n");
 	free(calls.at);
 	free(table.at);
 	return t.at;
@@ -252,14 +256,25 @@ static int write_file(const char *path, const void *p, size_t n) {
 	return fclose(f) == 0 && ok;
 }
 
-/* Compiles the text to an image, or fills the log. */
+/* Writes a file so that it is whole when it has its name, whoever else does the same. */
+static int write_whole(const char *path, const void *p, size_t n) {
+	char part[4300];
+	snprintf(part, sizeof part, "%s.%d", path, (int)getpid());
+	if (write_file(part, p, n) && rename(part, path) == 0) return 1;
+	unlink(part);
+	return 0;
+}
+
+/* Compiles the text to an image, or fills the log. An image that an earlier process made counts as compiled the first time. */
 static int compile(program *p, const char *whole, int capability) {
-	char arch[64], at[4096], from[4160], to[4160], log[4160], kept[4160];
+	char arch[64], at[4096], from[4160], to[4160], log[4160], name[64], here[4160], before[4160];
 	snprintf(arch, sizeof arch, "-D__CUDA_ARCH__=%d", capability * 10);
 	const char *tanh_is = wrong_tanh ? "-Dtanhf=sinhf" : "-Dtanhf=tanhf";
 	uint64_t h = hash_text(tanh_is, hash_text(arch, hash_text(whole, 14695981039346656037ull)));
-	snprintf(kept, sizeof kept, FOLDER "/k%016llx-%zx", (unsigned long long)h, strlen(whole));
-	p->image = (unsigned char *)read_file(kept, &p->image_bytes);
+	snprintf(name, sizeof name, "k%016llx-%zx", (unsigned long long)h, strlen(whole));
+	snprintf(here, sizeof here, "%s/%s", folder(), name);
+	snprintf(before, sizeof before, KEPT "/%s", name);
+	p->image = (unsigned char *)read_file(here, &p->image_bytes);
 	if (p->image) {
 		pthread_mutex_lock(&lock);
 		from_cache++;
@@ -268,35 +283,34 @@ static int compile(program *p, const char *whole, int capability) {
 	}
 	pthread_mutex_lock(&lock);
 	unsigned id = ++serial;
-	pthread_mutex_unlock(&lock);
-	snprintf(at, sizeof at, FOLDER "/t%d-%u", (int)getpid(), id);
-	snprintf(from, sizeof from, "%s.c", at);
-	snprintf(to, sizeof to, "%s.so", at);
-	snprintf(log, sizeof log, "%s.log", at);
-	char *args[] = {COMPILER, "-std=gnu11", "-O1", "-Werror=implicit-function-declaration", "-shared", "-fPIC", "-fvisibility=hidden", "-fwrapv", "-ffp-contract=off",
-		"-fno-math-errno", MACHINE, arch, tanh_is, "-o", to, from, "-lm", 0};
-	int code = OK;
-	if (!write_file(from, whole, strlen(whole)) || run_compiler(args, log) != 0) {
-		code = COMPILATION;
-		free(p->log);
-		p->log = read_file(log, 0);
-	} else {
-		p->image = (unsigned char *)read_file(to, &p->image_bytes);
-		if (!p->image || p->image_bytes < 64) code = COMPILATION;
-		else {
-			stamp(p->image, p->image_bytes);
-			char text_name[4200]; /* the text as it came, for who wants to compile it by the real one */
-			snprintf(text_name, sizeof text_name, "%s.cu", kept);
-			if (write_file(text_name, p->source, strlen(p->source)) && write_file(to, p->image, p->image_bytes)) rename(to, kept);
-		}
-	}
-	unlink(from);
-	unlink(to);
-	unlink(log);
-	pthread_mutex_lock(&lock);
 	compiled++;
 	pthread_mutex_unlock(&lock);
-	return code;
+	if (*KEPT) p->image = (unsigned char *)read_file(before, &p->image_bytes);
+	if (p->image) utimes(before, 0);
+	else {
+		snprintf(at, sizeof at, "%s/t%d-%u", folder(), (int)getpid(), id);
+		snprintf(from, sizeof from, "%s.c", at);
+		snprintf(to, sizeof to, "%s.so", at);
+		snprintf(log, sizeof log, "%s.log", at);
+		char *args[] = {COMPILER, "-std=gnu11", "-O1", "-Werror=implicit-function-declaration", "-shared", "-fPIC", "-fvisibility=hidden", "-fwrapv", "-ffp-contract=off",
+			"-fno-math-errno", MACHINE, arch, tanh_is, "-o", to, from, "-lm", 0};
+		int made = write_file(from, whole, strlen(whole)) && run_compiler(args, log) == 0;
+		if (made) p->image = (unsigned char *)read_file(to, &p->image_bytes);
+		else {
+			free(p->log);
+			p->log = read_file(log, 0);
+		}
+		unlink(from);
+		unlink(to);
+		unlink(log);
+		if (!p->image || p->image_bytes < 64) return COMPILATION;
+		stamp(p->image, p->image_bytes);
+		if (*KEPT) write_whole(before, p->image, p->image_bytes);
+	}
+	char text_name[4200]; /* the text as it came, for who wants to compile it by the real one */
+	snprintf(text_name, sizeof text_name, "%s.cu", here);
+	if (write_file(text_name, p->source, strlen(p->source))) write_whole(here, p->image, p->image_bytes);
+	return OK;
 }
 
 static int find(program *p) {
@@ -398,8 +412,10 @@ EXPORT int nvrtcCompileProgram(program *p, int n, const char *const *options) {
 	p->log = strdup(fails ? "an injected error" : "");
 	if (fails) return COMPILATION;
 	static char *prelude;
+	char path[4096];
+	snprintf(path, sizeof path, "%s/prelude.cu", folder());
 	pthread_mutex_lock(&lock);
-	if (!prelude) prelude = read_file(FOLDER "/prelude.cu", 0);
+	if (!prelude) prelude = read_file(path, 0);
 	pthread_mutex_unlock(&lock);
 	if (!prelude) return COMPILATION;
 	char *whole = translate(p->source, prelude);
