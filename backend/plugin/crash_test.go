@@ -46,7 +46,7 @@ const (
 func patience(how int) string {
 	switch how {
 	case loops, never, scribbles, erases: // what was asked by a call whose reply is corrupt may stay without an answer
-		return "2s"
+		return "1s"
 	}
 	return "30s"
 }
@@ -107,7 +107,7 @@ var _ = Describe("a plugin out of process", func() {
 	},
 		Entry("abort", float32(aborts), plugin.ErrCrashed, "signal 6"),
 		Entry("a fault", float32(segfaults), plugin.ErrCrashed, "signal 11"),
-		Entry("a loop without end", float32(loops), plugin.ErrHung, "has not answered enqueue within 2s"),
+		Entry("a loop without end", float32(loops), plugin.ErrHung, "has not answered enqueue within 1s"),
 		Entry("exit", float32(exits), plugin.ErrExited, "exited with code 3"),
 		Entry("a reply of ones", float32(scribbles), plugin.ErrCorrupt, "corrupt reply to enqueue"),
 		Entry("a reply of zeros", float32(erases), plugin.ErrCorrupt, "corrupt reply to enqueue"),
@@ -224,7 +224,7 @@ var _ = Describe("a plugin out of process", func() {
 		Entry("when it is opened", "open", "30s", "signal 11"),
 		Entry("when it is asked what it supports", "supports", "30s", "supports: crashed"),
 		Entry("when it compiles", "compile", "30s", "compile: crashed"),
-		Entry("when it compiles without an end", "slow-compile", "2s", "has not answered compile within 2s"),
+		Entry("when it compiles without an end", "slow-compile", "1s", "has not answered compile within 1s"),
 		Entry("when it makes an instance", "specialize", "30s", "specialize: crashed"),
 	)
 

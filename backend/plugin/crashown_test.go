@@ -176,7 +176,7 @@ var _ = Describe("what a plugin brings beside processors, out of process", func(
 			Expect(err).To(MatchError(f.cause))
 			Expect(err).To(MatchError(And(ContainSubstring("crashown.c.so"), ContainSubstring("run:"))))
 			if errors.Is(f.cause, plugin.ErrHung) {
-				Expect(err).To(MatchError(ContainSubstring("within 2s"))) // a pass is part of a compilation
+				Expect(err).To(MatchError(ContainSubstring("within 1s"))) // a pass is part of a compilation
 			}
 		})
 		It("is done without where a pass gives back what it made and does "+f.name, func(ctx SpecContext) {
