@@ -23,6 +23,7 @@ type Plan struct {
 	below              *tileParams // of the first panel where its tiles have the rows of A below them fetched; nil: they have not
 	across             *tileParams // of calls for tiles beside each other; nil: those below each other are in a call
 	reach, pieces      int         // see ahead
+	joins              bool        // units of a group that are computed one after the other are one, see planUnits
 	tiles              bool        // those of package amx multiply
 	fetches            bool        // tiles have fetched what is read later: B is packed and more than the first-level cache holds
 }
@@ -63,6 +64,8 @@ const (
 	partK         = 256       // longest phase of a product that packs
 	partRows      = 16        // least of that
 	phaseMaxKOnce = 4096      // the same when B is read only once
+	joinedK       = 384       // aim of a plan that joins units, where k is divided: a panel's part stays in a first-level cache of 32 KiB
+	joinedBytes   = 1 << 20   // of A, at most, for such a plan where k is not divided: tall products have units whose A stays in the second-level cache
 	fewBelow      = 2         // tiles below each other, at most, that have no rows of A fetched
 	callNs        = 40_000    // of tiles in a call, at most, but for one
 	shortSum      = 128       // multiply-adds of a result, up to which tiles have fewer where vectors are computed in halves: a store of one
@@ -111,7 +114,7 @@ func NewPlan(t isa.Target, s Spec) (*Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Plan{spec: s, target: t, has: kernelsOf(t.Set)}
+	p := &Plan{spec: s, target: t, has: kernelsOf(t.Set), joins: t.Set == isa.AVX2}
 	switch {
 	case s.Double:
 		p.has = doublesOf(t.Set)
@@ -203,6 +206,8 @@ func (p *Plan) planTiles() {
 		aim, longest = partK, partK
 	case s.M <= p.groups[0].maxRows:
 		aim, longest = phaseMaxKOnce, phaseMaxKOnce
+	case p.joins:
+		aim, longest = joinedK, phaseMaxK*3/4
 	case p.has.lanes < panel:
 		aim, longest = phaseK*3/4, phaseMaxK*3/4
 	}
@@ -284,6 +289,10 @@ func (p *Plan) planDot() {
 }
 
 // planUnits divides rows, and joins units into chunks.
+//
+// With AVX2, where A is small or k divided, a chunk's units of one group are one unit when they are run: what is left of 128 or 197 rows after units or
+// supers of a fixed size is too little for the part of B that is read again for it, and tiles take so long that rows of A come in time from behind the
+// second-level cache. On AMD Zen 3 197x768x3072 went from 76 to 80 % of the peak so, 49x768x768 from 65 to 67; 3136x96x96, whose A is larger, would fall by 6.
 func (p *Plan) planUnits() {
 	s := &p.spec
 	g := p.groups[0]
@@ -291,6 +300,10 @@ func (p *Plan) planUnits() {
 	p.subRows = roundUp(max(1, unitNs*flopsPerNs/flops), g.maxRows)
 	super := max(superBytes, p.target.Caches[1].Bytes/2)
 	p.superRows = roundUp(max(1, super/(p.size()*max(1, min(s.K, phaseMaxK)))), p.subRows)
+	if p.joins = p.joins && (len(p.phases) > 1 || p.size()*s.M*s.K <= joinedBytes); p.joins {
+		p.superRows = s.M
+		p.subRows = evenly(s.M, s.M/max(1, s.M/p.subRows), g.maxRows)
+	}
 	if len(p.phases) > 1 { // each sub reads B anew
 		p.superRows = evenly(s.M, super/(p.size()*p.phases[0].k), g.maxRows)
 		p.subRows = evenly(p.superRows, max(phaseRows, s.M*len(p.groups)/phaseUnits), g.maxRows)

@@ -88,9 +88,14 @@ func run[T element](p *Plan, lo, hi int, x Matrices[T], c []float32) {
 		rows := min(p.superRows, s.M-row)
 		subs := p.subs(row)
 		n := len(p.groups) * subs
-		for u := lo; u < min(hi, n); u++ {
+		for u := lo; u < min(hi, n); {
 			g, r := u/subs, row+u%subs*p.subRows
-			x := unit{group: &p.groups[g], row: r, rows: min(p.subRows, row+rows-r)}
+			count := 1
+			if p.joins {
+				count = min(hi, n, (g+1)*subs) - u
+			}
+			x := unit{group: &p.groups[g], row: r, rows: min(count*p.subRows, row+rows-r)}
+			u += count
 			if p.fetches {
 				x.super, x.superRows = row, rows
 				if g+1 < len(p.groups) {
