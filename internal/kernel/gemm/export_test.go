@@ -1,11 +1,15 @@
 package gemm
 
 // Fetched returns what tiles have fetched while the first group of columns is computed, in their order: the first byte of each piece, counted from
-// where B begins, and its length.
-func (p *Plan) Fetched() (list [][2]int) {
+// where B begins, and its length. Units run one by one, or, where together is set, in one Run.
+func (p *Plan) Fetched(together bool) (list [][2]int) {
+	subs := 1
+	if together && p.joins {
+		subs = p.subs(0)
+	}
 	u := unit{group: &p.groups[0], superRows: min(p.superRows, p.spec.M), next: &p.groups[1]}
 	for u.row < u.superRows {
-		u.rows = min(p.subRows, u.superRows-u.row)
+		u.rows = min(subs*p.subRows, u.superRows-u.row)
 		x := p.ahead(&matrices{}, &u, 0)
 		tiles := (u.rows + u.maxRows - 1) / u.maxRows
 		high, more := u.rows/tiles, u.rows%tiles

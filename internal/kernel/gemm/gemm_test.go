@@ -193,6 +193,41 @@ var _ = Describe("Run", func() {
 		})
 	})
 
+	It("gives the same bits for chunks together and one by one, of any rows and K, and calls Post once for every element", func() {
+		onTargets(func(target isa.Target) {
+			rng := rand.New(rand.NewPCG(13, 14))
+			for range 6 {
+				s := gemm.Spec{M: 40 + rng.IntN(250), N: 65 + rng.IntN(120), K: 500 + rng.IntN(1600), B: gemm.Layout(rng.IntN(3)), Bias: true, Residual: true}
+				seen := make([]float32, s.M*s.N)
+				offset := 0
+				s.Post = func(c []float32, ldc, rows, cols int) {
+					first := offset - len(c)
+					for r := range rows {
+						for i := range cols {
+							seen[first+r*ldc+i]++
+						}
+					}
+				}
+				side := []guard.Side{guard.End, guard.Start}[rng.IntN(2)]
+				p := newProduct(s, rng, side)
+				offset = len(p.args.C)
+				plan, err := gemm.NewPlan(target, s)
+				Expect(err).NotTo(HaveOccurred())
+				plan.Run(0, plan.Chunks(), p.args)
+				Expect(p.verify(s.N)).To(Succeed())
+				together := append([]float32(nil), p.args.C...)
+				for done := 0; done < plan.Chunks(); {
+					n := 1 + rng.IntN(min(7, plan.Chunks()-done))
+					plan.Run(done, done+n, p.args)
+					done += n
+				}
+				Expect(p.args.C).To(Equal(together), "%v %+v", target, s)
+				Expect(seen).To(HaveEach(float32(2)), "%v %+v", target, s)
+				p.free()
+			}
+		})
+	})
+
 	It("reads a long B a few times only, and leaves chunks for many threads", func() {
 		if isa.Host().Set == isa.Portable {
 			Skip("portable Go has other groups")
@@ -218,13 +253,16 @@ var _ = Describe("Run", func() {
 					target.Caches[1].Bytes = size
 					plan, err := gemm.NewPlan(target, gemm.Spec{M: m, K: k, N: n})
 					Expect(err).NotTo(HaveOccurred())
-					list := plan.Fetched()
-					at := list[0][0]
-					for _, piece := range list {
-						Expect(piece[0]).To(Equal(at), "%v, %d rows, cache of %d", target, m, size)
-						at += piece[1]
+					var list [][2]int
+					for _, together := range []bool{true, false} {
+						list = plan.Fetched(together)
+						at := list[0][0]
+						for _, piece := range list {
+							Expect(piece[0]).To(Equal(at), "%v, %d rows, cache of %d, together: %v", target, m, size, together)
+							at += piece[1]
+						}
+						Expect(list[0][0]).To(Equal(at-list[0][0]), "%v, %d rows, together: %v: as much as the first group", target, m, together)
 					}
-					Expect(list[0][0]).To(Equal(at-list[0][0]), "%v, %d rows: as much as the first group", target, m)
 					counts = append(counts, len(list))
 				}
 				Expect(counts[1]).To(BeNumerically(">=", 2*counts[0]), "%v, %d rows", target, m)
@@ -243,9 +281,9 @@ var _ = Describe("Run", func() {
 				plan, err := gemm.NewPlan(target, gemm.Spec{M: 2, K: 768, N: 960})
 				Expect(err).NotTo(HaveOccurred())
 				if target.Set == isa.AVX512 && size > 1<<20 {
-					Expect(plan.Fetched()).To(BeEmpty())
+					Expect(plan.Fetched(false)).To(BeEmpty())
 				} else {
-					Expect(plan.Fetched()).NotTo(BeEmpty())
+					Expect(plan.Fetched(false)).NotTo(BeEmpty())
 				}
 			}
 		})
@@ -260,7 +298,7 @@ var _ = Describe("Run", func() {
 			for _, m := range []int{7, 8, 9, 14} {
 				plan, err := gemm.NewPlan(target, gemm.Spec{M: m, K: 768, N: 960})
 				Expect(err).NotTo(HaveOccurred())
-				list := plan.Fetched()
+				list := plan.Fetched(false)
 				Expect(list).To(HaveLen(8), "%d rows", m)
 				at := list[0][0]
 				for _, piece := range list {
@@ -283,7 +321,7 @@ var _ = Describe("Run", func() {
 					const k, n = 64, 960
 					plan, err := gemm.NewPlan(target, gemm.Spec{M: m, K: k, N: n})
 					Expect(err).NotTo(HaveOccurred())
-					list := plan.Fetched()
+					list := plan.Fetched(false)
 					at := 4 * 64 * k
 					for _, piece := range list {
 						Expect(piece[0]).To(Equal(at), "%d rows, cache of %d", m, size)
