@@ -38,6 +38,84 @@ func callWide(set isa.Set, signed bool, height, width int, p *tileParams, a *int
 	}
 }
 
+// callPairs runs the kernel of tiles of height rows of bytes, whose products are added in pairs, n panels side by side.
+func callPairs(set isa.Set, kind pairKind, height int, p *pairsParams, a, b *byte, start, c *int32, n int) {
+	switch set {
+	case isa.AVX2:
+		switch 8*int(kind) + height {
+		case 1:
+			pairsUnsigned_1(p, a, b, start, c, n)
+		case 2:
+			pairsUnsigned_2(p, a, b, start, c, n)
+		case 3:
+			pairsUnsigned_3(p, a, b, start, c, n)
+		case 4:
+			pairsUnsigned_4(p, a, b, start, c, n)
+		case 5:
+			pairsUnsigned_5(p, a, b, start, c, n)
+		case 6:
+			pairsUnsigned_6(p, a, b, start, c, n)
+		case 9:
+			pairsSigned_1(p, a, b, start, c, n)
+		case 10:
+			pairsSigned_2(p, a, b, start, c, n)
+		case 11:
+			pairsSigned_3(p, a, b, start, c, n)
+		case 12:
+			pairsSigned_4(p, a, b, start, c, n)
+		case 13:
+			pairsSigned_5(p, a, b, start, c, n)
+		case 14:
+			pairsSigned_6(p, a, b, start, c, n)
+		case 17:
+			pairsTurned_1(p, a, b, start, c, n)
+		case 18:
+			pairsTurned_2(p, a, b, start, c, n)
+		case 19:
+			pairsTurned_3(p, a, b, start, c, n)
+		case 20:
+			pairsTurned_4(p, a, b, start, c, n)
+		case 21:
+			pairsTurned_5(p, a, b, start, c, n)
+		case 22:
+			pairsTurned_6(p, a, b, start, c, n)
+		}
+	default:
+		panic("quant: no kernel adds products in pairs")
+	}
+}
+
+// addExcess adds the products of what pairs were lessened by with n panels to a row of sums.
+func addExcess(set isa.Set, kind pairKind, p *pairsParams, list *excess, count int, b *byte, c *int32, n int) {
+	switch set {
+	case isa.AVX2:
+		switch kind {
+		case 0:
+			excessUnsigned(p, list, count, b, c, n)
+		case 1:
+			excessSigned(p, list, count, b, c, n)
+		case 2:
+			excessTurned(p, list, count, b, c, n)
+		}
+	default:
+		panic("quant: no kernel adds products in pairs")
+	}
+}
+
+// findExcess finds the pairs that add up to too much for their products to be added in 16 bits, two bits for each, in n groups of 32 bytes.
+func findExcess(set isa.Set, signed bool, masks *uint32, src *byte, n int) {
+	switch set {
+	case isa.AVX2:
+		if signed {
+			findSigned(masks, src, n)
+		} else {
+			findUnsigned(masks, src, n)
+		}
+	default:
+		panic("quant: no kernel adds products in pairs")
+	}
+}
+
 // widen widens n quads of bytes: elements 0 and 2 of each to dst, 1 and 3 behind an offset in bytes.
 func widen(set isa.Set, signed bool, dst *int16, odd int, src *byte, n int) {
 	switch set {

@@ -28,6 +28,21 @@ func callWide(set isa.Set, signed bool, height, width int, p *tileParams, a *int
 	genericWide(signed, height, width*n, p, a, b, start, c)
 }
 
+// callPairs runs the kernel of tiles of height rows of bytes, whose products are added in pairs, n panels side by side.
+func callPairs(set isa.Set, kind pairKind, height int, p *pairsParams, a, b *byte, start, c *int32, n int) {
+	panic("quant: no kernel adds products in pairs")
+}
+
+// addExcess adds the products of what pairs were lessened by with n panels to a row of sums.
+func addExcess(set isa.Set, kind pairKind, p *pairsParams, list *excess, count int, b *byte, c *int32, n int) {
+	panic("quant: no kernel adds products in pairs")
+}
+
+// findExcess finds the pairs that add up to too much for their products to be added in 16 bits, two bits for each, in n groups of 32 bytes.
+func findExcess(set isa.Set, signed bool, masks *uint32, src *byte, n int) {
+	panic("quant: no kernel adds products in pairs")
+}
+
 // widen widens n quads of bytes: elements 0 and 2 of each to dst, 1 and 3 behind an offset in bytes.
 func widen(set isa.Set, signed bool, dst *int16, odd int, src *byte, n int) {
 	genericWiden(signed, dst, odd, src, n)

@@ -23,6 +23,7 @@ type multiplier uint8
 
 const (
 	widening multiplier = iota // nothing does: they are widened to 16 bits first
+	paired                     // AVX2's VPMADDUBSW, which adds two products in 16 bits
 	vnni                       // AVX-512's VPDPBUSD, of an unsigned and a signed operand
 	dots                       // NEON's SDOT and UDOT, of operands of one signedness
 	mixed                      // NEON's USDOT and SUDOT, of an unsigned and a signed operand, and USMMLA, of matrices of them
@@ -44,7 +45,9 @@ func For(t isa.Target) Kernels {
 		if t.Features.Has(cpuid.I8MM) {
 			k.by = mixed
 		}
-	case isa.Portable, isa.AVX2:
+	case isa.AVX2:
+		k.by = paired
+	case isa.Portable:
 	}
 	return k
 }

@@ -81,9 +81,11 @@ func (k Kernels) Multiply(p *Product, c []int32, a []byte, rows []int, b []byte,
 		k.multiplyTiles(p, p.LDC, cc, unsafe.SliceData(a), rows, bb, ss, panels)
 	case k.by == mixed && n >= Height:
 		multiplyMatrices(k.set, p, cc, unsafe.SliceData(a), rows, bb, ss, panels)
-	case k.by != widening:
+	case k.by > paired:
 		params := tileParams{ldc: 4 * p.LDC}
 		k.multiplyBytes(p, &params, (*byte)(unsafe.Pointer(cc)), unsafe.SliceData(a), rows, bb, ss, panels)
+	case k.by == paired:
+		k.multiplyPairs(p, cc, unsafe.SliceData(a), rows, bb, ss, panels)
 	case quads <= fewQuads: // less to clear
 		var near [4 * Height * fewQuads]int16
 		k.multiplyWide(p, near[:], cc, unsafe.SliceData(a), rows, bb, ss, panels)

@@ -1,0 +1,243 @@
+//go:build ignore
+
+package main
+
+import (
+	"fmt"
+
+	"github.com/carve-dev/carve/internal/kernel/asm"
+)
+
+// Offsets of the fields of pairsParams, in bytes.
+const (
+	offPairsQuads   = 0
+	offPairsLDA     = 8
+	offPairsLDB     = 16
+	offPairsLDC     = 24
+	offPairsLDS     = 32
+	offPairsTurns   = 40
+	offPairsColumns = 48
+)
+
+// Offsets of the fields of excess, and its size.
+const (
+	offExcessAt    = 0
+	offExcessBytes = 4
+	excessSize     = 8
+)
+
+// pairKinds are the kinds of operands of products in pairs, by their number: whether B is signed, and whether it is turned to be not.
+var pairKinds = []struct {
+	name           string
+	signed, turned bool
+}{{"Unsigned", false, false}, {"Signed", true, false}, {"Turned", false, true}}
+
+// upperBits is a vector of the upper bits of bytes.
+const upperBits = "upperBits"
+
+// pairs writes the kernels that add products of bytes in pairs, for AVX2.
+func pairs(f *asm.File) {
+	f.Import("unsafe")
+	src := "// The offsets that the assembly assumes.\nvar (\n"
+	for _, c := range []struct {
+		name string
+		off  int
+	}{{"Offsetof(pairsParams{}.quads)", offPairsQuads}, {"Offsetof(pairsParams{}.lda)", offPairsLDA}, {"Offsetof(pairsParams{}.ldb)", offPairsLDB},
+		{"Offsetof(pairsParams{}.ldc)", offPairsLDC}, {"Offsetof(pairsParams{}.lds)", offPairsLDS}, {"Offsetof(pairsParams{}.turns)", offPairsTurns}, {"Offsetof(pairsParams{}.columns)", offPairsColumns},
+		{"Offsetof(excess{}.at)", offExcessAt}, {"Offsetof(excess{}.bytes)", offExcessBytes}, {"Sizeof(excess{})", excessSize}} {
+		src += fmt.Sprintf("_ = [1]byte{}[unsafe.%s-%d]\n", c.name, c.off)
+	}
+	f.Go(src + ")\n")
+	words := make([]uint32, 8)
+	for i := range words {
+		words[i] = 0x80808080
+	}
+	f.Data(upperBits, words...)
+	var code, adds string
+	for i := range pairKinds {
+		for height := 1; height <= tileHeight; height++ {
+			t := &paired{kind: i, height: height}
+			code += fmt.Sprintf("case %d:\n%s(p, a, b, start, c, n)\n", 8*i+height, t.emit(f))
+		}
+		adds += fmt.Sprintf("case %d:\n%s(p, list, count, b, c, n)\n", i, addExcess(f, i))
+	}
+	f.Serve("callPairs", asm.AVX2(), "switch 8*int(kind) + height {\n"+code+"}")
+	f.Serve("addExcess", asm.AVX2(), "switch kind {\n"+adds+"}")
+	f.Serve("findExcess", asm.AVX2(), fmt.Sprintf("if signed {\n%s(masks, src, n)\n} else {\n%s(masks, src, n)\n}", findExcess(f, true), findExcess(f, false)))
+}
+
+// paired is a kernel being written: sums of height rows of bytes times a panel of B, n panels side by side. No two products of a pair
+// together outgrow 16 bits; see pairs.go.
+//
+// Registers: AX b, BX the place in the rows, CX quads left, DI params, SI the distance of panels, R8 to R13 the rows of A; behind the last
+// quad DX is where start points, R14 where c does, R15 where turns do and CX where columns do. Vectors 0 to 11 are sums, 12 and 13 quads of B, 14 one of A, 15
+// words of one.
+type paired struct {
+	*asm.Func
+	kind, height int
+}
+
+func (t *paired) emit(f *asm.File) string {
+	kind := pairKinds[t.kind]
+	name := fmt.Sprintf("pairs%s_%d", kind.name, t.height)
+	t.Func = f.Func(name, fmt.Sprintf("%s sums n tiles of %d rows, side by side; n > 0; see pairsParams.", name, t.height),
+		asm.Typed("p", "*pairsParams"), asm.Typed("a", "*byte"), asm.Typed("b", "*byte"), asm.Typed("start", "*int32"), asm.Typed("c", "*int32"), asm.Int("n"))
+	t.Load("p", "DI")
+	t.I("MOVQ %d(DI), SI", offPairsLDB)
+	t.Load("a", row(0))
+	for r := range t.height - 1 {
+		t.I("MOVQ %s, %s", row(r), row(r+1))
+		t.I("ADDQ %d(DI), %s", offPairsLDA, row(r+1))
+	}
+	wordsOfOne(t.Func)
+	t.Label("tile")
+	for i := range 2 * t.height {
+		t.I("VPXOR Y%[1]d, Y%[1]d, Y%[1]d", i)
+	}
+	t.Load("b", "AX")
+	t.I("XORQ BX, BX")
+	t.I("MOVQ %d(DI), CX", offPairsQuads)
+	unrolled(t.Func, 2, t.quad, func(n int) {
+		t.I("ADDQ $%d, BX", 4*n)
+		t.I("ADDQ $%d, AX", 64*n)
+	})
+	t.Load("start", "DX")
+	t.Load("c", "R14")
+	if kind.turned {
+		t.I("MOVQ %d(DI), R15", offPairsTurns)
+		t.I("MOVQ %d(DI), CX", offPairsColumns)
+		t.I("ADDQ $64, %d(DI)", offPairsColumns)
+	}
+	for r := range t.height {
+		if kind.turned {
+			t.I("VPBROADCASTD %d(R15), Y14", 4*r)
+		}
+		for j := range 2 {
+			sum := fmt.Sprintf("Y%d", 2*r+j)
+			if kind.turned {
+				t.I("VPADDD Y14, %[1]s, %[1]s", sum)
+				t.I("VPADDD %d(CX), %[2]s, %[2]s", 32*j, sum)
+			}
+			t.I("VPADDD %d(DX), %[2]s, %[2]s", 32*j, sum)
+			t.I("VMOVDQU %s, %d(R14)", sum, 32*j)
+		}
+		t.I("ADDQ %d(DI), DX", offPairsLDS)
+		t.I("ADDQ %d(DI), R14", offPairsLDC)
+	}
+	t.I("ADDQ SI, %s", t.Addr("b"))
+	t.I("ADDQ $64, %s", t.Addr("start"))
+	t.I("ADDQ $64, %s", t.Addr("c"))
+	t.I("DECQ %s", t.Addr("n"))
+	t.I("JNZ tile")
+	t.Ret()
+	return name
+}
+
+// quad emits four k.
+func (t *paired) quad(u int) {
+	loadPairs(t.Func, t.kind, 64*u, "AX")
+	for r := range t.height {
+		for j := range 2 {
+			t.I("VPBROADCASTD %d(%s)(BX*1), Y14", 4*u, row(r))
+			addPairs(t.Func, t.kind, j, 2*r+j)
+		}
+	}
+}
+
+// wordsOfOne loads words of one to vector 15.
+func wordsOfOne(fn *asm.Func) {
+	fn.I("VPCMPEQW Y15, Y15, Y15")
+	fn.I("VPSRLW $15, Y15, Y15")
+}
+
+// loadPairs loads a quad of a panel of B to vectors 12 and 13.
+func loadPairs(fn *asm.Func, kind, off int, at string) {
+	for j := range 2 {
+		fn.I("VMOVDQU %d(%s), Y%d", off+32*j, at, 12+j)
+	}
+	if pairKinds[kind].turned {
+		for j := range 2 {
+			fn.I("VPXOR %s, Y%[2]d, Y%[2]d", asm.DataAt(upperBits, 0), 12+j)
+		}
+	}
+}
+
+// addPairs adds the products of A's quad, in vector 14, with half j of B's to a sum. Vector 14 is overwritten.
+func addPairs(fn *asm.Func, kind, j, sum int) {
+	if pairKinds[kind].signed {
+		fn.I("VPMADDUBSW Y%d, Y14, Y14", 12+j)
+	} else {
+		fn.I("VPMADDUBSW Y14, Y%d, Y14", 12+j)
+	}
+	fn.I("VPMADDWD Y15, Y14, Y14")
+	fn.I("VPADDD Y14, Y%[1]d, Y%[1]d", sum)
+}
+
+// addExcess writes the kernel that adds to a row what its pairs were lessened by, and returns its name.
+func addExcess(f *asm.File, kind int) string {
+	name := "excess" + pairKinds[kind].name
+	fn := f.Func(name, name+" adds the products of what a list has with n panels of B to a row of sums; n, count > 0.",
+		asm.Typed("p", "*pairsParams"), asm.Typed("list", "*excess"), asm.Int("count"), asm.Typed("b", "*byte"), asm.Typed("c", "*int32"), asm.Int("n"))
+	fn.Load("p", "DI")
+	fn.Load("b", "R8")
+	fn.Load("c", "DX")
+	fn.Load("n", "R9")
+	wordsOfOne(fn)
+	fn.Loop("R9", func() {
+		fn.I("VMOVDQU (DX), Y0")
+		fn.I("VMOVDQU 32(DX), Y1")
+		fn.Load("list", "SI")
+		fn.Load("count", "CX")
+		fn.Loop("CX", func() {
+			fn.I("MOVL %d(SI), AX", offExcessAt)
+			fn.I("ADDQ R8, AX")
+			loadPairs(fn, kind, 0, "AX")
+			for j := range 2 {
+				fn.I("VPBROADCASTD %d(SI), Y14", offExcessBytes)
+				addPairs(fn, kind, j, j)
+			}
+			fn.I("ADDQ $%d, SI", excessSize)
+		})
+		fn.I("VMOVDQU Y0, (DX)")
+		fn.I("VMOVDQU Y1, 32(DX)")
+		fn.I("ADDQ $64, DX")
+		fn.I("ADDQ %d(DI), R8", offPairsLDB)
+	})
+	fn.Ret()
+	return name
+}
+
+// findExcess writes the kernel that finds pairs whose sum is too large, and returns its name.
+func findExcess(f *asm.File, signed bool) string {
+	kind, most := "Unsigned", 256
+	if signed {
+		kind, most = "Signed", 128
+	}
+	name := "find" + kind
+	fn := f.Func(name, fmt.Sprintf("%s writes for each of n groups of 32 bytes which pairs add up to more than %d: two bits each; n > 0.", name, most),
+		asm.Typed("masks", "*uint32"), asm.Typed("src", "*byte"), asm.Int("n"))
+	fn.Load("masks", "DI")
+	fn.Load("src", "SI")
+	fn.Load("n", "CX")
+	fn.I("MOVL $%d, AX", most|most<<16)
+	fn.I("VMOVD AX, X14")
+	fn.I("VPBROADCASTD X14, Y14")
+	fn.I("VPCMPEQB Y15, Y15, Y15")
+	fn.I("VPABSB Y15, Y15")
+	fn.Loop("CX", func() {
+		if signed {
+			fn.I("VPMADDUBSW (SI), Y15, Y0")
+			fn.I("VPABSW Y0, Y0")
+		} else {
+			fn.I("VMOVDQU (SI), Y0")
+			fn.I("VPMADDUBSW Y15, Y0, Y0")
+		}
+		fn.I("VPCMPGTW Y14, Y0, Y0")
+		fn.I("VPMOVMSKB Y0, AX")
+		fn.I("MOVL AX, (DI)")
+		fn.I("ADDQ $32, SI")
+		fn.I("ADDQ $4, DI")
+	})
+	fn.Ret()
+	return name
+}

@@ -1,0 +1,273 @@
+package quant
+
+import "math/bits"
+
+// AVX2 multiplies bytes in pairs (VPMADDUBSW): it adds two products of an unsigned and a signed byte in 16 bits, which saturate. They
+// cannot where the two elements of A add up to little enough, whatever those of B are: unsigned ones x and y to x + y ≤ 256, as then
+// x·b + y·c is at most 256·127, and at least -256·128; signed ones to |x + y| ≤ 128, as then it is at most 128·255 (of unlike signs
+// they are so always). Most of what networks compute is so: it gathers around zero, far from its ends.
+//
+// So rows are copied, some quads at a time, and pairs that add up to more are lessened to that; what they were lessened by is such
+// a pair itself, and goes to a list, whose products are added behind. Unsigned elements whose zero is in the middle are turned to signed
+// ones, and B to the other kind as it is read. Where the list would be long either way, elements are widened to 16 bits. Sums are exact.
+
+// pairKind says what the operands of a product in pairs are.
+type pairKind uint8
+
+const (
+	pairsUnsigned pairKind = iota // B is unsigned, and A signed
+	pairsSigned                   // the other way around
+	pairsTurned                   // the upper bits of both are turned around from that
+)
+
+// pairsParams is what kernels of pairs read beside their pointers. The generator knows the offsets of the fields. Distances are in bytes.
+type pairsParams struct {
+	quads              int
+	lda, ldb, ldc, lds int // of rows of A, panels of B, rows of the result, and of what sums begin with
+
+	turns, columns *int32 // of turned operands: what is added to the sums of each row, and of each column; kernels move on columns
+}
+
+// excess is what a quad of A was lessened by.
+type excess struct {
+	at    uint32 // the quad's place in a panel of B, in bytes
+	bytes [4]byte
+}
+
+// Sizes of what is multiplied in pairs at a time.
+const (
+	pairRow    = 4 * 384 // bytes of a row
+	pairGroup  = 32      // bytes in which pairs are looked for at a time
+	manyPairs  = 6       // lists have no more quads than one in so many
+	pairPanels = 32
+	mostFailed = 2 // tiles whose lists were too long, behind which no more are tried
+)
+
+// pairRows are some rows of A, near each other, with zeros up to whole groups.
+type pairRows struct {
+	bytes   [Height * pairRow]byte
+	masks   [Height * pairRow / pairGroup]uint32
+	list    [Height * pairRow / 4 / manyPairs]excess
+	ends    [Height]int // of the rows' parts of the list
+	turns   [Height]int32
+	columns [pairPanels * Panel]int32
+}
+
+// multiplyPairs multiplies bytes in pairs: some quads and panels at a time, a few rows of A.
+func (k Kernels) multiplyPairs(p *Product, c *int32, a *byte, rows []int, b *byte, start *int32, panels int) {
+	var near pairRows
+	quads := len(p.Segments) * p.Quads
+	for q := 0; q < quads; q += pairRow / 4 {
+		for at := 0; at < panels; at += pairPanels {
+			x := pairPart{p: p, near: &near, q: q, b: advance(b, at*PanelBytes(quads)+q*4*Panel), c: advance(c, at*Panel), panels: min(pairPanels, panels-at)}
+			x.params = pairsParams{quads: min(pairRow/4, quads-q), ldb: PanelBytes(quads), ldc: 4 * p.LDC, turns: &near.turns[0]}
+			x.start = advance(start, at*Panel)
+			if q > 0 {
+				x.start, x.params.lds = x.c, x.params.ldc
+			}
+			if p.Signed {
+				x.kind = pairsSigned
+			}
+			k.multiplyPart(&x, a, rows)
+		}
+	}
+}
+
+// pairPart is a part of a product: some quads from q on, and some panels.
+type pairPart struct {
+	p      *Product
+	near   *pairRows
+	params pairsParams
+	kind   pairKind // what the last rows were
+	summed bool     // columns are
+	failed int      // tiles whose lists were too long
+
+	q, panels int
+	done      int // rows
+	b         *byte
+	start, c  *int32 // of the first row
+}
+
+// at returns where the sums of the rows that are next begin, and where they go.
+func (x *pairPart) at() (start, c *int32) {
+	return advance(x.start, x.done*x.params.lds/4), advance(x.c, x.done*x.p.LDC)
+}
+
+// multiplyPart multiplies rows by a part.
+func (k Kernels) multiplyPart(x *pairPart, a *byte, rows []int) {
+	for {
+		height := min(Height, len(rows))
+		if x.failed < mostFailed && k.nearRows(x, a, rows[:height]) {
+			k.multiplyNear(x, height)
+		} else if x.params.quads <= fewQuads {
+			k.widenFew(x, a, rows[:height])
+		} else {
+			k.widenMany(x, a, rows[:height])
+		}
+		if rows = rows[height:]; len(rows) == 0 {
+			return
+		}
+		x.done += height
+	}
+}
+
+// nearRows brings rows near, as the last ones were or turned, with pairs that are lessened. It reports whether the list is long enough.
+func (k Kernels) nearRows(x *pairPart, a *byte, rows []int) bool {
+	size := 4 * x.params.quads
+	x.params.lda = (size + pairGroup - 1) / pairGroup * pairGroup
+	x.near.copy(x.p, a, rows, x.q, x.params.quads, x.params.lda)
+	if x.kind == pairsTurned {
+		k.turn(x, len(rows))
+	}
+	if k.lessen(x.near, x.kind, len(rows), x.params.lda) {
+		return true
+	}
+	if x.kind == pairsUnsigned {
+		x.failed++
+		return false
+	}
+	x.kind = pairsSigned + pairsTurned - x.kind
+	k.turn(x, len(rows))
+	if !k.lessen(x.near, x.kind, len(rows), x.params.lda) {
+		x.failed++
+		return false
+	}
+	return true
+}
+
+// turn turns the upper bits of near rows around, and sums them up for what that changes: with x + 128 in A's place and y - 128 in B's,
+// Σ (x+128)·(y-128) = Σ x·y - 128·Σ x + 128·Σ (y-128).
+func (k Kernels) turn(x *pairPart, height int) {
+	for r := range height {
+		row := x.near.bytes[r*x.params.lda:][:4*x.params.quads]
+		k.Flip(row, row)
+		x.near.turns[r] = -128 * k.Sum(row, true)
+	}
+}
+
+// multiplyNear multiplies rows that are near.
+func (k Kernels) multiplyNear(x *pairPart, height int) {
+	if x.kind == pairsTurned && !x.summed {
+		k.sumColumns(x)
+		x.summed = true
+	}
+	params := x.params
+	params.columns = &x.near.columns[0]
+	start, c := x.at()
+	step := max(1, callQuads/(x.params.quads*Height))
+	for at := 0; at < x.panels; at += step {
+		callPairs(k.set, x.kind, height, &params, &x.near.bytes[0], advance(x.b, at*params.ldb), advance(start, at*Panel), advance(c, at*Panel), min(step, x.panels-at))
+	}
+	for r, at := 0, 0; r < height; r++ {
+		if count := x.near.ends[r] - at; count > 0 {
+			addExcess(k.set, x.kind, &params, &x.near.list[at], count, x.b, advance(c, r*x.p.LDC), x.panels)
+		}
+		at = x.near.ends[r]
+	}
+}
+
+// sumColumns writes what turned operands take off each column: 128 times the sum of B's signed elements.
+func (k Kernels) sumColumns(x *pairPart) {
+	var zeros [Panel]int32
+	var row [pairRow]byte
+	for i := range row[:4*x.params.quads] {
+		row[i] = 128
+	}
+	params := pairsParams{quads: x.params.quads, ldb: x.params.ldb}
+	for at := range x.panels {
+		callPairs(k.set, pairsSigned, 1, &params, &row[0], advance(x.b, at*x.params.ldb), &zeros[0], &x.near.columns[at*Panel], 1)
+	}
+}
+
+// copy copies n quads of the segments of rows, from quad q on, to rows ld bytes apart.
+func (x *pairRows) copy(p *Product, a *byte, rows []int, q, n, ld int) {
+	for r, row := range rows {
+		to := x.bytes[r*ld:][:ld]
+		for at := 0; at < n; {
+			from := (q + at) % p.Quads
+			take := min(n-at, p.Quads-from)
+			copy(to[4*at:], view(advance(a, row+p.Segments[(q+at)/p.Quads]+4*from), 4*take))
+			at += take
+		}
+		clear(to[4*n:])
+	}
+}
+
+// lessen lessens pairs of near rows that add up to too much, and lists what they were lessened by. It reports whether the list is long
+// enough; if not, nothing has changed.
+func (k Kernels) lessen(x *pairRows, kind pairKind, height, ld int) bool {
+	groups := ld / pairGroup
+	findExcess(k.set, kind != pairsSigned, &x.masks[0], &x.bytes[0], height*groups)
+	found := 0
+	for _, m := range x.masks[:height*groups] {
+		found += bits.OnesCount32(m)
+	}
+	if found/2 > min(height*ld/4/manyPairs, len(x.list)) { // a pair has two bits, and a quad one pair or two
+		return false
+	}
+	count := 0
+	for r := range height {
+		row := x.bytes[r*ld:][:ld]
+		for g, m := range x.masks[r*groups:][:groups] {
+			for m != 0 {
+				at := bits.TrailingZeros32(m) / 4 * 4
+				m &^= 0xf << at
+				at += g * pairGroup
+				x.list[count] = excess{at: uint32(at * Panel), bytes: kind.lessen((*[4]byte)(row[at:]))}
+				count++
+			}
+		}
+		x.ends[r] = count
+	}
+	return true
+}
+
+// lessen lessens the pairs of a quad, and returns by what.
+func (kind pairKind) lessen(quad *[4]byte) (by [4]byte) {
+	for i := 0; i < 4; i += 2 {
+		if kind == pairsSigned {
+			if over := int(quad[i]) + int(quad[i+1]) - 256; over > 0 {
+				first := min(over, int(quad[i]))
+				by[i], by[i+1] = byte(first), byte(over-first)
+			}
+		} else if x, y := int(int8(quad[i])), int(int8(quad[i+1])); x+y > 128 {
+			first := min(x+y-128, x)
+			by[i], by[i+1] = byte(first), byte(x+y-128-first)
+		} else if x+y < -128 {
+			first := max(x+y+128, x)
+			by[i], by[i+1] = byte(first), byte(x+y+128-first)
+		}
+		quad[i] -= by[i]
+		quad[i+1] -= by[i+1]
+	}
+	return by
+}
+
+// widenFew multiplies a few quads of rows by integers of 16 bits.
+//
+//go:noinline
+func (k Kernels) widenFew(x *pairPart, a *byte, rows []int) {
+	var near [4 * Height * fewQuads]int16 // less to clear
+	k.widenPart(x, near[:], a, rows)
+}
+
+//go:noinline
+func (k Kernels) widenMany(x *pairPart, a *byte, rows []int) {
+	var near [4 * Height * nearQuads]int16
+	k.widenPart(x, near[:], a, rows)
+}
+
+func (k Kernels) widenPart(x *pairPart, near []int16, a *byte, rows []int) {
+	params := tileParams{ldc: x.params.ldc, ldb: x.params.ldb, lds: x.params.lds}
+	most := len(near) / (4 * Height)
+	start, c := x.at()
+	for at := 0; at < x.params.quads; at += most {
+		n := min(most, x.params.quads-at)
+		params.quads, params.lda = n, 8*n
+		for r, row := range rows {
+			k.widenRow(x.p, near[4*n*r:][:4*n], advance(a, row), x.q+at, n)
+		}
+		k.callPanels(x.p.Signed, len(rows), &params, &near[0], advance(x.b, at*4*Panel), start, c, x.panels)
+		start, params.lds = c, x.params.ldc
+	}
+}
