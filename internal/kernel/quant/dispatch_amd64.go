@@ -102,18 +102,16 @@ func addExcess(set isa.Set, kind pairKind, p *pairsParams, list *excess, count i
 	}
 }
 
-// findExcess finds the pairs that add up to too much for their products to be added in 16 bits, two bits for each, in n groups of 32 bytes.
-func findExcess(set isa.Set, signed bool, masks *uint32, src *byte, n int) {
+// findExcess finds the pairs that add up to too much for their products to be added in 16 bits, two bits for each, in n groups of 32 bytes, and returns how many bits.
+func findExcess(set isa.Set, signed bool, masks *uint32, src *byte, n int) int {
 	switch set {
 	case isa.AVX2:
 		if signed {
-			findSigned(masks, src, n)
-		} else {
-			findUnsigned(masks, src, n)
+			return findSigned(masks, src, n)
 		}
-	default:
-		panic("quant: no kernel adds products in pairs")
+		return findUnsigned(masks, src, n)
 	}
+	panic("quant: no kernel adds products in pairs")
 }
 
 // widen widens n quads of bytes: elements 0 and 2 of each to dst, 1 and 3 behind an offset in bytes.

@@ -38,8 +38,8 @@ func addExcess(set isa.Set, kind pairKind, p *pairsParams, list *excess, count i
 	panic("quant: no kernel adds products in pairs")
 }
 
-// findExcess finds the pairs that add up to too much for their products to be added in 16 bits, two bits for each, in n groups of 32 bytes.
-func findExcess(set isa.Set, signed bool, masks *uint32, src *byte, n int) {
+// findExcess finds the pairs that add up to too much for their products to be added in 16 bits, two bits for each, in n groups of 32 bytes, and returns how many bits.
+func findExcess(set isa.Set, signed bool, masks *uint32, src *byte, n int) int {
 	panic("quant: no kernel adds products in pairs")
 }
 

@@ -63,7 +63,7 @@ func pairs(f *asm.File) {
 	}
 	f.Serve("callPairs", asm.AVX2(), "switch 8*int(kind) + height {\n"+code+"}")
 	f.Serve("addExcess", asm.AVX2(), "switch kind {\n"+adds+"}")
-	f.Serve("findExcess", asm.AVX2(), fmt.Sprintf("if signed {\n%s(masks, src, n)\n} else {\n%s(masks, src, n)\n}", findExcess(f, true), findExcess(f, false)))
+	f.Serve("findExcess", asm.AVX2(), fmt.Sprintf("if signed {\nreturn %s(masks, src, n)\n}\nreturn %s(masks, src, n)", findExcess(f, true), findExcess(f, false)))
 }
 
 // paired is a kernel being written: sums of height rows of bytes times a panel of B, n panels side by side. No two products of a pair
@@ -214,8 +214,10 @@ func findExcess(f *asm.File, signed bool) string {
 		kind, most = "Signed", 128
 	}
 	name := "find" + kind
-	fn := f.Func(name, fmt.Sprintf("%s writes for each of n groups of 32 bytes which pairs add up to more than %d: two bits each; n > 0.", name, most),
+	fn := f.Func(name, fmt.Sprintf("%s writes for each of n groups of 32 bytes which pairs add up to more than %d: two bits each; n > 0. It returns the number of these bits.", name, most),
 		asm.Typed("masks", "*uint32"), asm.Typed("src", "*byte"), asm.Int("n"))
+	fn.Result("found", "int")
+	fn.I("XORQ R8, R8")
 	fn.Load("masks", "DI")
 	fn.Load("src", "SI")
 	fn.Load("n", "CX")
@@ -235,9 +237,12 @@ func findExcess(f *asm.File, signed bool) string {
 		fn.I("VPCMPGTW Y14, Y0, Y0")
 		fn.I("VPMOVMSKB Y0, AX")
 		fn.I("MOVL AX, (DI)")
+		fn.I("POPCNTL AX, AX")
+		fn.I("ADDQ AX, R8")
 		fn.I("ADDQ $32, SI")
 		fn.I("ADDQ $4, DI")
 	})
+	fn.I("MOVQ R8, %s", fn.Addr("found"))
 	fn.Ret()
 	return name
 }

@@ -36,11 +36,13 @@ type excess struct {
 
 // Sizes of what is multiplied in pairs at a time.
 const (
-	pairRow    = 4 * 384 // bytes of a row
-	pairGroup  = 32      // bytes in which pairs are looked for at a time
-	manyPairs  = 6       // lists have no more quads than one in so many
-	pairPanels = 32
-	mostFailed = 2 // tiles whose lists were too long, behind which no more are tried
+	pairRow      = 4 * 384 // bytes of a row
+	pairGroup    = 32      // bytes in which pairs are looked for at a time
+	manyPairs    = 6       // lists have no more quads than one in so many
+	pairPanels   = 32
+	pairRowsMost = 48 // rows
+	mostFailed   = 1  // times that a list was too long, behind which no more are tried
+	fewPairs     = 96 // quads of panels below which rows are not worth looking through
 )
 
 // pairRows are some rows of A, near each other, with zeros up to whole groups.
@@ -48,8 +50,8 @@ type pairRows struct {
 	bytes   [Height * pairRow]byte
 	masks   [Height * pairRow / pairGroup]uint32
 	list    [Height * pairRow / 4 / manyPairs]excess
-	ends    [Height]int // of the rows' parts of the list
-	turns   [Height]int32
+	ends    [pairRowsMost]int // of the rows' parts of the list
+	turns   [pairRowsMost]int32
 	columns [pairPanels * Panel]int32
 }
 
@@ -60,7 +62,7 @@ func (k Kernels) multiplyPairs(p *Product, c *int32, a *byte, rows []int, b *byt
 	for q := 0; q < quads; q += pairRow / 4 {
 		for at := 0; at < panels; at += pairPanels {
 			x := pairPart{p: p, near: &near, q: q, b: advance(b, at*PanelBytes(quads)+q*4*Panel), c: advance(c, at*Panel), panels: min(pairPanels, panels-at)}
-			x.params = pairsParams{quads: min(pairRow/4, quads-q), ldb: PanelBytes(quads), ldc: 4 * p.LDC, turns: &near.turns[0]}
+			x.params = pairsParams{quads: min(pairRow/4, quads-q), ldb: PanelBytes(quads), ldc: 4 * p.LDC}
 			x.start = advance(start, at*Panel)
 			if q > 0 {
 				x.start, x.params.lds = x.c, x.params.ldc
@@ -93,10 +95,15 @@ func (x *pairPart) at() (start, c *int32) {
 	return advance(x.start, x.done*x.params.lds/4), advance(x.c, x.done*x.p.LDC)
 }
 
-// multiplyPart multiplies rows by a part.
+// multiplyPart multiplies rows by a part: as many at a time as are near in whole tiles, but for the first ones, which tell how others may be.
 func (k Kernels) multiplyPart(x *pairPart, a *byte, rows []int) {
+	x.params.lda = (4*x.params.quads + pairGroup - 1) / pairGroup * pairGroup
+	most := min(len(x.near.bytes)/x.params.lda/Height*Height, pairRowsMost)
 	for {
-		height := min(Height, len(rows))
+		height := min(most, len(rows))
+		if x.done == 0 {
+			height = min(Height, height)
+		}
 		if x.failed < mostFailed && k.nearRows(x, a, rows[:height]) {
 			k.multiplyNear(x, height)
 		} else if x.params.quads <= fewQuads {
@@ -113,8 +120,6 @@ func (k Kernels) multiplyPart(x *pairPart, a *byte, rows []int) {
 
 // nearRows brings rows near, as the last ones were or turned, with pairs that are lessened. It reports whether the list is long enough.
 func (k Kernels) nearRows(x *pairPart, a *byte, rows []int) bool {
-	size := 4 * x.params.quads
-	x.params.lda = (size + pairGroup - 1) / pairGroup * pairGroup
 	x.near.copy(x.p, a, rows, x.q, x.params.quads, x.params.lda)
 	if x.kind == pairsTurned {
 		k.turn(x, len(rows))
@@ -138,10 +143,13 @@ func (k Kernels) nearRows(x *pairPart, a *byte, rows []int) bool {
 // turn turns the upper bits of near rows around, and sums them up for what that changes: with x + 128 in A's place and y - 128 in B's,
 // Σ (x+128)·(y-128) = Σ x·y - 128·Σ x + 128·Σ (y-128).
 func (k Kernels) turn(x *pairPart, height int) {
+	size, ld := 4*x.params.quads, x.params.lda
+	all := x.near.bytes[:height*ld]
+	k.Flip(all, all)
 	for r := range height {
-		row := x.near.bytes[r*x.params.lda:][:4*x.params.quads]
-		k.Flip(row, row)
-		x.near.turns[r] = -128 * k.Sum(row, true)
+		row := all[r*ld:][:ld]
+		clear(row[size:])
+		x.near.turns[r] = -128 * sum(k.set, true, &row[0], ld/16)
 	}
 }
 
@@ -152,11 +160,15 @@ func (k Kernels) multiplyNear(x *pairPart, height int) {
 		x.summed = true
 	}
 	params := x.params
-	params.columns = &x.near.columns[0]
 	start, c := x.at()
-	step := max(1, callQuads/(x.params.quads*Height))
-	for at := 0; at < x.panels; at += step {
-		callPairs(k.set, x.kind, height, &params, &x.near.bytes[0], advance(x.b, at*params.ldb), advance(start, at*Panel), advance(c, at*Panel), min(step, x.panels-at))
+	step := max(1, callQuads/(params.quads*Height)) // panels of a call
+	for r := 0; r < height; r += Height {
+		params.turns = &x.near.turns[r]
+		for at := 0; at < x.panels; at += step {
+			params.columns = &x.near.columns[at*Panel]
+			callPairs(k.set, x.kind, min(Height, height-r), &params, &x.near.bytes[r*params.lda], advance(x.b, at*params.ldb),
+				advance(start, r*params.lds/4+at*Panel), advance(c, r*x.p.LDC+at*Panel), min(step, x.panels-at))
+		}
 	}
 	for r, at := 0, 0; r < height; r++ {
 		if count := x.near.ends[r] - at; count > 0 {
@@ -197,10 +209,10 @@ func (x *pairRows) copy(p *Product, a *byte, rows []int, q, n, ld int) {
 // enough; if not, nothing has changed.
 func (k Kernels) lessen(x *pairRows, kind pairKind, height, ld int) bool {
 	groups := ld / pairGroup
-	findExcess(k.set, kind != pairsSigned, &x.masks[0], &x.bytes[0], height*groups)
-	found := 0
-	for _, m := range x.masks[:height*groups] {
-		found += bits.OnesCount32(m)
+	found := findExcess(k.set, kind != pairsSigned, &x.masks[0], &x.bytes[0], height*groups)
+	if found == 0 {
+		clear(x.ends[:height])
+		return true
 	}
 	if found/2 > min(height*ld/4/manyPairs, len(x.list)) { // a pair has two bits, and a quad one pair or two
 		return false
@@ -258,16 +270,21 @@ func (k Kernels) widenMany(x *pairPart, a *byte, rows []int) {
 }
 
 func (k Kernels) widenPart(x *pairPart, near []int16, a *byte, rows []int) {
-	params := tileParams{ldc: x.params.ldc, ldb: x.params.ldb, lds: x.params.lds}
+	params := tileParams{ldc: x.params.ldc, ldb: x.params.ldb}
 	most := len(near) / (4 * Height)
-	start, c := x.at()
-	for at := 0; at < x.params.quads; at += most {
-		n := min(most, x.params.quads-at)
-		params.quads, params.lda = n, 8*n
-		for r, row := range rows {
-			k.widenRow(x.p, near[4*n*r:][:4*n], advance(a, row), x.q+at, n)
+	for first := 0; first < len(rows); first += Height {
+		some := rows[first:min(first+Height, len(rows))]
+		start, c := x.at()
+		start, c = advance(start, first*x.params.lds/4), advance(c, first*x.p.LDC)
+		params.lds = x.params.lds
+		for at := 0; at < x.params.quads; at += most {
+			n := min(most, x.params.quads-at)
+			params.quads, params.lda = n, 8*n
+			for r, row := range some {
+				k.widenRow(x.p, near[4*n*r:][:4*n], advance(a, row), x.q+at, n)
+			}
+			k.callPanels(x.p.Signed, len(some), &params, &near[0], advance(x.b, at*4*Panel), start, c, x.panels)
+			start, params.lds = c, x.params.ldc
 		}
-		k.callPanels(x.p.Signed, len(rows), &params, &near[0], advance(x.b, at*4*Panel), start, c, x.panels)
-		start, params.lds = c, x.params.ldc
 	}
 }

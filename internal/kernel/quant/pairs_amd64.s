@@ -3281,8 +3281,9 @@ loop2:
 	VZEROUPPER
 	RET
 
-// func findSigned(masks *uint32, src *byte, n int)
-TEXT ·findSigned(SB), NOSPLIT, $0-24
+// func findSigned(masks *uint32, src *byte, n int) (found int)
+TEXT ·findSigned(SB), NOSPLIT, $0-32
+	XORQ R8, R8
 	MOVQ masks+0(FP), DI
 	MOVQ src+8(FP), SI
 	MOVQ n+16(FP), CX
@@ -3298,15 +3299,19 @@ loop1:
 	VPCMPGTW Y14, Y0, Y0
 	VPMOVMSKB Y0, AX
 	MOVL AX, (DI)
+	POPCNTL AX, AX
+	ADDQ AX, R8
 	ADDQ $32, SI
 	ADDQ $4, DI
 	DECQ CX
 	JNZ loop1
+	MOVQ R8, found+24(FP)
 	VZEROUPPER
 	RET
 
-// func findUnsigned(masks *uint32, src *byte, n int)
-TEXT ·findUnsigned(SB), NOSPLIT, $0-24
+// func findUnsigned(masks *uint32, src *byte, n int) (found int)
+TEXT ·findUnsigned(SB), NOSPLIT, $0-32
+	XORQ R8, R8
 	MOVQ masks+0(FP), DI
 	MOVQ src+8(FP), SI
 	MOVQ n+16(FP), CX
@@ -3322,9 +3327,12 @@ loop1:
 	VPCMPGTW Y14, Y0, Y0
 	VPMOVMSKB Y0, AX
 	MOVL AX, (DI)
+	POPCNTL AX, AX
+	ADDQ AX, R8
 	ADDQ $32, SI
 	ADDQ $4, DI
 	DECQ CX
 	JNZ loop1
+	MOVQ R8, found+24(FP)
 	VZEROUPPER
 	RET

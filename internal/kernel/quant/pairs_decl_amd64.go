@@ -109,15 +109,15 @@ func pairsTurned_6(p *pairsParams, a *byte, b *byte, start *int32, c *int32, n i
 //go:noescape
 func excessTurned(p *pairsParams, list *excess, count int, b *byte, c *int32, n int)
 
-// findSigned writes for each of n groups of 32 bytes which pairs add up to more than 128: two bits each; n > 0.
+// findSigned writes for each of n groups of 32 bytes which pairs add up to more than 128: two bits each; n > 0. It returns the number of these bits.
 //
 //go:noescape
-func findSigned(masks *uint32, src *byte, n int)
+func findSigned(masks *uint32, src *byte, n int) (found int)
 
-// findUnsigned writes for each of n groups of 32 bytes which pairs add up to more than 256: two bits each; n > 0.
+// findUnsigned writes for each of n groups of 32 bytes which pairs add up to more than 256: two bits each; n > 0. It returns the number of these bits.
 //
 //go:noescape
-func findUnsigned(masks *uint32, src *byte, n int)
+func findUnsigned(masks *uint32, src *byte, n int) (found int)
 
 // The offsets that the assembly assumes.
 var (

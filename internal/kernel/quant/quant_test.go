@@ -143,6 +143,57 @@ var _ = Describe("products", func() {
 		})
 	})
 
+	It("are exact sums, whatever the middle of the elements is and how far they lie from it", func() {
+		everywhere(func(k quant.Kernels, r *rand.Rand, front bool) {
+			for i := range 40 {
+				signed, quads, n, panels := r.IntN(2) == 0, 8+r.IntN(40), 1+r.IntN(60), 3+r.IntN(12)
+				switch i % 8 {
+				case 6: // more quads than are put together at a time
+					quads, n, panels = 380+r.IntN(420), 1+r.IntN(9), 1+r.IntN(3)
+				case 7: // more panels
+					quads, n, panels = 3+r.IntN(9), 1+r.IntN(9), 32+r.IntN(9)
+				}
+				segments, split := []int{0}, 1+r.IntN(3)
+				for s := 1; s < split; s++ {
+					segments = append(segments, r.IntN(99))
+				}
+				quads = (quads + split - 1) / split
+				a := guarded[byte](98+(n-1)*7+4*quads, front)
+				middle, spread := []float64{0, 30, 128, 255}[r.IntN(4)], []float64{5, 30, 45, 200}[r.IntN(4)]
+				for i := range a {
+					a[i] = byte(min(max(middle+spread*r.NormFloat64(), 0), 255))
+					if !signed {
+						a[i] ^= 0x80
+					}
+				}
+				rows := make([]int, n)
+				for i := range rows {
+					rows[i] = 7 * i
+				}
+				size := split * quant.PanelBytes(quads)
+				b := fillBytes(guarded[byte](panels*size, front), r)
+				ld := quant.Panel * (panels + r.IntN(2))
+				c, from := guarded[int32]((n-1)*ld+panels*quant.Panel, front), start(panels*quant.Panel, r, front)
+				k.Multiply(&quant.Product{Segments: segments, Quads: quads, Signed: signed, LDC: ld}, c, a, rows, b, from, panels)
+				x, y := valuesOf(a, !signed), valuesOf(b, signed)
+				for i, row := range rows {
+					for j := range panels * quant.Panel {
+						want, at := int(from[j]), j/quant.Panel*size
+						for _, s := range segments {
+							for t, v := range x[row+s:][:4*quads] {
+								want += v * y[at+t/4*4*quant.Panel+4*(j%quant.Panel)+t%4]
+							}
+							at += quant.PanelBytes(quads)
+						}
+						if int(c[i*ld+j]) != want {
+							Expect(int(c[i*ld+j])).To(Equal(want), "row %d of %d, column %d of %d, %d quads, segments %v, elements about %v by %v", i, n, j, panels*quant.Panel, quads, segments, middle, spread)
+						}
+					}
+				}
+			}
+		})
+	})
+
 	It("do not saturate", func() {
 		everywhere(func(k quant.Kernels, _ *rand.Rand, front bool) {
 			const quads, height = 300, 7
@@ -161,6 +212,21 @@ var _ = Describe("products", func() {
 				p := &quant.Product{Segments: []int{0}, Quads: quads, LDC: quant.Panel, Signed: signed}
 				k.Multiply(p, c, a, make([]int, height), b, make([]int32, quant.Panel), 1)
 				Expect(c).To(HaveEach(int32(255 * -128 * 4 * quads)))
+				for i := range a { // pairs that just fit, and some that do not
+					a[i] = []byte{128, 128, 64, 64}[i%2+2*map[bool]int{true: 0, false: 1}[signed]]
+					if i%256 == 0 {
+						a[i]++
+					}
+				}
+				for i := range b {
+					b[i] = map[bool]byte{true: 128, false: 255}[signed]
+				}
+				k.Multiply(p, c, a, make([]int, height), b, make([]int32, quant.Panel), 1)
+				sum := 0
+				for _, v := range valuesOf(a, !signed) {
+					sum += v * value(b[0], signed)
+				}
+				Expect(c).To(HaveEach(int32(sum)))
 			}
 		})
 	})
