@@ -8,7 +8,8 @@
 // without a copy of each window. Zero points of A are taken off by what the sums of a column begin with.
 //
 // No sum saturates, whatever the signs. Where an instruction multiplies bytes it adds four products to each of 16 sums (VNNI) or of 4 (SDOT
-// and UDOT, whose operands are of one signedness, so that A's upper bits are turned around as it is read; USDOT and SUDOT); elsewhere some
+// and UDOT, whose operands are of one signedness, so that A's upper bits are turned around as it is read; USDOT and SUDOT); AVX2 adds two products
+// in 16 bits, for pairs that cannot saturate, and what others have too much behind (pairs.go); elsewhere, and where those are many, some
 // rows of A are widened to 16 bits at a time, B's elements where they are read, and products are added in pairs. Results of all kernels,
 // sums and roundings alike, are the same, bit for bit, on every instruction set.
 //

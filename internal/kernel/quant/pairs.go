@@ -42,6 +42,7 @@ const (
 	pairPanels   = 32
 	pairRowsMost = 48 // rows
 	mostFailed   = 1  // times that a list was too long, behind which no more are tried
+	manyRows     = 24
 	fewPairs     = 96 // quads of panels below which rows are not worth looking through
 )
 
@@ -68,7 +69,7 @@ func (k Kernels) multiplyPairs(p *Product, c *int32, a *byte, rows []int, b *byt
 				x.start, x.params.lds = x.c, x.params.ldc
 			}
 			if p.Signed {
-				x.kind = pairsSigned
+				x.kind, x.turns = pairsSigned, len(rows) >= manyRows
 			}
 			k.multiplyPart(&x, a, rows)
 		}
@@ -81,7 +82,8 @@ type pairPart struct {
 	near   *pairRows
 	params pairsParams
 	kind   pairKind // what the last rows were
-	summed bool     // columns are
+	turns  bool     // there are rows enough for that to be worth the sums of columns
+	summed bool     // these are there
 	failed int      // tiles whose lists were too long
 
 	q, panels int
@@ -127,7 +129,7 @@ func (k Kernels) nearRows(x *pairPart, a *byte, rows []int) bool {
 	if k.lessen(x.near, x.kind, len(rows), x.params.lda) {
 		return true
 	}
-	if x.kind == pairsUnsigned {
+	if x.kind == pairsUnsigned || !x.turns {
 		x.failed++
 		return false
 	}

@@ -84,7 +84,7 @@ func (k Kernels) Multiply(p *Product, c []int32, a []byte, rows []int, b []byte,
 	case k.by > paired:
 		params := tileParams{ldc: 4 * p.LDC}
 		k.multiplyBytes(p, &params, (*byte)(unsafe.Pointer(cc)), unsafe.SliceData(a), rows, bb, ss, panels)
-	case k.by == paired && quads*panels >= fewPairs:
+	case k.by == paired && n >= Height && quads*panels >= fewPairs:
 		k.multiplyPairs(p, cc, unsafe.SliceData(a), rows, bb, ss, panels)
 	case quads <= fewQuads: // less to clear
 		var near [4 * Height * fewQuads]int16
