@@ -200,7 +200,7 @@ func unsqueeze(m *maker, op string) []*graph.Value {
 
 // indexGenerators are operators with indices, and those that order and scan.
 var indexGenerators = collect(map[string]generator{"Gather": gather, "GatherElements": gatherElements, "GatherND": gatherND, "ScatterND": scatterND,
-	"TopK": topK, "CumSum": cumSum, "Trilu": trilu, "OneHot": oneHot, "Range": between}, each(arg, "ArgMax", "ArgMin"), each(scatterElements, "Scatter", "ScatterElements"))
+	"TopK": topK, "CumSum": cumSum, "Trilu": trilu, "OneHot": oneHot, "Range": between, "ReverseSequence": reverseSequence, "RotaryEmbedding": rotaryEmbedding}, each(arg, "ArgMax", "ArgMin"), each(scatterElements, "Scatter", "ScatterElements"))
 
 // indices adds an operand of indices into a dim, from its end too.
 func (m *maker) indices(limit func(i int) int, shape ...int) *graph.Value {
@@ -329,6 +329,40 @@ func topK(m *maker, op string) []*graph.Value {
 func cumSum(m *maker, op string) []*graph.Value {
 	shape := m.shape(m.rank(1, 4))
 	return one(m.call(op, m.operand(m.dtype(op, 0), shape...)).int("axis", m.between(-len(shape), len(shape)-1)).flag("exclusive").flag("reverse").one())
+}
+
+func reverseSequence(m *maker, op string) []*graph.Value {
+	shape := m.shape(m.between(2, 4))
+	m.symbol = -1
+	batch := m.r.IntN(2)
+	lengths := m.leaf(m.fill(tensor.Int64, shape[batch:batch+1], func(int) float64 { return float64(m.between(0, shape[1-batch])) }))
+	return one(m.call(op, m.operand(m.dtype(op, 0), shape...), lengths).int("batch_axis", batch).int("time_axis", 1-batch).one())
+}
+
+// rotaryEmbedding turns all of a head or its first elements, of heads that stand in front of the positions or within them.
+func rotaryEmbedding(m *maker, op string) []*graph.Value {
+	m.symbol = -1
+	dt := m.dtype(op, 0)
+	batch, heads, length, half := m.between(1, 3), m.between(1, 3), m.between(1, 5), m.between(1, 9)
+	width := 2*half + pick(m, 0, 0, 1, 6)
+	shape := pick(m, []int{batch, heads, length, width}, []int{batch, length, heads * width})
+	angles := []int{batch, length, half}
+	var ids *graph.Value
+	if m.chance(2) {
+		angles = []int{m.between(1, 7), half}
+		ids = m.leaf(m.fill(tensor.Int64, []int{batch, length}, func(int) float64 { return float64(m.r.IntN(angles[0])) }))
+	}
+	c := m.call(op, m.operand(dt, shape...), m.operand(dt, angles...), m.operand(dt, angles...)).flag("interleaved")
+	if ids != nil {
+		c.operand(3, ids)
+	}
+	if len(shape) == 3 {
+		c.int("num_heads", heads)
+	}
+	if width > 2*half || m.chance(3) {
+		c.int("rotary_embedding_dim", 2*half)
+	}
+	return one(c.one())
 }
 
 func oneHot(m *maker, op string) []*graph.Value {

@@ -23,11 +23,11 @@ func reverseSequenceSignatures(n *graph.Node) ([]graph.Signature, *property.Reas
 
 func planReverseSequence(p *planner, n *graph.Node) error {
 	x := n.Inputs[0]
-	d, batch := p.Dims[x.ID], int(n.Int("batch_axis", 1))
-	time, bytes := 1-batch, product(d[2:])*x.Type.DType.Size()
-	if p.Dims[n.Inputs[1].ID][0] != d[batch] {
-		return property.Because(property.ShapeReason, "%v lengths for %v", p.Dims[n.Inputs[1].ID], d)
+	d, lengths, batch := p.Dims[x.ID], p.Dims[n.Inputs[1].ID], int(n.Int("batch_axis", 1))
+	if len(d) < 2 || len(lengths) != 1 || lengths[0] != d[batch] {
+		return property.Because(property.ShapeReason, "%v lengths for %v", lengths, d)
 	}
+	time, bytes := 1-batch, product(d[2:])*x.Type.DType.Size()
 	src, lens, dst := p.In(x), p.In(n.Inputs[1]), p.Out(n.Outputs[0])
 	p.emit(step{chunks: d[0] * d[1], grain: grainFor(float64(bytes)*0.05 + 4), body: func(st *state, _, lo, hi int) {
 		from, to, list := st.Bytes(src), st.Bytes(dst), of[int64](st, lens)
