@@ -8,6 +8,8 @@ import (
 	"maps"
 	"math"
 	"math/rand/v2"
+	"os"
+	"strconv"
 	"strings"
 
 	"github.com/google/go-cmp/cmp"
@@ -370,6 +372,18 @@ func (m *model) sample(outputs ...*graph.Value) {
 		Expect(m.run(w)).To(Succeed(), "seed %d, %v\n%v", m.seed, w, m)
 	}
 }
+
+// seedShare says that specs try one random model in so many: the race detector's share, times CARVE_TEST_SHARE, for processors that are emulated.
+var seedShare = func() int {
+	share := 1
+	if text := os.Getenv("CARVE_TEST_SHARE"); text != "" {
+		var err error
+		if share, err = strconv.Atoi(text); err != nil || share < 1 {
+			panic("CARVE_TEST_SHARE is a number from 1 on")
+		}
+	}
+	return detectorShare * share
+}()
 
 // seeds calls a spec with models of n seeds, or of a part of them (seedShare).
 func seeds(n int, fn func(m *model)) func() {

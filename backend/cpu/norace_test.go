@@ -2,5 +2,5 @@
 
 package cpu_test
 
-// seedShare is the part of random models that specs try: all of them.
-const seedShare = 1
+// detectorShare is the part of random models that specs try: all of them.
+const detectorShare = 1

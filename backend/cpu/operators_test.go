@@ -79,7 +79,7 @@ var _ = Describe("random operators, and chains of them", func() {
 		for _, op := range []string{"Abs", "Neg", "Sign", "Relu", "Clip", "Max", "Min", "Pow", "Equal", "Greater", "Less", "LessOrEqual", "GreaterOrEqual", "Where", "Cast",
 			"ArgMax", "ArgMin", "CumSum", "MatMul", "Gemm", "PRelu", "ReduceSum", "ReduceProd", "ReduceMax", "ReduceMin", "ReduceMean", "ReduceL1", "ReduceSumSquare", "ReduceLogSumExp"} {
 			ran := 0
-			for seed := uint64(300); seed < 300+120/seedShare; seed++ {
+			for seed := uint64(300); seed < 300+uint64(120/seedShare); seed++ {
 				c, err := backendtest.RandomOperator(op, seed)
 				if err != nil || !slices.ContainsFunc(slices.Collect(c.Graph.Nodes()), func(n *graph.Node) bool {
 					return n.Is(op) && (op == "ReduceLogSumExp" || slices.ContainsFunc(n.Inputs, func(v *graph.Value) bool { return v != nil && v.Type.DType.IsInt() }))
@@ -95,7 +95,7 @@ var _ = Describe("random operators, and chains of them", func() {
 
 	It("of classical models agree with the reference kernels", func() {
 		for _, op := range backendtest.RandomOperators() {
-			for seed := uint64(100); strings.HasPrefix(op, "ai.onnx.ml:") && seed < 100+50/seedShare; seed++ {
+			for seed := uint64(100); strings.HasPrefix(op, "ai.onnx.ml:") && seed < 100+uint64(50/seedShare); seed++ {
 				if c, err := backendtest.RandomOperator(op, seed); err == nil {
 					checkCase(c)
 				}

@@ -2,6 +2,6 @@
 
 package cpu_test
 
-// seedShare is the part of random models that specs try: the race detector looks for races, of which the first models have as many as all,
+// detectorShare is the part of random models that specs try: the race detector looks for races, of which the first models have as many as all,
 // and takes ten times as long.
-const seedShare = 4
+const detectorShare = 4
