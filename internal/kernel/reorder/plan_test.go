@@ -49,10 +49,9 @@ const canary = 12345
 func onTargets(text string, body func(isa.Target)) {
 	for _, t := range isa.Targets() {
 		caches := []int{t.SecondCache()}
-		switch t.Set {
-		case isa.AVX512:
+		if t.Set == isa.AVX512 {
 			caches = []int{1 << 20, 2 << 20}
-		case isa.AVX2:
+		} else if t.Set == isa.AVX2 {
 			caches = []int{32 << 10, 1 << 20}
 		}
 		for _, bytes := range caches {

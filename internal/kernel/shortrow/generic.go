@@ -54,6 +54,7 @@ func (n Norm) norm(row []float32) float64 {
 			s += float64(x) * float64(x)
 		}
 		return math.Sqrt(s)
+	case Max:
 	}
 	s := float32(-math.MaxFloat32)
 	for _, x := range row {
