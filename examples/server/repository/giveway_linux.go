@@ -22,3 +22,6 @@ func giveWay() {
 	a = &unix.SchedAttr{Policy: unix.SCHED_NORMAL, Nice: min(a.Nice+niceness, 19), Runtime: max(a.Runtime, uint64(longSlice))}
 	_ = unix.SchedSetAttr(0, a, 0) // it is as well as that goes
 }
+
+// onFirstThread reports whether the caller runs on the process's first thread.
+func onFirstThread() bool { return unix.Gettid() == unix.Getpid() }

@@ -48,7 +48,7 @@ func (r *runners) next() chan<- *job {
 		return x.jobs
 	}
 	x := &runner{jobs: make(chan *job, 1)}
-	go x.serve(r)
+	onThread(func() { x.serve(r) })
 	return x.jobs
 }
 
@@ -73,9 +73,28 @@ func (r *runners) close() {
 	r.idle = nil
 }
 
+// onThread has f run on a thread of its own, which ends with it. It is never the process's first one: that ends with the process alone, and its
+// share of the processors is what others are told of the process's.
+func onThread(f func()) {
+	go func() {
+		runtime.LockOSThread() // the thread ends with the goroutine
+		if !onFirstThread() {
+			f()
+			return
+		}
+		begun := make(chan struct{})
+		go func() {
+			runtime.LockOSThread()
+			close(begun)
+			f()
+		}()
+		<-begun // on another thread, since this one is taken
+		runtime.UnlockOSThread()
+	}()
+}
+
 // serve does jobs until the runners are closed.
 func (x *runner) serve(r *runners) {
-	runtime.LockOSThread() // the thread ends with the goroutine
 	giveWay()
 	for j := range x.jobs {
 		j.do()

@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"os"
+	"os/exec"
 	"strconv"
 	"sync"
 	"sync/atomic"
+	"testing"
 	"testing/fstest"
 	"time"
 
@@ -44,6 +46,30 @@ const products = `graph "m" {
   %y: f32[N,512,512] = MatMul(%a, %x)
   output %y
 }`
+
+// firstThread is in the environment of a process that shows whether the first thread is taken: that of specs waits for something.
+const firstThread = "CARVE_TEST_FIRST_THREAD"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(firstThread) == "" {
+		os.Exit(m.Run())
+	}
+	for range 200 {
+		on := make(chan int)
+		repository.OnThread(func() { on <- unix.Gettid() })
+		if <-on == os.Getpid() {
+			os.Exit(1)
+		}
+	}
+}
+
+var _ = It("threads of their own are never the process's first one, which does not end", func(ctx SpecContext) {
+	self, err := os.Executable()
+	Expect(err).NotTo(HaveOccurred())
+	alone := exec.CommandContext(ctx, self)
+	alone.Env = append(os.Environ(), firstThread+"=1")
+	Expect(alone.Run()).To(Succeed())
+})
 
 var _ = Describe("runs", func() {
 	BeforeEach(func() {

@@ -1,0 +1,4 @@
+package repository
+
+// OnThread is onThread.
+var OnThread = onThread
