@@ -53,7 +53,7 @@ func recurrentOf(gates int) generator {
 			c.operand(3, m.operand(f, directions, 2*gates*hidden))
 		}
 		if m.chance(3) {
-			c.operand(4, m.leaf(m.fill(tensor.Int32, []int{batch}, func(int) float64 { return float64(m.between(1, seq)) })))
+			c.operand(4, m.leaf(m.fill(tensor.Int32, []int{batch}, func(int) float64 { return float64(m.between(0, seq)) })))
 		}
 		if m.chance(2) {
 			c.operand(5, m.operand(f, directions, batch, hidden))

@@ -1,10 +1,14 @@
 package cpu_test
 
 import (
+	"errors"
 	"math"
 
 	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
 
+	"github.com/carve-dev/carve"
+	"github.com/carve-dev/carve/backend"
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/tensor"
 )
@@ -33,10 +37,19 @@ func recurrent(m *model, op string, gates, states, results int, attrs ...graph.A
 		for b := range lens {
 			lens[b] = int32(m.between(0, seq))
 		}
-		if list := tensor.From(lens); m.chance(3) {
-			values[4] = m.data(list)
-		} else {
-			values[4] = m.feedAs(graph.TensorType(tensor.Int32, graph.Shape{graph.D(batch)}), list)
+		given := func(list []int32) *graph.Value {
+			return m.feedAs(graph.TensorType(tensor.Int32, graph.Shape{graph.D(batch)}), tensor.From(list))
+		}
+		switch m.r.IntN(3) {
+		case 0:
+			values[4] = m.data(tensor.From(lens))
+		case 1:
+			values[4] = given(lens)
+		default: // made by the group itself, in memory that others take when it is read no more
+			for b := range lens {
+				lens[b] = -lens[b]
+			}
+			values[4] = m.op("Neg", given(lens))
 		}
 	}
 	for i := range states {
@@ -97,6 +110,35 @@ var _ = Describe("LSTM", func() {
 		}
 		m.sample(out...)
 	}))
+
+	DescribeTable("refuses rows of more steps than there are, or of fewer than none, as the other operators over sequences do",
+		func(ctx SpecContext, op string, gates int) {
+			m := newModel(1)
+			x, lens := m.input(3, 2, 4), m.feed(tensor.From([]int32{1, 2}))
+			if gates == 0 {
+				lens = m.feed(tensor.From([]int64{1, 2}))
+				m.g.SetOutputs(m.op(op, x, lens))
+			} else {
+				m.g.SetOutputs(m.op(op, x, m.constant(1, gates*5, 4), m.constant(1, gates*5, 5), nil, lens, graph.IntAttr("hidden_size", 5)))
+			}
+			p, err := carve.Compile(ctx, carve.FromGraph(m.g), &carve.Options{Backends: []backend.Config{{Name: "cpu"}}})
+			Expect(err).NotTo(HaveOccurred())
+			DeferCleanup(p.Close)
+			_, err = p.Run(ctx, m.feeds)
+			Expect(err).NotTo(HaveOccurred())
+			for _, bad := range []int32{4, -1, math.MaxInt32, math.MinInt32} {
+				if gates == 0 {
+					m.feeds[lens.Name] = tensor.From([]int64{1, int64(bad)})
+				} else {
+					m.feeds[lens.Name] = tensor.From([]int32{1, bad})
+				}
+				_, err = p.Run(ctx, m.feeds)
+				var out *backend.RangeError
+				Expect(errors.As(err, &out)).To(BeTrue(), "%v", err)
+				Expect([]int64{out.Value, out.Min, out.Max}).To(Equal([]int64{int64(bad), 0, 3}))
+			}
+		},
+		Entry("LSTM", "LSTM", 4), Entry("GRU", "GRU", 3), Entry("ReverseSequence", "ReverseSequence", 0))
 
 	It("runs in every way and for every length", func() {
 		m := newModel(1)

@@ -159,7 +159,15 @@ func recurrentOf(p *paired) {
 			p.operand(h)
 		}
 	}
-	out := p.ops(op, 2, x, w, r, p.constant(dirs, 2*gates*hidden), nil, h, graph.IntAttr("hidden_size", int64(hidden)), graph.StringAttr("direction", direction))
+	var lengths *graph.Value
+	if op != "RNN" && p.chance(3) {
+		list := make([]int32, batch)
+		for b := range list {
+			list[b] = int32(p.between(1, seq)) // behind none the state stays as it was before it was rounded
+		}
+		lengths = p.data(tensor.From(list))
+	}
+	out := p.ops(op, 2, x, w, r, p.constant(dirs, 2*gates*hidden), lengths, h, graph.IntAttr("hidden_size", int64(hidden)), graph.StringAttr("direction", direction))
 	p.compare(out...)
 }
 

@@ -27,14 +27,14 @@ type lateInstance struct {
 	results  [][]int
 }
 
-// latest returns how many instances a frame keeps of a late group: shapes repeat where data does, as in loops. Those of few nodes, of which
+// keptInstances returns how many instances a frame keeps of a late group: shapes repeat where data does, as in loops. Those of few nodes, of which
 // bodies of loops consist, are small.
-func latest(body *graph.Graph) int {
-	const few, most, least = 8, 32, 4
+func keptInstances(body *graph.Graph) int {
+	const few, ofFew, ofMany = 8, 32, 4
 	if body.NumNodes() <= few {
-		return most
+		return ofFew
 	}
-	return least
+	return ofMany
 }
 
 // isLate reports whether group i waits for the shapes of its operands.
@@ -102,7 +102,7 @@ func (f *frame) lateInstance(ctx context.Context, i int, st *Step, a *backend.Ru
 	if err != nil {
 		return nil, err
 	}
-	f.late[i] = append([]*lateInstance{l}, list[:min(len(list), latest(st.Node.Regions[0].Graph)-1)]...)
+	f.late[i] = append([]*lateInstance{l}, list[:min(len(list), keptInstances(st.Node.Regions[0].Graph)-1)]...)
 	return l, nil
 }
 

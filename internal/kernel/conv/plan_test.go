@@ -464,6 +464,7 @@ var _ = Describe("Plan", func() {
 			Expect(checkConv(target, s, layoutCase{seed: 10, bias: true})).To(Succeed())
 		}
 	})
+
 	onTargets("adds what lies in the place of the results, where the input channels are cut too", func(target isa.Target) {
 		r := rand.New(rand.NewPCG(13, 8))
 		for range 3 {
@@ -489,6 +490,7 @@ var _ = Describe("Plan", func() {
 			}
 		}
 	})
+
 	onTargets("gives the same bits however chunks are cut, on small maps with a single tap", func(target isa.Target) {
 		for i := range 12 {
 			r := rand.New(rand.NewPCG(17, uint64(i)))

@@ -34,16 +34,16 @@ type excess struct {
 	bytes [4]byte
 }
 
-// Sizes of what is multiplied in pairs at a time.
+// Sizes of what is multiplied in pairs at a time, and from which on that is tried.
 const (
 	pairRow      = 4 * 384 // bytes of a row
 	pairGroup    = 32      // bytes in which pairs are looked for at a time
 	manyPairs    = 6       // lists have no more quads than one in so many
-	pairPanels   = 32
-	pairRowsMost = 48 // rows
-	mostFailed   = 1  // times that a list was too long, behind which no more are tried
-	manyRows     = 24
-	fewPairs     = 96 // quads of panels below which rows are not worth looking through
+	pairPanels   = 32      // panels: their columns' sums stay in the first-level cache
+	pairRowsMost = 48      // rows that are near at a time
+	mostFailed   = 1       // times that a list was too long, behind which no more are tried
+	manyRows     = 24      // rows from which on sums of columns are worth making, for turned operands
+	fewPairs     = 96      // quads of panels below which rows are not worth looking through
 )
 
 // pairRows are some rows of A, near each other, with zeros up to whole groups.
