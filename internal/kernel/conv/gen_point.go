@@ -47,6 +47,10 @@ func (k *kernel) pointKey(n int) int {
 func (k *kernel) point() {
 	fn := k.fn
 	k.text("point")
+	if k.lines() {
+		fn.I("TESTQ $%d, %d(R14)", flagLine, offFlags)
+		fn.I("JNE %s_along", k.name)
+	}
 	fn.I("MOVQ %d(R14), DX", offAt)
 	fn.I("MOVQ %d(R14), AX", offBias)
 	k.fromBias("AX")
@@ -74,6 +78,10 @@ func (k *kernel) point() {
 		fn.Label(label)
 	}
 	fn.I("JMP %s_tile<>(SB)", k.name)
+	if k.lines() {
+		fn.Label(k.name + "_along")
+		fn.I("JMP %s_line<>(SB)", k.name)
+	}
 }
 
 // pointSum emits the sums of n pixels, over CX blocks of channels and what is left of another.

@@ -57,10 +57,11 @@ const (
 	offMask
 )
 
-// flagPoints and flagWidePoints are those of a tileCall, and tileSize the bytes of a tile.
+// flagPoints, flagWidePoints and flagLine are those of a tileCall, and tileSize the bytes of a tile.
 const (
 	flagPoints     = 64
 	flagWidePoints = 128
+	flagLine       = 256
 	tileSize       = 64
 )
 
@@ -104,6 +105,7 @@ type kernel struct {
 	lower  bool   // of the last output channel block only the first half is computed, and the second is made zero
 	only   string // Go condition, a parameter of kernelOf, on which it comes before others for such tiles
 	fn     *asm.Func
+	beside bool // what is emitted addresses pixels as they lie beside each other, from that of group A
 }
 
 // dense reports whether a result is a sum over blocks of channels.
@@ -142,10 +144,13 @@ func (k *kernel) free(i int) string { return k.isa.R(k.pixels*k.vecs() + i) }
 // pixel is the operand of pixel p at byte off, groups A and B starting at registers a and b.
 func (k *kernel) pixel(p, off int, a, b string) string {
 	base := a
-	if p >= k.group {
+	if p >= k.group && !k.beside {
 		base, p = b, p-k.group
 	}
 	index := []string{"", "(R8*1)", "(R8*2)", "(R9*1)", "(R8*4)", "(R10*1)", "(R9*2)"}[p]
+	if k.beside {
+		return fmt.Sprintf("%d(%s)", 64*p+off, a)
+	}
 	if off == 0 {
 		return fmt.Sprintf("(%s)%s", base, index)
 	}
@@ -200,6 +205,9 @@ func (k *kernel) generate(f *asm.File) {
 	k.start()
 	if k.points() {
 		k.point()
+	}
+	if k.lines() {
+		k.line()
 	}
 	if k.dense() {
 		k.end()
@@ -366,8 +374,10 @@ func (k *kernel) fetchBehind(label func(string) string, src string) {
 	fn.I("TESTQ AX, AX")
 	fn.I("JEQ %s", label("nosource"))
 	fn.I("ADDQ %s, AX", src)
-	fn.I("MOVQ %d(R14), R15", offSrcGroup)
-	fn.I("ADDQ AX, R15")
+	if !k.beside {
+		fn.I("MOVQ %d(R14), R15", offSrcGroup)
+		fn.I("ADDQ AX, R15")
+	}
 	for p := range k.pixels {
 		fn.I("PREFETCHT1 %s", k.pixel(p, 0, "AX", "R15"))
 	}
@@ -469,22 +479,7 @@ func (k *kernel) finish() {
 	})
 	fn.Label(k.name + "_nores")
 	fn.I("MOVQ %d(R14), AX", offFlags)
-	for _, l := range []struct {
-		bit, off int
-		op       string
-	}{{2, offLo, "VMAXPS"}, {4, offHi, "VMINPS"}} {
-		label := fmt.Sprintf("%s_no%s", k.name, l.op)
-		fn.I("TESTQ $%d, AX", l.bit)
-		fn.I("JEQ %s", label)
-		fn.I("VBROADCASTSS %d(R14), %s", l.off, k.free(0))
-		for p := range k.pixels {
-			for v := range k.vecs() {
-				// The accumulator is the operand that VMAXPS returns where one is NaN.
-				fn.I("%s %s, %s, %s", l.op, k.acc(p, v), k.free(0), k.acc(p, v))
-			}
-		}
-		fn.Label(label)
-	}
+	k.limits(k.pixels, func(s string) string { return k.name + "_" + s })
 	fn.I("TESTQ $8, AX")
 	fn.I("JEQ %s_nomask", k.name)
 	fn.I("MOVQ R14, SI")
@@ -532,6 +527,26 @@ func (k *kernel) finish() {
 	fn.Ret()
 	if k.passes {
 		k.half()
+	}
+}
+
+// limits emits what holds n pixels back, by the flags in AX.
+func (k *kernel) limits(n int, label func(string) string) {
+	fn := k.fn
+	for _, l := range []struct {
+		bit, off int
+		op       string
+	}{{2, offLo, "VMAXPS"}, {4, offHi, "VMINPS"}} {
+		fn.I("TESTQ $%d, AX", l.bit)
+		fn.I("JEQ %s", label("no"+l.op))
+		fn.I("VBROADCASTSS %d(R14), %s", l.off, k.free(0))
+		for p := range n {
+			for v := range k.vecs() {
+				// The accumulator is the operand that VMAXPS returns where one is NaN.
+				fn.I("%s %s, %s, %s", l.op, k.acc(p, v), k.free(0), k.acc(p, v))
+			}
+		}
+		fn.Label(label("no" + l.op))
 	}
 }
 

@@ -164,6 +164,11 @@ func (s *Spec) points() bool {
 	return s.Kernel == [2]int{1, 1} && s.Pad == [4]int{} && !s.Transposed && (s.OH-1)*s.Stride[0] < s.H && (s.OW-1)*s.Stride[1] < s.W
 }
 
+// flat reports whether a convolution, of a single tap, makes of each pixel one, so that its map is one long row.
+func (s *Spec) flat() bool {
+	return !s.Transposed && s.Kernel == [2]int{1, 1} && s.Stride == [2]int{1, 1} && s.Pad == [4]int{} && s.OH == s.H && s.OW == s.W
+}
+
 // lanes returns how many 32-bit elements a block of channels of the source has.
 func (s *Spec) lanes() int {
 	if s.Pairs != pairs.Float32 {
@@ -305,6 +310,9 @@ func (p *Plan) prototype() {
 	c.flags = s.limits()
 	if p.points {
 		c.flags |= flagPoints
+	}
+	if p.points && p.target.Set == isa.AVX2 && s.flat() {
+		c.flags |= flagLine
 	}
 	if p.widePoints() {
 		c.flags |= flagWidePoints

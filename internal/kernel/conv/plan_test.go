@@ -491,6 +491,26 @@ var _ = Describe("Plan", func() {
 		}
 	})
 
+	onTargets("computes single taps on maps of any size, with whatever comes behind sums", func(target isa.Target) {
+		for i := range 40 {
+			r := rand.New(rand.NewPCG(23, uint64(i)))
+			s := conv.Spec{N: 1 + r.IntN(2), C: 1 + r.IntN(70), OC: 1 + r.IntN(70), Map: conv.Map{H: 1 + r.IntN(9), W: 1 + r.IntN(25), Kernel: [2]int{1, 1}}}
+			switch r.IntN(4) {
+			case 0:
+				s.Lo, s.Hi = 0, float32(math.Inf(1))
+			case 1:
+				s.Lo, s.Hi = -0.5, 6
+			case 2:
+				s.Lo, s.Hi = float32(math.Inf(-1)), 1
+			}
+			s.Residual = r.IntN(4) == 0
+			if r.IntN(4) == 0 { // pixels that do not lie beside each other
+				s.Stride = [2]int{1 + r.IntN(2), 1 + r.IntN(2)}
+			}
+			Expect(checkConv(target, s, layoutCase{seed: uint64(i), front: r.IntN(2) == 0, slice: r.IntN(3) == 0, bias: r.IntN(2) == 0, post: r.IntN(6) == 0})).To(Succeed(), "%+v", s)
+		}
+	})
+
 	onTargets("gives the same bits however chunks are cut, on small maps with a single tap", func(target isa.Target) {
 		for i := range 12 {
 			r := rand.New(rand.NewPCG(17, uint64(i)))

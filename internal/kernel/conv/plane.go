@@ -6,8 +6,7 @@ import "github.com/carve-dev/carve/internal/kernel/isa"
 func (p *Plan) plane(padded *Map) {
 	s := &p.spec
 	lattices := p.lattices(padded)
-	flat := p.needsWeight && !s.Transposed && s.Kernel == [2]int{1, 1} && s.Stride == [2]int{1, 1} &&
-		s.Pad == [4]int{} && s.OH == s.H && s.OW == s.W
+	flat := p.needsWeight && s.flat()
 	main := p.tiles[0].tileShape
 	for _, t := range p.tiles {
 		if t.count == 2 && !t.half {

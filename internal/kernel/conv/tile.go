@@ -43,6 +43,7 @@ const (
 	flagAlone                  // and zeros where the other would store
 	flagPoints                 // there is a single tap, which whole tiles reach
 	flagWidePoints             // the same of kernels of vectors of 512 bits
+	flagLine                   // with flagPoints, AVX2: the map is one long row, so that pixels lie beside each other
 )
 
 // tileCall is the argument of a kernel: tiles to compute for one set of output channel blocks. The generator checks the
