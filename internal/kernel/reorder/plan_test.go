@@ -198,6 +198,16 @@ var _ = Describe("Plan", func() {
 		streams := streamed > 0
 		Expect(streams).To(Equal(target.Set == isa.AVX2 || target.Set == isa.AVX512))
 	})
+	onTargets("writes planes that lie whole pages apart by way of the caches with AVX2", func(target isa.Target) {
+		r := rand.New(rand.NewPCG(33, 34))
+		for range 6 {
+			s := reorder.Spec{N: 1 + r.IntN(2), C: 16 * (1 + r.IntN(4)), HW: 1024 * (1 + r.IntN(3)), From: reorder.NCHW16c, To: reorder.NCHW}
+			p, stream, err := reorder.NewStreaming(target, s)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(stream).To(Equal(target.Set == isa.AVX512), "%+v", s)
+			Expect(checkPlan(p, r, r.IntN(2) == 0)).To(Succeed(), "%+v", s)
+		}
+	})
 	onTargets("writes rows that do not begin at cache lines past the caches where they lie together", func(target isa.Target) {
 		r := rand.New(rand.NewPCG(17, 18))
 		parts := 0
