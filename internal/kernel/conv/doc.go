@@ -39,4 +39,4 @@
 // to generate its assembly.
 package conv
 
-//go:generate go run gen_main.go gen_neon.go gen_neon_float16.go gen_tile.go gen_taps.go gen_point.go gen_line.go gen_planar.go gen_rows.go gen_serve.go gen_channel.go gen_portable.go
+//go:generate go run gen_main.go gen_neon.go gen_neon_float16.go gen_tile.go gen_taps.go gen_point.go gen_line.go gen_along.go gen_planar.go gen_rows.go gen_serve.go gen_channel.go gen_portable.go

@@ -63,6 +63,7 @@ const (
 	flagWidePoints = 128
 	flagLine       = 256
 	tileSize       = 64
+	tileSingle     = 56 // of its fields
 )
 
 const (
@@ -143,14 +144,14 @@ func (k *kernel) free(i int) string { return k.isa.R(k.pixels*k.vecs() + i) }
 
 // pixel is the operand of pixel p at byte off, groups A and B starting at registers a and b.
 func (k *kernel) pixel(p, off int, a, b string) string {
-	base := a
-	if p >= k.group && !k.beside {
-		base, p = b, p-k.group
-	}
-	index := []string{"", "(R8*1)", "(R8*2)", "(R9*1)", "(R8*4)", "(R10*1)", "(R9*2)"}[p]
 	if k.beside {
 		return fmt.Sprintf("%d(%s)", 64*p+off, a)
 	}
+	base := a
+	if p >= k.group {
+		base, p = b, p-k.group
+	}
+	index := []string{"", "(R8*1)", "(R8*2)", "(R9*1)", "(R8*4)", "(R10*1)", "(R9*2)"}[p]
 	if off == 0 {
 		return fmt.Sprintf("(%s)%s", base, index)
 	}
@@ -201,6 +202,12 @@ func (k *kernel) generate(f *asm.File) {
 		k.fn.I("JMP %s_point<>(SB)", k.name)
 		k.fn.Label(k.name + "_begin")
 	}
+	if k.alongs() {
+		k.fn.I("TESTQ $%d, %d(R14)", flagLine, offFlags)
+		k.fn.I("JEQ %s_begin", k.name)
+		k.fn.I("JMP %s_along<>(SB)", k.name)
+		k.fn.Label(k.name + "_begin")
+	}
 	k.fn.I("JMP %s_tile<>(SB)", k.name)
 	k.start()
 	if k.points() {
@@ -208,6 +215,9 @@ func (k *kernel) generate(f *asm.File) {
 	}
 	if k.lines() {
 		k.line()
+	}
+	if k.alongs() {
+		k.along()
 	}
 	if k.dense() {
 		k.end()
@@ -465,6 +475,9 @@ func (k *kernel) finish() {
 	fn := k.fn
 	k.text("fin")
 	fn.I("MOVQ %d(R14), DX", offAt)
+	if k.alongs() {
+		k.alongResults()
+	}
 	if k.kind == sumPool {
 		fn.I("MOVQ %d(R14), SI", offScale)
 		fn.I("ADDQ 48(DX), SI")
@@ -519,10 +532,14 @@ func (k *kernel) finish() {
 	if k.passes {
 		fn.Label(k.name + "_again")
 	}
-	if k.points() {
-		fn.I("TESTQ $%d, %d(R14)", k.pointsFlag(), offFlags)
+	if k.points() || k.alongs() {
+		flag, part := flagLine, "along"
+		if k.points() {
+			flag, part = k.pointsFlag(), "point"
+		}
+		fn.I("TESTQ $%d, %d(R14)", flag, offFlags)
 		fn.I("JEQ %s_general", k.name)
-		fn.I("LEAQ %s_point<>(SB), AX", k.name) // which the linker does not take for a call that never returns
+		fn.I("LEAQ %s_%s<>(SB), AX", k.name, part) // which the linker does not take for a call that never returns
 		fn.I("JMP AX")
 		fn.Label(k.name + "_general")
 	}

@@ -111,6 +111,7 @@ type listKey struct{ lattice, row, col int }
 type listAt struct {
 	taps, tail int64
 	steps      int64
+	single     int64 // see tile
 }
 
 // class returns the number of a key, a new one for a new key. Keys of rows begin with the number of their lattice.
@@ -191,6 +192,8 @@ func (t *table) add(id int, l *lattice, row int, rows []byte, col, width, n0, n1
 	if !ok {
 		if at.taps, at.steps, ok = t.rowList(l, rows, cols, col, n0, n1); !ok {
 			at.taps, at.steps = t.list(l, rows, cols, l.pieces)
+		} else if !t.pairs && int64(len(t.taps))*tapSize == at.taps+2*tapSize {
+			at.single = 1
 		}
 		if l.tail != nil {
 			at.tail, _ = t.list(l, rows, cols, l.tail)
@@ -198,7 +201,7 @@ func (t *table) add(id int, l *lattice, row int, rows []byte, col, width, n0, n1
 		t.lists[k] = at
 	}
 	one := tile{
-		taps: at.taps, tail: at.tail, n0: int64(n0), n1: int64(n1),
+		taps: at.taps, tail: at.tail, n0: int64(n0), n1: int64(n1), single: at.single,
 		src: int64((row*l.y.step*l.sourceRow + col*l.x.step) * l.sourcePixel),
 		dst: int64(l.dst+row*l.dstRow+col*l.dstCol) * 64,
 	}

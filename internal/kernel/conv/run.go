@@ -167,6 +167,9 @@ func (p *Plan) callTiles(c *tileCall, ct *channelTile, u0, u1 int, pairs bool) {
 	if p.tailLanes < 16 && ct.block+ct.count-1 == p.lastBlock {
 		flags |= flagMask
 	}
+	if p.kind == kindDepth && p.target.Set == isa.AVX2 && c.dstCol == 64 && !pairs {
+		flags |= flagLine
+	}
 	c.pass = 0
 	if ct.half {
 		flags |= flagHalf

@@ -28,7 +28,8 @@ type tile struct {
 	n0    int64 // pixels in group A
 	n1    int64 // pixels in group B
 	scale int64 // offset into the scale table (average pooling)
-	_     int64
+	// single is 1 where the list for full blocks is one tap, for whole rows of a depthwise kernel over group A and B as one.
+	single int64
 }
 
 const tileSize = int64(unsafe.Sizeof(tile{}))
@@ -43,7 +44,7 @@ const (
 	flagAlone                  // and zeros where the other would store
 	flagPoints                 // there is a single tap, which whole tiles reach
 	flagWidePoints             // the same of kernels of vectors of 512 bits
-	flagLine                   // with flagPoints, AVX2: the map is one long row, so that pixels lie beside each other
+	flagLine                   // AVX2, with flagPoints: the map is one long row, so that pixels lie beside each other; depthwise: those of a tile's result do
 )
 
 // tileCall is the argument of a kernel: tiles to compute for one set of output channel blocks. The generator checks the
