@@ -14,7 +14,7 @@ func (k *kernel) lines() bool { return k.points() && k.isa == asm.AVX2() }
 
 // line emits the tiles of such a call. DX is the tile, R9 how many there are left, R8 and R10 where results and the source begin, R12 and R13 the bytes between
 // blocks of channels of the source and the weights. A short sum of 16 channels has 320 instructions, and what is beside them here 70; by way of the tile of point it is
-// about 130, which counts where another thread has its share of the core. Tiles of other sizes than pointSizes, residuals and masks are left to the general code.
+// about 130, which counts where another thread has its share of the core. Tiles of other sizes than pointSizes and masks are left to the general code.
 func (k *kernel) line() {
 	fn := k.fn
 	label := func(s string) string { return k.name + "_line" + s }
@@ -27,20 +27,29 @@ func (k *kernel) line() {
 	fn.I("MOVQ %d(R14), R12", offSrcBlk)
 	fn.I("MOVQ %d(R14), R13", offW)
 	fn.Label(label("tile"))
-	fn.I("MOVQ 16(DX), SI")
 	fn.I("MOVQ %d(DX), AX", tileSize+24)
 	fn.I("MOVQ %d(R14), DI", offBias)
-	fn.I("ADDQ R10, SI")
-	fn.I("ADDQ R8, AX")
+	fn.I("MOVQ %d(R14), SI", offRes)
 	k.fromBias("DI")
-	for q := range k.blocks { // see fetchResults
-		for p := range k.pixels {
-			fn.I("PREFETCHT0 %d(AX)", 64*p)
-		}
-		if q+1 < k.blocks {
-			fn.I("ADDQ %d(R14), AX", offDstOC)
+	fetch := func(at string) { // see fetchResults
+		for q := range k.blocks {
+			for p := range k.pixels {
+				fn.I("PREFETCHT0 %d(%s)", 64*p, at)
+			}
+			if q+1 < k.blocks {
+				fn.I("ADDQ %d(R14), %s", offDstOC, at)
+			}
 		}
 	}
+	fn.I("TESTQ SI, SI")
+	fn.I("JEQ %s", label("alone"))
+	fn.I("ADDQ AX, SI")
+	fetch("SI")
+	fn.Label(label("alone"))
+	fn.I("ADDQ R8, AX")
+	fetch("AX")
+	fn.I("MOVQ 16(DX), SI")
+	fn.I("ADDQ R10, SI")
 	fn.I("MOVQ 32(DX), AX")
 	fn.I("ADDQ 40(DX), AX")
 	fn.I("MOVQ %d(R14), CX", offFull)
@@ -113,15 +122,29 @@ func (k *kernel) lineSum(n int) {
 	fn.Label(label("sum"))
 }
 
-// lineResults emits what finish does for n pixels beside each other, without residual and mask.
+// lineResults emits what finish does for n pixels beside each other, without mask.
 func (k *kernel) lineResults(n int) {
 	fn := k.fn
 	label := func(s string) string { return fmt.Sprintf("%s_line%s%d", k.name, s, n) }
 	fn.I("MOVQ %d(R14), AX", offFlags)
-	fn.I("CMPQ %d(R14), $0", offRes)
-	fn.I("JNE %s_linegeneral", k.name)
 	fn.I("TESTQ $8, AX")
 	fn.I("JNE %s_linegeneral", k.name)
+	fn.I("MOVQ %d(R14), SI", offRes)
+	fn.I("TESTQ SI, SI")
+	fn.I("JEQ %s", label("nores"))
+	fn.I("ADDQ 24(DX), SI")
+	for q := range k.blocks {
+		for p := range n {
+			for h := range k.halvesOf(q) {
+				a := k.acc(p, q*k.halves()+h)
+				fn.I("VADDPS %s, %s, %s", k.pixel(p, 32*h, "SI", ""), a, a)
+			}
+		}
+		if q+1 < k.blocks {
+			fn.I("ADDQ %d(R14), SI", offDstOC)
+		}
+	}
+	fn.Label(label("nores"))
 	fn.I("MOVQ 24(DX), SI")
 	fn.I("ADDQ R8, SI")
 	k.limits(n, label)
@@ -131,10 +154,10 @@ func (k *kernel) lineResults(n int) {
 	for q := range k.blocks {
 		for p := range n {
 			for h := range k.halvesOf(q) {
-				fn.I("VMOVUPS %s, %d(SI)", k.acc(p, q*k.halves()+h), 64*p+32*h)
+				fn.I("VMOVUPS %s, %s", k.acc(p, q*k.halves()+h), k.pixel(p, 32*h, "SI", ""))
 			}
 			if k.lower && q == k.blocks-1 {
-				fn.I("VMOVUPS %s, %d(SI)", k.free(0), 64*p+32)
+				fn.I("VMOVUPS %s, %s", k.free(0), k.pixel(p, 32, "SI", ""))
 			}
 		}
 		if q+1 < k.blocks {

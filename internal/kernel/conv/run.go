@@ -164,7 +164,7 @@ func (p *Plan) callTiles(c *tileCall, ct *channelTile, u0, u1 int, pairs bool) {
 		c.srcGroup, c.dstGroup = p.pairSrc(), p.pairDst()
 	}
 	flags := p.proto.flags
-	if p.tailLanes < 16 && ct.block+ct.count-1 == p.lastBlock {
+	if p.tailLanes < 16 && ct.block+ct.count-1 == p.lastBlock && !(ct.half && p.tailLanes == 8) { // half of a block has no other channels
 		flags |= flagMask
 	}
 	if p.kind == kindDepth && p.target.Set == isa.AVX2 && c.dstCol == 64 && !pairs {
