@@ -12,7 +12,7 @@ import (
 // lie beside each other, so that they are addressed from one register, and what else tiles need stays in registers from one to the next.
 func (k *kernel) lines() bool { return k.points() && k.isa == asm.AVX2() }
 
-// line emits the tiles of such a call. DX is the tile, R9 how many there are left, R8 and R10 where results and the source begin, R12 and R13 the bytes between
+// line emits the tiles of such a call. SI and BX are 128 bytes behind the first and the fifth pixel, so that offsets take a byte each; DX is the tile, R9 how many there are left, R8 and R10 where results and the source begin, R12 and R13 the bytes between
 // blocks of channels of the source and the weights. A short sum of 16 channels has 320 instructions, and what is beside them here 70; by way of the tile of point it is
 // about 130, which counts where another thread has its share of the core. Tiles of other sizes than pointSizes and masks are left to the general code.
 func (k *kernel) line() {
@@ -49,7 +49,8 @@ func (k *kernel) line() {
 	fn.I("ADDQ R8, AX")
 	fetch("AX")
 	fn.I("MOVQ 16(DX), SI")
-	fn.I("ADDQ R10, SI")
+	fn.I("LEAQ 128(SI)(R10*1), SI") // see pixel
+	fn.I("LEAQ 256(SI), BX")
 	fn.I("MOVQ 32(DX), AX")
 	fn.I("ADDQ 40(DX), AX")
 	fn.I("MOVQ %d(R14), CX", offFull)
@@ -99,6 +100,7 @@ func (k *kernel) lineSum(n int) {
 	steps(16)
 	k.fetchBehind(label, "SI")
 	fn.I("ADDQ R12, SI")
+	fn.I("ADDQ R12, BX")
 	fn.I("DECQ CX")
 	fn.I("JNE %s", label("block"))
 	fn.Label(label("rest"))
@@ -109,6 +111,7 @@ func (k *kernel) lineSum(n int) {
 	fn.Label(label("four"))
 	steps(unroll)
 	fn.I("ADDQ $%d, SI", 4*unroll)
+	fn.I("ADDQ $%d, BX", 4*unroll)
 	fn.I("SUBQ $%d, CX", unroll)
 	fn.I("JGE %s", label("four"))
 	fn.Label(label("few"))
@@ -117,6 +120,7 @@ func (k *kernel) lineSum(n int) {
 	fn.Label(label("channel"))
 	steps(1)
 	fn.I("ADDQ $4, SI")
+	fn.I("ADDQ $4, BX")
 	fn.I("DECQ CX")
 	fn.I("JNE %s", label("channel"))
 	fn.Label(label("sum"))

@@ -144,8 +144,13 @@ func (k *kernel) free(i int) string { return k.isa.R(k.pixels*k.vecs() + i) }
 
 // pixel is the operand of pixel p at byte off, groups A and B starting at registers a and b.
 func (k *kernel) pixel(p, off int, a, b string) string {
-	if k.beside {
+	switch {
+	case k.beside && b == "":
 		return fmt.Sprintf("%d(%s)", 64*p+off, a)
+	case k.beside && p >= 4: // a is 128 bytes on and b behind it, so that offsets are of one byte
+		return fmt.Sprintf("%d(%s)", 64*p+off-384, b)
+	case k.beside:
+		return fmt.Sprintf("%d(%s)", 64*p+off-128, a)
 	}
 	base := a
 	if p >= k.group {
@@ -388,7 +393,9 @@ func (k *kernel) fetchBehind(label func(string) string, src string) {
 	fn.I("TESTQ AX, AX")
 	fn.I("JEQ %s", label("nosource"))
 	fn.I("ADDQ %s, AX", src)
-	if !k.beside {
+	if k.beside {
+		fn.I("LEAQ 256(AX), R15")
+	} else {
 		fn.I("MOVQ %d(R14), R15", offSrcGroup)
 		fn.I("ADDQ AX, R15")
 	}
