@@ -11,7 +11,7 @@ import (
 type generator func(m *maker, op string) []*graph.Value
 
 // generators are those of the operators that some backend beside the reference runs: its specs ask for one of each.
-var generators = collect(unaryGenerators, binaryGenerators, layerGenerators, normGenerators, moveGenerators, indexGenerators, dataGenerators, recurrentGenerators, quantizeGenerators, treeGenerators, classicalGenerators, attentionGenerators, expertGenerators)
+var generators = collect(unaryGenerators, binaryGenerators, layerGenerators, windowGenerators, normGenerators, moveGenerators, indexGenerators, dataGenerators, recurrentGenerators, quantizeGenerators, treeGenerators, classicalGenerators, attentionGenerators, expertGenerators)
 
 func collect(families ...map[string]generator) map[string]generator {
 	out := map[string]generator{}

@@ -8,10 +8,14 @@ import (
 // layerGenerators are convolutions, products and pooling.
 var layerGenerators = collect(
 	each(convolve, "Conv", "ConvTranspose"),
-	each(pool, "MaxPool", "AveragePool"),
+	each(pool, "MaxPool", "AveragePool", "LpPool"),
 	each(func(m *maker, op string) []*graph.Value {
-		return one(m.call(op, m.picture(m.image(m.between(1, 3)))).one())
-	}, "GlobalAveragePool", "GlobalMaxPool"),
+		c := m.call(op, m.picture(m.image(m.between(1, 3))))
+		if op == "GlobalLpPool" && m.chance(2) {
+			c.int("p", m.between(1, 3))
+		}
+		return one(c.one())
+	}, "GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool"),
 	each(resize, "Resize", "Upsample"),
 	map[string]generator{"MatMul": multiply, "Gemm": gemm, "GridSample": gridSample, "RoiAlign": roiAlign},
 )
@@ -90,12 +94,23 @@ func pool(m *maker, op string) []*graph.Value {
 	image := m.image(pick(m, 1, 2, 2, 2, 3))
 	c := m.call(op)
 	c.ints("kernel_shape", c.window(image)...)
-	c.operand(0, m.picture(image))
+	indexed := op == "MaxPool" && m.chance(4) && c.schema.Since >= 8
+	switch {
+	case m.chance(8):
+		c.operand(0, m.operand(tensor.Float64, image...))
+	case indexed: // where two are nearly equal, no rounding decides
+		c.operand(0, m.operand(tensor.Float32, image...))
+	default:
+		c.operand(0, m.picture(image))
+	}
+	if op == "LpPool" && m.chance(2) {
+		c.int("p", m.between(1, 3))
+	}
 	if op == "MaxPool" && m.chance(4) && m.g.Opsets[""] >= 12 {
 		c.operand(0, m.leaf(m.random(pick(m, tensor.Uint8, tensor.Int8), image...)))
 	}
 	c.flag("ceil_mode").flag("count_include_pad").flag("storage_order")
-	if op == "MaxPool" && m.chance(6) {
+	if indexed {
 		return c.out(2)
 	}
 	return one(c.one())
@@ -169,8 +184,16 @@ func resize(m *maker, op string) []*graph.Value {
 }
 
 func gridSample(m *maker, op string) []*graph.Value {
-	x := m.image(2)
-	c := m.call(op, m.operand(tensor.Float32, x...), m.within(tensor.Float32, -1.3, 1.3, x[0], m.between(1, 9), m.between(1, 9), 2))
+	axes := 2
+	if m.call(op).schema.Since >= 20 {
+		axes = pick(m, 1, 2, 2, 3)
+	}
+	x := m.image(axes)
+	points := []int{x[0]}
+	for range axes {
+		points = append(points, m.between(1, 9))
+	}
+	c := m.call(op, m.operand(tensor.Float32, x...), m.within(tensor.Float32, -1.3, 1.3, append(points, axes)...))
 	mode := pick(m, "linear", "nearest", "cubic")
 	if c.schema.Since < 20 {
 		mode = map[string]string{"linear": "bilinear", "nearest": "nearest", "cubic": "bicubic"}[mode]

@@ -18,9 +18,6 @@ func doublePoolSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 	if w, err := graph.PoolAttrs(n); err != nil || rank < 3 || rank > 5 || len(w.Kernel) != rank-2 {
 		return nil, property.Because(property.ShapeReason, "windows over one to three axes only, %v is %v", x, x.Type)
 	}
-	if len(n.Outputs) > 1 && n.Outputs[1] != nil {
-		return nil, property.Because(property.Unsupported, "indices as an output")
-	}
 	return operators.RowMajor(n), nil
 }
 
@@ -86,6 +83,9 @@ func (l *doublePool) at(x []float64, z, y, i int) float64 {
 }
 
 func planDoublePool(p *planner, n *graph.Node) error {
+	if hasIndices(n) {
+		return planMaxIndices(p, n)
+	}
 	dx, dy := p.Dims[n.Inputs[0].ID], p.Dims[n.Outputs[0].ID]
 	w, err := graph.PoolAttrs(n)
 	if err != nil {
@@ -164,6 +164,7 @@ func planDoubleBatchNorm(p *planner, n *graph.Node) error {
 
 func init() {
 	registerDoubles(operator{Signatures: doublePoolSignatures, Plan: planDoublePool}, 0, "MaxPool", "AveragePool")
+	registerDoubles(operator{Signatures: doublePoolSignatures, Plan: planLpPool}, 0, "LpPool")
 	registerDoubles(operator{Signatures: doubleGlobalSignatures, Plan: planDoubleGlobal}, 0, "GlobalAveragePool", "GlobalMaxPool")
 	registerDoubles(operator{Signatures: doubleBatchNormSignatures, Settle: overFirst, Plan: planDoubleBatchNorm}, 0, "BatchNormalization")
 }

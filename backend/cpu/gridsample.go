@@ -9,7 +9,7 @@ import (
 	"github.com/carve-dev/carve/property"
 )
 
-// GridSample of row-major images over two axes. Which pixels a point reads is the same for all channels, so that it is
+// GridSample of row-major images over one to three axes. Which pixels a point reads is the same for all channels, so that it is
 // computed once, before they are read.
 
 // gridTaps is how many pixels along an axis a mode reads.
@@ -17,8 +17,8 @@ var gridTaps = map[string]int{"nearest": 1, "bilinear": 2, "linear": 2, "bicubic
 
 func gridSampleSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 	x, g := n.Inputs[0], n.Inputs[1]
-	if !is4D(x) || !is4D(g) {
-		return nil, property.Because(property.ShapeReason, "float32 images only, %v is %v, %v is %v", x, x.Type, g, g.Type)
+	if rank := len(x.Type.Shape); !operators.IsFloat32(x, g) || rank < 3 || rank > 5 || len(g.Type.Shape) != rank {
+		return nil, property.Because(property.ShapeReason, "float32 images of one to three axes only, %v is %v, %v is %v", x, x.Type, g, g.Type)
 	}
 	if mode := n.Str("mode", "linear"); gridTaps[mode] == 0 {
 		return nil, property.Because(property.Attribute, "mode %q", mode)
@@ -26,9 +26,10 @@ func gridSampleSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 	return operators.RowMajor(n), nil
 }
 
-// gridSampler finds the pixels of an image of h by w that points read.
+// gridSampler finds the pixels of an image of these dims that points read.
 type gridSampler struct {
-	h, w, taps  int // taps along an axis
+	dims        []int
+	taps, each  int // taps along an axis, and of a point
 	padding     string
 	align       bool
 	count, size int // points of an image, pixels of a plane
@@ -36,19 +37,22 @@ type gridSampler struct {
 
 func planGridSample(p *planner, n *graph.Node) error {
 	dx, dg := p.Dims[n.Inputs[0].ID], p.Dims[n.Inputs[1].ID]
-	images, channels := dx[0], dx[1]
-	s := gridSampler{h: dx[2], w: dx[3], taps: gridTaps[n.Str("mode", "linear")], padding: n.Str("padding_mode", "zeros"),
-		align: n.Int("align_corners", 0) != 0, count: dg[1] * dg[2], size: dx[2] * dx[3]}
-	if s.size == 0 || dg[3] != 2 || dg[0] != images {
+	images, channels, rank := dx[0], dx[1], len(dx)-2
+	s := gridSampler{dims: dx[2:], taps: gridTaps[n.Str("mode", "linear")], each: 1, padding: n.Str("padding_mode", "zeros"),
+		align: n.Int("align_corners", 0) != 0, count: product(dg[1 : rank+1]), size: product(dx[2:])}
+	if s.size == 0 || s.size > math.MaxInt32 || dg[rank+1] != rank || dg[0] != images {
 		return property.Because(property.ShapeReason, "points %v in images %v", dg, dx)
 	}
+	for range rank {
+		s.each *= s.taps
+	}
 	src, grid, dst := p.In(n.Inputs[0]), p.In(n.Inputs[1]), p.Out(n.Outputs[0])
-	each := s.taps * s.taps
+	each := s.each
 	offsets, weights := p.Temp(images*s.count*each*4), p.Temp(images*s.count*each*4)
 	p.emit(step{chunks: images * s.count, grain: grainFor(float64(each) * 10), body: func(st *state, _, lo, hi int) {
 		g, off, weight := st.F32(grid), of[int32](st, offsets), st.F32(weights)
 		for i := lo; i < hi; i++ {
-			s.point(g[2*i], g[2*i+1], off[i*each:(i+1)*each], weight[i*each:(i+1)*each])
+			s.point(g[rank*i:][:rank], off[i*each:(i+1)*each], weight[i*each:(i+1)*each])
 		}
 	}}, []place.Memory{grid}, []place.Memory{offsets, weights})
 	p.emit(step{chunks: images * channels, grain: grainFor(float64(s.count*each) * 1.5), body: func(st *state, _, lo, hi int) {
@@ -61,21 +65,30 @@ func planGridSample(p *planner, n *graph.Node) error {
 	return nil
 }
 
-// point finds the pixels of a point and their weights; those that lie in zeros are -1.
-func (s *gridSampler) point(gx, gy float32, off []int32, weight []float32) {
-	var xs, ys [4]int
-	var wx, wy [4]float64
-	s.axis(float64(gx), s.w, &xs, &wx)
-	s.axis(float64(gy), s.h, &ys, &wy)
-	k := 0
-	for i := range s.taps {
-		for j := range s.taps {
-			off[k], weight[k] = -1, float32(wy[i]*wx[j])
-			if ys[i] >= 0 && xs[j] >= 0 {
-				off[k] = int32(ys[i]*s.w + xs[j])
+// point finds the pixels of a point, whose coordinates begin with that along the last axis, and their weights; those that lie in zeros are -1.
+func (s *gridSampler) point(g []float32, off []int32, weight []float32) {
+	var at [4]int
+	var by [4]float64
+	done, scale := 1, 1
+	off[0], weight[0] = 0, 1
+	var exact [64]float64
+	exact[0] = 1
+	for a := len(s.dims) - 1; a >= 0; a-- {
+		s.axis(float64(g[len(s.dims)-1-a]), s.dims[a], &at, &by)
+		for k := s.taps - 1; k >= 0; k-- { // the first tap's place is read by the others
+			for j := range done {
+				to := k*done + j
+				before := off[j]
+				exact[to] = exact[j] * by[k]
+				if off[to] = -1; at[k] >= 0 && before >= 0 {
+					off[to] = before + int32(at[k]*scale) //nolint:gosec // a pixel's number
+				}
 			}
-			k++
 		}
+		done, scale = done*s.taps, scale*s.dims[a]
+	}
+	for k := range weight {
+		weight[k] = float32(exact[k])
 	}
 }
 
@@ -151,7 +164,7 @@ func keys(d float64) float64 {
 
 // sum computes the points of one channel.
 func (s *gridSampler) sum(out, plane []float32, off []int32, weight []float32) {
-	if s.taps == 2 {
+	if s.each == 4 && s.taps == 2 {
 		for i := range out {
 			o, w := off[4*i:4*i+4:4*i+4], weight[4*i:4*i+4:4*i+4]
 			if o[0]|o[1]|o[2]|o[3] >= 0 {
@@ -162,7 +175,19 @@ func (s *gridSampler) sum(out, plane []float32, off []int32, weight []float32) {
 		}
 		return
 	}
-	each := s.taps * s.taps
+	each := s.each
+	if each == 8 { // three axes
+		for i := range out {
+			o, w := (*[8]int32)(off[8*i:]), (*[8]float32)(weight[8*i:])
+			if o[0]|o[1]|o[2]|o[3]|o[4]|o[5]|o[6]|o[7] >= 0 {
+				out[i] = plane[o[0]]*w[0] + plane[o[1]]*w[1] + plane[o[2]]*w[2] + plane[o[3]]*w[3] +
+					(plane[o[4]]*w[4] + plane[o[5]]*w[5] + plane[o[6]]*w[6] + plane[o[7]]*w[7])
+			} else {
+				out[i] = sumInside(plane, o[:], w[:])
+			}
+		}
+		return
+	}
 	for i := range out {
 		out[i] = sumInside(plane, off[i*each:(i+1)*each], weight[i*each:(i+1)*each])
 	}

@@ -7,10 +7,15 @@ import (
 )
 
 var _ = Describe("GridSample", func() {
-	It("agrees with the reference kernels", seeds(60, func(m *model) {
+	It("agrees with the reference kernels", seeds(90, func(m *model) {
 		n, c := m.between(1, 3), m.between(1, 5)
-		x := operand(m, n, c, m.between(1, 6), m.between(1, 7))
-		grid := m.op("Mul", operand(m, n, m.between(1, 5), m.between(1, 6), 2), m.scalar(1.4)) // some points lie outside
+		image, points := []int{n, c}, []int{n}
+		axes := pick(m, 1, 2, 2, 3)
+		for range axes {
+			image, points = append(image, m.between(1, 7)), append(points, m.between(1, 6))
+		}
+		x := operand(m, image...)
+		grid := m.op("Mul", operand(m, append(points, axes)...), m.scalar(1.4)) // some points lie outside
 		m.sample(m.op("GridSample", x, grid, graph.StringAttr("mode", pick(m, "linear", "nearest", "cubic")),
 			graph.StringAttr("padding_mode", pick(m, "zeros", "border", "reflection")), graph.IntAttr("align_corners", int64(m.r.IntN(2)))))
 	}))

@@ -138,7 +138,7 @@ var _ = Describe("LSTM", func() {
 				Expect([]int64{out.Value, out.Min, out.Max}).To(Equal([]int64{int64(bad), 0, 3}))
 			}
 		},
-		Entry("LSTM", "LSTM", 4), Entry("GRU", "GRU", 3), Entry("ReverseSequence", "ReverseSequence", 0))
+		Entry("LSTM", "LSTM", 4), Entry("GRU", "GRU", 3), Entry("RNN", "RNN", 1), Entry("ReverseSequence", "ReverseSequence", 0))
 
 	It("runs in every way and for every length", func() {
 		m := newModel(1)

@@ -11,6 +11,9 @@ import (
 
 func poolSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 	x := n.Inputs[0]
+	if hasIndices(n) {
+		return planeSignatures(n)
+	}
 	if poolsBytes(n) {
 		return followBytes(n, func(int) bool { return true }), nil
 	}
@@ -19,9 +22,6 @@ func poolSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 	}
 	if w, err := graph.PoolAttrs(n); err != nil || len(w.Kernel) != len(x.Type.Shape)-2 {
 		return nil, property.Because(property.Attribute, "window of %v", n)
-	}
-	if len(n.Outputs) > 1 && n.Outputs[1] != nil {
-		return nil, property.Because(property.Unsupported, "indices as an output")
 	}
 	if is5D(x) {
 		return []graph.Signature{graph.UniformSignature("ncdhw16c", n, volume)}, nil
@@ -33,6 +33,9 @@ func poolSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 }
 
 func planPool(p *planner, n *graph.Node) error {
+	if hasIndices(n) {
+		return planMaxIndices(p, n)
+	}
 	x, y := n.Inputs[0], n.Outputs[0]
 	dx, dy := planar(p.Dims[x.ID]), planar(p.Dims[y.ID])
 	w, err := graph.PoolAttrs(n)

@@ -38,9 +38,6 @@ func rnnSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 	if why := recurrentRefused(n, operators.IsFloat32); why != nil {
 		return nil, why
 	}
-	if why := lengthsRefused(n); why != nil {
-		return nil, why
-	}
 	if why := rnnRefused(n); why != nil {
 		return nil, why
 	}
@@ -79,7 +76,10 @@ func planRNN(p *planner, n *graph.Node) error {
 		return err
 	}
 	grain := productGrain(cell)
-	kernels := p.kernels
+	kernels, lengths := p.kernels, p.lengthsOf(n, seq)
+	if lengths.in.Slot >= 0 {
+		p.emit(step{serial: func(st *state) { lengths.check(st, batch) }}, []place.Memory{lengths.in}, nil)
+	}
 	for d := range dirs {
 		act, _ := rnnActivation(n, d)
 		reverse := n.Str("direction", "forward") == "reverse" || d == 1
@@ -108,11 +108,24 @@ func planRNN(p *planner, n *graph.Node) error {
 			p.emit(step{work: cell.Cost(), chunks: cell.Chunks(), grain: grain, body: func(st *state, _, lo, hi int) {
 				runTurning(cell, k, lo, hi, gemm.Args{A: st.F32(before), B: st.F32(recurrent), Res: st.F32(own), C: st.F32(next)})
 			}}, []place.Memory{before, recurrent, own}, []place.Memory{next})
-			p.emit(step{serial: func(st *state) { kernels.Apply(act, st.F32(next), st.F32(next), vec.Params{}) }}, []place.Memory{next}, []place.Memory{next})
+			kept := prev
+			p.emit(step{serial: func(st *state) {
+				h := st.F32(next)
+				kernels.Apply(act, h, h, vec.Params{})
+				for b := range batch {
+					if lengths.over(st, b, t) {
+						copy(h[b*hidden:][:hidden], st.F32(kept)[b*hidden:])
+					}
+				}
+			}}, []place.Memory{next, kept, lengths.in}, []place.Memory{next})
 			prev = next
 		}
 		if last.Slot >= 0 {
 			p.copyStep(last.Part(d*bh*4, bh*4), prev, bh*4)
+		}
+		if lengths.in.Slot >= 0 {
+			states := statesAt(y, seq, dirs, batch, hidden)
+			p.emit(step{serial: func(st *state) { lengths.pad(st, st.F32(y), states, d, batch, hidden) }}, []place.Memory{y, lengths.in}, []place.Memory{y})
 		}
 	}
 	return nil

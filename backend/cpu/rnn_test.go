@@ -16,6 +16,11 @@ var _ = Describe("RNN", func() {
 		m.sample(recurrent(m, "RNN", 1, 1, 2, attrs...)...)
 	}))
 
+	It("agrees with the reference kernels where rows have steps of their own number", seeds(40, func(m *model) {
+		m.lengths = true
+		m.sample(recurrent(m, "RNN", 1, 1, 2, graph.StringsAttr("activations", pick(m, "Relu", "Sigmoid", "Tanh"), pick(m, "Relu", "Tanh")))...)
+	}))
+
 	It("runs in every way and for every length", func() {
 		m := newModel(1)
 		x := m.feedAs(graph.TensorType(tensor.Float32, graph.Shape{graph.Sym("S"), graph.Sym("N"), graph.D(7)}), m.floats(9, 3, 7))
