@@ -7,7 +7,51 @@ import (
 )
 
 // attentionGenerators are attention with a cache of keys and values.
-var attentionGenerators = map[string]generator{microsoft.Domain + ":GroupQueryAttention": groupQuery}
+var attentionGenerators = map[string]generator{microsoft.Domain + ":GroupQueryAttention": groupQuery, "Attention": attend}
+
+// attend makes the standard's attention, of matrices by heads or with heads beside each other, in all its forms.
+func attend(m *maker, op string) []*graph.Value {
+	batch, rows, fresh, own, share, size, width := m.between(1, 3), m.between(1, 9), m.between(1, 9), m.between(1, 2), m.between(1, 3), pick(m, 1, 8, 16, 20), pick(m, 1, 8, 16)
+	past, apart := pick(m, 0, 0, 1, 7), m.chance(2)
+	f := tensor.Float32
+	by := func(heads, n, size int) *graph.Value {
+		if apart {
+			return m.operand(f, batch, heads, n, size)
+		}
+		return m.operand(f, batch, n, heads*size)
+	}
+	c := m.call(op, by(own*share, rows, size), by(own, fresh, size), by(own, fresh, width))
+	if !apart {
+		c.int("q_num_heads", own*share).int("kv_num_heads", own)
+	}
+	if past > 0 {
+		c.operand(4, m.operand(f, batch, own, past, size))
+		c.operand(5, m.operand(f, batch, own, past, width))
+	}
+	keys := past + fresh
+	shape := pick(m, []int{rows, keys}, []int{1, 1, rows, keys}, []int{batch, 1, rows, keys}, []int{batch, own * share, rows, keys}, []int{1, keys}, []int{rows, max(1, keys-1)})
+	switch m.r.IntN(4) {
+	case 0:
+		c.operand(3, m.operand(f, shape...))
+	case 1:
+		c.operand(3, m.leaf(m.random(tensor.Bool, shape...)))
+	}
+	if c.port("nonpad_kv_seqlen") >= 0 && m.chance(4) {
+		c.operand(6, m.leaf(m.fill(tensor.Int64, []int{batch}, func(int) float64 { return float64(m.between(1, keys)) })))
+	}
+	c.flag("is_causal")
+	if m.chance(3) {
+		c.float("softcap", 3).float("scale", 0.3)
+	}
+	if m.chance(4) {
+		c.int("left_window_size", m.between(0, 3)).int("right_window_size", m.between(-1, 3))
+	}
+	if m.chance(3) {
+		c.int("qk_matmul_output_mode", m.between(0, 3))
+		return c.out(4)
+	}
+	return c.out(pick(m, 1, 3))
+}
 
 // groupQuery makes attention of a prompt, or of what follows one, of which rows of a batch have lengths of their own.
 func groupQuery(m *maker, op string) []*graph.Value {

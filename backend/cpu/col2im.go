@@ -81,38 +81,102 @@ func (a *poolAxis) position(at, k int) (i int, ok bool) {
 	return i / a.stride, ok
 }
 
-// planOverlapped emits a step whose chunks are the elements of a row that lie a stride apart.
+// longPhase is how many elements a phase of a row has at least for it to be added up for itself.
+const longPhase = 64
+
+// planOverlapped emits a step whose chunks are images of a channel, which the operand is read once for from front to back, or where rows have long phases these.
 func planOverlapped[T float32 | float64](p *planner, n *graph.Node, l *overlapped, add func(to, x []T)) {
 	src, dst := p.In(n.Inputs[0]), p.Out(n.Outputs[0])
 	a := &l.axes
 	width, rows, phases, stride := a[2].in, a[0].in*a[1].in, len(l.phases), a[2].stride
 	wide, channel := ceilDiv(width, stride), l.taps*l.positions
+	count := product(p.Dims[n.Outputs[0].ID]) / max(width, 1)
+	if stride == 1 || wide < longPhase {
+		plane := rows * width
+		p.emit(step{chunks: count / max(rows, 1), grain: grainFor(float64(channel) + float64(plane)/8), body: func(st *state, _, lo, hi int) {
+			x, y := of[T](st, src), of[T](st, dst)
+			for i := lo; i < hi; i++ {
+				addBlocks(l, y[i*plane:][:plane], x[i*channel:][:channel], add)
+			}
+		}}, []place.Memory{src}, []place.Memory{dst})
+		return
+	}
+	nanos := float64(channel)/float64(max(rows, 1)) + float64(width) + 20
 	room := p.scratch(n.Inputs[0].Type.DType.Size() * wide)
-	nanos := float64(channel)/float64(max(rows*phases, 1))*0.3 + float64(wide) + 20
-	p.emit(step{chunks: product(p.Dims[n.Outputs[0].ID]) / max(width, 1) * phases, grain: grainFor(nanos), body: func(st *state, worker, lo, hi int) {
+	p.emit(step{chunks: count * phases, grain: grainFor(nanos / float64(phases)), body: func(st *state, worker, lo, hi int) {
 		x, y, sums := of[T](st, src), of[T](st, dst), place.Elements[T](room.bytes(st, worker))
 		for i := lo; i < hi; i++ {
 			row, phase := i/phases, i%phases
-			out := y[row*width:][:width]
 			s := sums[:ceilDiv(width-phase, stride)]
-			if stride == 1 {
-				s = out
-			}
 			clear(s)
 			from := x[row/rows*channel:][:channel]
-			l.each(row%rows, phase, len(s), func(at, first, n int) { add(s[at:at+n], from[first:first+n]) })
-			if stride > 1 {
-				for k, v := range s {
-					out[phase+k*stride] = v
+			l.blockRows(row%rows, func(tap, first int) {
+				for _, t := range l.phases[phase] {
+					if lo, hi := max(0, -t.ahead), min(len(s), a[2].out-t.ahead); lo < hi {
+						add(s[lo:hi], from[(tap+t.tap)*l.positions+first+lo+t.ahead:][:hi-lo])
+					}
 				}
+			})
+			out := y[row*width:][:width]
+			for k, v := range s {
+				out[phase+k*stride] = v
 			}
 		}
 	}}, []place.Memory{src}, []place.Memory{dst, room.at})
 }
 
-// each calls do for what is added to the elements of a row of an image that belong to a phase, count of them: n elements of a channel of the operand from first
-// on to those from at on.
-func (l *overlapped) each(row, phase, count int, do func(at, first, n int)) {
+// addBlocks makes the image of a channel: for each tap it adds the operand's rows, one for each row of positions, where they belong.
+func addBlocks[T float32 | float64](l *overlapped, plane, x []T, add func(to, x []T)) {
+	clear(plane)
+	a := &l.axes
+	for tap := range l.taps {
+		kz, ky, kx := tap/(a[1].kernel*a[2].kernel), tap/a[2].kernel%a[1].kernel, tap%a[2].kernel
+		shift := kx*a[2].dilate - a[2].begin
+		from := ceilDiv(max(-shift, 0), a[2].stride)
+		n := min(a[2].out, ceilDiv(max(a[2].in-shift, 0), a[2].stride)) - from
+		if n <= 0 {
+			continue
+		}
+		for oz := range a[0].out {
+			z := oz*a[0].stride + kz*a[0].dilate - a[0].begin
+			if z < 0 || z >= a[0].in {
+				continue
+			}
+			for oy := range a[1].out {
+				y := oy*a[1].stride + ky*a[1].dilate - a[1].begin
+				if y < 0 || y >= a[1].in {
+					continue
+				}
+				s := x[tap*l.positions+(oz*a[1].out+oy)*a[2].out+from:][:n]
+				d := plane[(z*a[1].in+y)*a[2].in+from*a[2].stride+shift:]
+				switch {
+				case a[2].stride > 1:
+					addApart(d, s, a[2].stride)
+				case n >= longPhase:
+					add(d[:n], s)
+				default:
+					d = d[:len(s)]
+					for i, v := range s {
+						d[i] += v
+					}
+				}
+			}
+		}
+	}
+}
+
+// addApart adds elements to others that lie a stride apart.
+func addApart[T float32 | float64](d, s []T, stride int) {
+	at := 0
+	for _, v := range s {
+		d[at] += v
+		at += stride
+	}
+}
+
+// blockRows calls do for the taps of blocks, first those along the last axis, that reach a row of an image, and the positions at which they do, first those of a
+// row of positions.
+func (l *overlapped) blockRows(row int, do func(tap, first int)) {
 	a := &l.axes
 	z, y := row/a[1].in, row%a[1].in
 	for kz := range a[0].kernel {
@@ -121,16 +185,8 @@ func (l *overlapped) each(row, phase, count int, do func(at, first, n int)) {
 			continue
 		}
 		for ky := range a[1].kernel {
-			oy, ok := a[1].position(y, ky)
-			if !ok || oy < 0 || oy >= a[1].out {
-				continue
-			}
-			for _, t := range l.phases[phase] {
-				from, to := max(0, -t.ahead), min(count, a[2].out-t.ahead)
-				if from < to {
-					tap := (kz*a[1].kernel+ky)*a[2].kernel + t.tap
-					do(from, tap*l.positions+(oz*a[1].out+oy)*a[2].out+from+t.ahead, to-from)
-				}
+			if oy, ok := a[1].position(y, ky); ok && oy >= 0 && oy < a[1].out {
+				do((kz*a[1].kernel+ky)*a[2].kernel, (oz*a[1].out+oy)*a[2].out)
 			}
 		}
 	}

@@ -102,22 +102,34 @@ func topKSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 // topRows is TopK of a tensor: of count elements along an axis, in rows of which inner lie beside each other, the first k.
 type topRows struct {
 	k, count, inner int
-	largest         bool
-	element         int // bytes
+	largest, floats bool // floats: of float32
+	element         int  // bytes
 	rank            ranking
 }
 
 func topRowsOf(n *graph.Node, d []int, axis, k int) topRows {
 	dt := n.Inputs[0].Type.DType
-	return topRows{k: k, count: d[axis], inner: product(d[axis+1:]), largest: n.Int("largest", 1) != 0, element: dt.Size(), rank: rankingOf(dt)}
+	return topRows{k: k, count: d[axis], inner: product(d[axis+1:]), largest: n.Int("largest", 1) != 0, floats: dt == tensor.Float32, element: dt.Size(), rank: rankingOf(dt)}
+}
+
+// sifts reports whether rows are floats side by side of which so few are taken that most are passed over without a rank.
+func (t *topRows) sifts() bool {
+	const leastSifted = 256
+	return t.floats && t.inner == 1 && t.k > 0 && t.count >= leastSifted && 4*t.k <= t.count
 }
 
 // run orders row i of src. values and at may be nil.
 func (t *topRows) run(r *rows, i int, src, values []byte, at []int64) {
 	base := i/t.inner*t.count*t.inner + i%t.inner
-	t.rank(r.keys, src, base, t.inner)
 	out := i/t.inner*t.k*t.inner + i%t.inner
-	for j, e := range r.first(t.k, t.element > 4, t.largest) {
+	var first []uint64
+	if t.sifts() {
+		first = r.sift(place.Elements[float32](src)[base:][:t.count], t.k, t.largest)
+	} else {
+		t.rank(r.keys, src, base, t.inner)
+		first = r.first(t.k, t.element > 4, t.largest)
+	}
+	for j, e := range first {
 		if values != nil {
 			from := (base + int(e)*t.inner) * t.element
 			copy(values[(out+j*t.inner)*t.element:][:t.element], src[from:])

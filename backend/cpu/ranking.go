@@ -155,6 +155,36 @@ func (r *rows) first(k int, wide, largest bool) []uint64 {
 	return r.order[:k]
 }
 
+// sift is first for a row of floats of which few are taken: those that come before the last of the first k so far are kept, and whenever there
+// are twice as many the first k of them.
+func (r *rows) sift(row []float32, k int, largest bool) []uint64 {
+	flip := uint64(0)
+	if largest {
+		flip = math.MaxUint32
+	}
+	kept, last, limit := r.keys[:0], uint64(math.MaxUint64), float32(math.NaN())
+	room := min(max(2*k, 64), len(row))
+	for j, v := range row {
+		if largest && v <= limit || !largest && v >= limit { // neither holds for NaN, nor while there is no limit
+			continue
+		}
+		key := (rank32(v)^flip)<<32 | uint64(j)
+		if key >= last {
+			continue
+		}
+		if kept = append(kept, key); len(kept) == room {
+			lowest(kept, k)
+			kept, last = kept[:k], kept[k-1]
+			limit = row[last&math.MaxUint32]
+		}
+	}
+	lowest(kept, k)
+	for j, key := range kept[:k] {
+		r.order[j] = key & math.MaxUint32
+	}
+	return r.order[:k]
+}
+
 // few is the most elements that are found by insertion.
 const few = 32
 

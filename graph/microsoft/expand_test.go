@@ -68,6 +68,13 @@ var _ = DescribeTable("a node becomes the standard operators that it stands for"
 	Entry("Attention over a sequence of any length",
 		"input %x: f32[N,S,8]\n input %w: f32[8,24]\n %y = com.microsoft::Attention(%x, %w; num_heads=2) \"node\"\n output %y",
 		"MatMul Split Reshape Transpose Reshape Transpose Reshape Transpose Transpose MatMul Mul Softmax MatMul Transpose Reshape", "f32[N,S,8]"),
+	Entry("the standard's Attention", "input %q: f32[N,4,S,8]\n input %k: f32[N,4,T,8]\n %y = Attention/23(%q, %k, %k) \"node\"\n output %y",
+		"Transpose MatMul Mul Softmax MatMul", "f32[N,4,S,8]"),
+	Entry("the standard's Attention whose queries share heads, behind a cache and a mask", "input %q: f32[N,S,16]\n input %k: f32[N,S,8]\n input %p: f32[N,1,P,8]\n input %m: bool[S,P+S]\n"+
+		" %y, %a, %b = Attention/23(%q, %k, %k, %m, %p, %p; q_num_heads=2, kv_num_heads=1) \"node\"\n output %y",
+		"Reshape Transpose Reshape Transpose Reshape Transpose Concat Concat Unsqueeze Expand Reshape Unsqueeze Expand Reshape Transpose MatMul Mul Where Add Softmax IsNaN Where MatMul Transpose Reshape", "f32[N,S,16]"),
+	Entry("an Attention whose mask may be shorter than its keys", "input %q: f32[N,4,S,8]\n input %m: f32[S,M]\n %y = Attention/24(%q, %q, %q, %m) \"node\"\n output %y", "Attention", "f32[N,4,S,8]"),
+	Entry("CastLike", "input %x: f32[N]\n input %z: i64[]\n %y = CastLike/15(%x, %z) \"node\"\n output %y", "Cast", "i64[N]"),
 )
 
 var _ = DescribeTable("a node that nothing stands for is refused", func(text string, cause error) {

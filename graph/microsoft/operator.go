@@ -93,7 +93,7 @@ func Expand(g *graph.Graph, keep func(n *graph.Node) bool) error {
 				return err
 			}
 		}
-		if x := expansions[n.Schema]; x != nil && (x.keep == nil || !x.keep(n) && (keep == nil || !keep(n))) {
+		if x := expansionOf(n); x != nil && (x.keep == nil || !x.keep(n) && (keep == nil || !keep(n))) {
 			list = append(list, n)
 		}
 	}
@@ -113,7 +113,7 @@ func expandNode(n *graph.Node) error {
 	g := n.Graph()
 	first := g.NodeIDs()
 	o := &op{n: n, g: g, in: n.Inputs, out: make([]*graph.Value, len(n.Outputs))}
-	if err := o.run(expansions[n.Schema].expand); err != nil {
+	if err := o.run(expansionOf(n).expand); err != nil {
 		return err
 	}
 	for i, old := range n.Outputs {

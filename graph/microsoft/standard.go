@@ -1,0 +1,189 @@
+package microsoft
+
+import (
+	"math"
+
+	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/graph/tensor"
+)
+
+// standardOperators are operators of the default domain that others of it say. A node that keeps names stays.
+var standardOperators = map[string]*operator{
+	"Attention": {expand: standardAttention, keep: keepsAttention},
+	"CastLike": {expand: func(o *op) {
+		o.set(0, o.call("Cast", append(o.attrsWithout(), graph.IntAttr("to", int64(o.dtype(o.in[1])))), o.in[0]))
+	}, keep: func(n *graph.Node) bool {
+		x, like := n.Inputs[0].Type, n.Inputs[1].Type // Cast has types of less than a byte in later versions
+		return !x.IsTensor() || !like.IsTensor() || x.DType.Size() == 0 || like.DType.Size() == 0
+	}},
+}
+
+// expansionOf returns what says a node, nil where nothing does.
+func expansionOf(n *graph.Node) *operator {
+	if n.Op.Domain == "" && n.Schema != nil {
+		if x := standardOperators[n.Op.Name]; x != nil && expansions[n.Schema] == nil {
+			return x
+		}
+	}
+	return expansions[n.Schema]
+}
+
+// Operands of Attention.
+const (
+	attentionMask    = 3
+	attentionPastKey = 4
+	attentionPast    = 5
+	attentionLengths = 6
+)
+
+// standardHeads returns the number of heads of operand i, whose attribute that is where it has rank 3, and the number of rows; ok is false where one of them is not
+// known, or no heads of one size are.
+func standardHeads(n *graph.Node, i int, attr string) (heads int64, rows graph.Dim, ok bool) {
+	switch s := n.Inputs[i].Type.Shape; len(s) {
+	case 3:
+		width, ok := s[2].Const()
+		heads = n.Int(attr, 0)
+		return heads, s[1], ok && heads > 0 && width%heads == 0
+	case 4:
+		heads, ok1 := s[1].Const()
+		_, ok2 := s[3].Const()
+		return heads, s[2], ok1 && ok2 && heads > 0
+	}
+	return 0, graph.Dim{}, false
+}
+
+// keepsAttention reports whether standard operators do not say an Attention: types differ, heads are not known, or a mask may be shorter than the keys.
+func keepsAttention(n *graph.Node) bool {
+	dt := n.Inputs[0].Type.DType
+	for i, v := range n.Inputs {
+		if v != nil && (!v.Type.IsTensor() || !v.Type.Shape.Known() || i != attentionMask && i != attentionLengths && v.Type.DType != dt) {
+			return true
+		}
+	}
+	heads, _, ok1 := standardHeads(n, 0, "q_num_heads")
+	own, keys, ok2 := standardHeads(n, 1, "kv_num_heads")
+	values, _, ok3 := standardHeads(n, 2, "kv_num_heads")
+	past, with := n.Input(attentionPastKey), n.Input(attentionPast)
+	if !ok1 || !ok2 || !ok3 || own != values || heads%own != 0 || (past == nil) != (with == nil) || len(n.Inputs[0].Type.Shape) != len(n.Inputs[1].Type.Shape) {
+		return true
+	}
+	if past != nil {
+		if len(past.Type.Shape) != 4 || len(with.Type.Shape) != 4 {
+			return true
+		}
+		keys = keys.Add(past.Type.Shape[2])
+	}
+	if m := n.Input(attentionMask); m != nil {
+		s := m.Type.Shape
+		return len(s) == 0 || len(s) > 4 || m.Type.DType != tensor.Bool && m.Type.DType != dt || !s[len(s)-1].Equal(keys)
+	}
+	return false
+}
+
+// standardAttention says Attention. Rows of which no key may be seen are 0.
+func standardAttention(o *op) {
+	q, k, v := o.attentionHeads(0, "q_num_heads"), o.attentionHeads(1, "kv_num_heads"), o.attentionHeads(2, "kv_num_heads")
+	past := o.ints(0)
+	if o.has(attentionPastKey) {
+		past = o.dim(o.in[attentionPastKey], 2)
+		k, v = o.concat(2, o.in[attentionPastKey], k), o.concat(2, o.in[attentionPast], v)
+	}
+	o.set(1, k)
+	o.set(2, v)
+	heads, own := int64(o.static(q, 1)), int64(o.static(k, 1))
+	scale := 1 / math.Sqrt(float64(o.static(q, 3)))
+	if o.n.Attrs.Lookup("scale") != nil {
+		scale = float64(o.n.Float("scale", 1))
+	}
+	shown := k
+	k, v = o.repeated(k, heads/own), o.repeated(v, heads/own)
+	dt, mode := o.dtype(q), o.n.Int("qk_matmul_output_mode", 0)
+	s := o.scaled(o.call("MatMul", nil, q, o.turned(k)), scale)
+	keep := func(m int64) {
+		if mode == m {
+			o.set(3, s)
+		}
+	}
+	keep(0)
+	if c := float64(o.n.Float("softcap", 0)); c > 0 {
+		s = o.scaled(o.call("Tanh", nil, o.scaled(s, 1/c)), c)
+	}
+	keep(1)
+	none := math.Inf(-1)
+	if m := o.input(attentionMask); m != nil {
+		if o.dtype(m) == tensor.Bool {
+			m = o.choose(m, q, none)
+		}
+		s = o.sum(s, m)
+	}
+	allowed, hidden := o.seenKeys(q, shown, past)
+	if allowed != nil {
+		s = o.sum(s, o.choose(allowed, q, none))
+	}
+	keep(2)
+	p := o.cast(o.call("Softmax", attrs(graph.IntAttr("axis", -1)), o.cast(s, tensor.DType(o.n.Int("softmax_precision", int64(dt))))), dt)
+	if o.has(attentionMask) || hidden {
+		p = o.call("Where", nil, o.call("IsNaN", nil, p), o.like(p, 0), p)
+	}
+	if mode == 3 {
+		o.set(3, p)
+	}
+	y := o.call("MatMul", nil, p, v)
+	if o.rank(o.in[0]) == 3 {
+		y = o.merge(y)
+	}
+	o.set(0, y)
+}
+
+// attentionHeads returns operand i by heads.
+func (o *op) attentionHeads(i int, attr string) *graph.Value {
+	if o.rank(o.in[i]) == 4 {
+		return o.in[i]
+	}
+	return o.split(o.in[i], o.n.Int(attr, 0))
+}
+
+// repeated returns x [batch, heads, rows, size] with each head so many times.
+func (o *op) repeated(x *graph.Value, times int64) *graph.Value {
+	if times == 1 {
+		return x
+	}
+	wide := o.call("Expand", nil, o.unsqueeze(x, 2), o.ints(1, 1, times, 1, 1))
+	return o.reshape(wide, 0, times*int64(o.static(x, 1)), -1, int64(o.static(x, 3)))
+}
+
+// seenKeys returns which keys queries see, by causality, a window and the lengths of rows, [queries, keys] or [batch, 1, queries or 1, keys], nil for all. hidden
+// says that there may be a query that sees none.
+func (o *op) seenKeys(q, k, past *graph.Value) (allowed *graph.Value, hidden bool) {
+	causal, left, right := o.flag("is_causal"), o.n.Int("left_window_size", -1), o.n.Int("right_window_size", -1)
+	o.require(left >= -1 && right >= -1, ErrAttribute, "a window of %d and %d", left, right)
+	lengths := o.input(attentionLengths)
+	if !causal && left < 0 && right < 0 && lengths == nil {
+		return nil, false
+	}
+	columns := o.positions(o.ints(0), o.dim(k, 2))
+	and := func(more *graph.Value) {
+		if allowed != nil {
+			more = o.call("And", nil, allowed, more)
+		}
+		allowed = more
+	}
+	rows := o.unsqueeze(o.positions(past, o.sum(past, o.dim(q, 2))), 1)
+	if lengths != nil {
+		of := o.unsqueeze(lengths, 1, 2, 3)
+		and(o.call("Less", nil, columns, of))
+		if !o.has(attentionPastKey) {
+			rows = o.sum(rows, o.call("Sub", nil, of, o.dim(q, 2)))
+		}
+	}
+	if causal {
+		and(o.call("LessOrEqual", nil, columns, rows))
+	}
+	if left >= 0 {
+		and(o.call("GreaterOrEqual", nil, columns, o.call("Sub", nil, rows, o.int(left))))
+	}
+	if right >= 0 {
+		and(o.call("LessOrEqual", nil, columns, o.sum(rows, o.int(right))))
+	}
+	return allowed, lengths != nil || left >= 0 || right >= 0
+}
