@@ -7,7 +7,29 @@ import (
 )
 
 // attentionGenerators are attention with a cache of keys and values.
-var attentionGenerators = map[string]generator{microsoft.Domain + ":GroupQueryAttention": groupQuery, "Attention": attend}
+var attentionGenerators = map[string]generator{microsoft.Domain + ":GroupQueryAttention": groupQuery, "Attention": attend, "TensorScatter": writeCache}
+
+// writeCache writes into a cache of a fixed length, behind its end from its beginning on where it is circular.
+func writeCache(m *maker, op string) []*graph.Value {
+	shape := []int{m.between(1, 3), m.between(1, 3), m.between(1, 20), pick(m, 1, 8, 16, 17)}
+	axis := pick(m, 1, 2, 2, 3)
+	fresh, dt := append([]int{}, shape...), m.dtype(op, 0)
+	fresh[axis] = m.between(1, shape[axis])
+	mode, most := "linear", shape[axis]-fresh[axis]
+	if m.chance(2) {
+		mode, most = "circular", 3*shape[axis]
+	}
+	c := m.call(op, m.operand(dt, shape...), m.operand(dt, fresh...))
+	if m.chance(3) {
+		c.int("axis", axis-4)
+	} else {
+		c.int("axis", axis)
+	}
+	if !m.chance(4) {
+		c.operand(2, m.leaf(m.fill(tensor.Int64, shape[:1], func(int) float64 { return float64(m.between(0, most)) })))
+	}
+	return one(c.text("mode", mode).one())
+}
 
 // attend makes the standard's attention, of matrices by heads or with heads beside each other, in all its forms.
 func attend(m *maker, op string) []*graph.Value {

@@ -81,8 +81,10 @@ func (a *poolAxis) position(at, k int) (i int, ok bool) {
 	return i / a.stride, ok
 }
 
-// longPhase is how many elements a phase of a row has at least for it to be added up for itself.
-const longPhase = 64
+const (
+	longPhase = 64 // elements of a phase of a row, at least, for it to be added up for itself
+	longAdded = 24 // elements that a kernel is called to add, at least
+)
 
 // planOverlapped emits a step whose chunks are images of a channel, which the operand is read once for from front to back, or where rows have long phases these.
 func planOverlapped[T float32 | float64](p *planner, n *graph.Node, l *overlapped, add func(to, x []T)) {
@@ -152,7 +154,7 @@ func addBlocks[T float32 | float64](l *overlapped, plane, x []T, add func(to, x 
 				switch {
 				case a[2].stride > 1:
 					addApart(d, s, a[2].stride)
-				case n >= longPhase:
+				case n >= longAdded:
 					add(d[:n], s)
 				default:
 					d = d[:len(s)]

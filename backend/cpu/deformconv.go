@@ -56,13 +56,18 @@ type deformConv struct {
 	weights, bias        place.Memory
 	product              [2]*gemm.Plan // of a whole part, and of an image's last one
 	packed               bool
-	room                 scratch // columns, and behind them a float for each block of channels
+	tapAt                [][2]float64 // where taps lie, along the height and the width
+	room                 scratch      // columns, a pixel, and a float for each block of channels
 	points               *conv.Points
 	kernels              vec.Kernels
 }
 
-// partBytes is how many bytes of columns a part has, about: less than the second cache holds.
-const partBytes = 192 << 10
+// partBytes is how many bytes of columns a part has, about: less than the second cache holds. Each part reads all weights, so that it has
+// leastPart positions at least.
+const (
+	partBytes = 192 << 10
+	leastPart = 48
+)
 
 func planDeformConv(p *planner, n *graph.Node) error {
 	x, w, y := n.Inputs[0], n.Inputs[1], n.Outputs[0]
@@ -89,11 +94,14 @@ func planDeformConv(p *planner, n *graph.Node) error {
 		}
 	}
 	c.out = dw[0] / c.groups
+	for t := range c.taps {
+		c.tapAt = append(c.tapAt, [2]float64{float64(t / dw[3] * c.axes[1].dilate), float64(t % dw[3] * c.axes[2].dilate)})
+	}
 	if c.weights = p.In(w); !c.packed && c.in > 1 && c.taps > 1 {
 		c.weights = p.Temp(4 * product(dw))
 		p.permute([]int{dw[0], c.in, c.taps}, []int{0, 2, 1}, 4, p.In(w), c.weights)
 	}
-	c.wide = min(max(partBytes/(4*c.taps*c.channels)/12*12, 12), 240, c.positions)
+	c.wide = min(max(partBytes/(4*c.taps*c.channels)/12*12, leastPart), 240, c.positions)
 	if err := c.plan(p); err != nil {
 		return err
 	}
@@ -124,7 +132,7 @@ func (c *deformConv) plan(p *planner) (err error) {
 	if c.product[1], err = gemm.NewPlan(p.target, spec); err != nil {
 		return err
 	}
-	c.room = p.scratch(4 * (c.wide*c.groups*k + c.channels/16))
+	c.room = p.scratch(4 * (c.wide*c.groups*k + c.channels + c.channels/16))
 	c.points = conv.NewPoints(p.target, c.channels, c.channels)
 	return nil
 }
@@ -162,23 +170,25 @@ func (p *planner) borderedPixels(d []int, src, dst place.Memory) {
 func (c *deformConv) part(st *state, worker, image, first int, made []float32) {
 	n, k := min(c.wide, c.positions-first), c.taps*c.in
 	room := c.room.floats(st, worker)
-	columns, weights := room[:n*c.groups*k], room[c.wide*c.groups*k:]
+	s := sampled{columns: room[:n*c.groups*k], pixel: room[c.wide*c.groups*k:][:c.channels], weights: room[c.wide*c.groups*k+c.channels:]}
 	offset, mask, pixels := st.F32(c.offset), st.F32(c.mask), st.F32(c.border)
 	size := (c.axes[1].in + 2) * (c.axes[2].in + 2) * c.channels
-	pixels = pixels[image*size:][:size]
+	s.pixels = pixels[image*size:][:size]
+	columns := s.columns
 	for i := range n {
 		at := first + i
-		y, x := at/c.axes[2].out*c.axes[1].stride-c.axes[1].begin+1, at%c.axes[2].out*c.axes[2].stride-c.axes[2].begin+1 // in the border
+		y := float64(at/c.axes[2].out*c.axes[1].stride - c.axes[1].begin + 1) // in the border
+		x := float64(at%c.axes[2].out*c.axes[2].stride - c.axes[2].begin + 1)
+		s.columns = columns[i*c.groups*k:][:c.groups*k]
 		for g := range c.offsets {
-			for t := range c.taps {
+			for t, place := range c.tapAt {
 				number := (image*c.offsets+g)*c.taps + t
-				fy := float64(y+t/c.axes[2].kernel*c.axes[1].dilate) + float64(offset[2*number*c.positions+at])
-				fx := float64(x+t%c.axes[2].kernel*c.axes[2].dilate) + float64(offset[(2*number+1)*c.positions+at])
+				fy, fx := y+place[0]+float64(offset[2*number*c.positions+at]), x+place[1]+float64(offset[(2*number+1)*c.positions+at])
 				by := float32(1)
 				if mask != nil {
 					by = mask[number*c.positions+at]
 				}
-				c.sample(columns[i*c.groups*k:][:c.groups*k], pixels, g, t, fy, fx, by, weights)
+				c.sample(&s, g, t, fy, fx, by)
 			}
 		}
 	}
@@ -186,9 +196,13 @@ func (c *deformConv) part(st *state, worker, image, first int, made []float32) {
 	if n != c.wide || first+n == c.positions {
 		plan = c.product[1]
 	}
-	b, bias := st.F32(c.weights), st.F32(c.bias)
+	b, bias, made := st.F32(c.weights), st.F32(c.bias), made[(image*c.positions+first)*c.results:]
+	if !c.packed && c.out < fewResults {
+		c.multiply(made, columns, b, bias, n)
+		return
+	}
 	for g := range c.groups {
-		a := gemm.Args{A: columns[g*k:], B: b[g*c.out*k:], C: made[(image*c.positions+first)*c.results+g*c.out:]}
+		a := gemm.Args{A: columns[g*k:], B: b[g*c.out*k:], C: made[g*c.out:]}
 		if bias != nil {
 			a.Bias = bias[g*c.out:]
 		}
@@ -196,38 +210,71 @@ func (c *deformConv) part(st *state, worker, image, first int, made []float32) {
 	}
 }
 
-// sample writes the channels of group g of offsets, times by, to where the product has them for tap t: those at a place of the image in its border.
-func (c *deformConv) sample(columns, pixels []float32, g, t int, y, x float64, by float32, weights []float32) {
-	count := c.channels / c.offsets
-	height, width := c.axes[1].in, c.axes[2].in
-	inside := y > 0 && y < float64(height+1) && x > 0 && x < float64(width+1)
-	var top, bottom []float32
-	if inside {
-		row, column := int(y), int(x)
-		y, x = y-float64(row), x-float64(column)
-		pixels = pixels[(row*(width+2)+column)*c.channels:]
-		top, bottom = pixels, pixels[(width+2)*c.channels:]
-	}
-	for from, end := g*count, (g+1)*count; from < end; {
-		group := from / c.in
-		n := min(end, (group+1)*c.in) - from
-		out := columns[(group*c.taps+t)*c.in+from%c.in:][:n]
-		if !inside {
-			clear(out)
-		} else {
-			whole := n &^ 15
-			c.points.Sample(out[:whole], top[from:], bottom[from:], float32(x), float32(y), weights)
-			blend(out[whole:], top[from+whole:], bottom[from+whole:], c.channels, float32(x), float32(y))
-			if by != 1 {
-				c.kernels.BinaryScalar(vec.Mul, out, out, by)
+// fewResults is how many results of a group a product is worth planning for.
+const fewResults = 4
+
+// multiply computes the results of n positions whose groups have few each.
+func (c *deformConv) multiply(made, columns, weights, bias []float32, n int) {
+	k := c.taps * c.in
+	for i := range n {
+		out := made[i*c.results:][:c.results]
+		for r := range out {
+			a, w, sum := columns[(i*c.groups+r/c.out)*k:][:k], weights[r*k:][:k], float32(0)
+			if bias != nil {
+				sum = bias[r]
 			}
+			for j, x := range a {
+				sum += x * w[j]
+			}
+			out[r] = sum
 		}
-		from += n
 	}
 }
 
-// blend is what conv.Points samples, for few channels.
-func blend(out, top, bottom []float32, far int, x, y float32) {
+// sampled is what places of an image are sampled to: the columns of a position. pixel and weights are scratch memory.
+type sampled struct{ columns, pixels, pixel, weights []float32 }
+
+// sample writes the channels of group g of offsets, times by, to where the product has them for tap t: those at a place of the image in its border.
+func (c *deformConv) sample(s *sampled, g, t int, y, x float64, by float32) {
+	count := c.channels / c.offsets
+	height, width, from := c.axes[1].in, c.axes[2].in, g*count
+	out := s.pixel[:count]
+	if c.groups == 1 {
+		out = s.columns[t*c.in+from:][:count]
+	}
+	if !(y > 0 && y < float64(height+1) && x > 0 && x < float64(width+1)) {
+		clear(out)
+	} else {
+		row, column := int(y), int(x)
+		top := s.pixels[(row*(width+2)+column)*c.channels+from:]
+		bottom := top[(width+2)*c.channels:]
+		fx, fy, whole := float32(x-float64(column)), float32(y-float64(row)), count&^15
+		if whole > 0 {
+			c.points.Sample(out[:whole], top, bottom, fx, fy, s.weights)
+			if by != 1 {
+				c.kernels.BinaryScalar(vec.Mul, out[:whole], out[:whole], by)
+			}
+		}
+		blend(out[whole:], top[whole:], bottom[whole:], c.channels, fx, fy, by)
+	}
+	if c.groups == 1 {
+		return
+	}
+	group, first := from/c.in, from%c.in
+	for len(out) > 0 {
+		n := min(len(out), c.in-first)
+		to := s.columns[(group*c.taps+t)*c.in+first:][:n]
+		if n == 1 {
+			to[0] = out[0]
+		} else {
+			copy(to, out)
+		}
+		out, group, first = out[n:], group+1, 0
+	}
+}
+
+// blend is what conv.Points samples, for few channels, times a number.
+func blend(out, top, bottom []float32, far int, x, y, by float32) {
 	if len(out) == 0 {
 		return
 	}
@@ -235,7 +282,7 @@ func blend(out, top, bottom []float32, far int, x, y float32) {
 	for i := range out {
 		t := a[i] + (b[i]-a[i])*x
 		u := c[i] + (d[i]-c[i])*x
-		out[i] = t + (u-t)*y
+		out[i] = (t + (u-t)*y) * by
 	}
 }
 

@@ -394,7 +394,7 @@ func oneHotStrided(_ *planner, n *graph.Node, v *graph.Value, m place.Memory) bo
 	return ok && v == n.Outputs[0] && v.Format == rowMaj
 }
 
-// planArrayFeatureExtractor emits what takes elements of the last axis; indices do not count from the end.
+// planArrayFeatureExtractor emits what takes elements of the last axis; indices do not count from the end (package reference says why).
 func planArrayFeatureExtractor(p *planner, n *graph.Node) error {
 	x := n.Inputs[0]
 	d, size := p.Dims[x.ID], x.Type.DType.Size()

@@ -274,11 +274,20 @@ func (w *classes) class(s *suppressor, i int) {
 			s.keys = append(s.keys, (math.MaxUint32-rank32(v))<<32|uint64(k))
 		}
 	}
-	slices.Sort(s.keys)
-	for k, key := range s.keys {
+	sorted := 0
+	for k := range s.keys {
 		if int64(len(kept)) >= w.limit || k&1023 == 1023 && w.c.ctx.Err() != nil {
 			return
 		}
+		if k == sorted { // few may be all that are looked at
+			more := max(int(min(2*w.limit, int64(len(s.keys)))), 4*sorted, fewBoxes)
+			if more >= (len(s.keys)-sorted)/2 {
+				more = len(s.keys) - sorted
+			}
+			lowest(s.keys[sorted:], more)
+			sorted += more
+		}
+		key := s.keys[k]
 		if at := int32(key & math.MaxUint32); s.keep(boxes, at, w.iou) {
 			kept = append(kept, at)
 		}

@@ -47,6 +47,8 @@ func (c *Call) rowsAndColumns() (n, columns int) {
 	return 0, 0
 }
 
+// arrayFeatureExtractor takes elements of the last axis. ONNX does not say what places below 0 mean: they are refused, as in ONNX Runtime 1.31,
+// whose models with such places fail there too; onnx's own evaluator counts them from the end.
 func arrayFeatureExtractor(c *Call) {
 	x, at := c.input(0), c.ints(1)
 	c.require(len(x.Shape) > 0, c.portName(0), "a scalar")

@@ -16,6 +16,10 @@ var standardOperators = map[string]*operator{
 		x, like := n.Inputs[0].Type, n.Inputs[1].Type // Cast has types of less than a byte in later versions
 		return !x.IsTensor() || !like.IsTensor() || x.DType.Size() == 0 || like.DType.Size() == 0
 	}},
+	"SwiGLU": {expand: func(o *op) {
+		gate := o.call("Sigmoid", nil, o.scaled(o.in[0], float64(o.n.Float("alpha", 1))))
+		o.set(0, o.times(o.times(o.in[0], gate), o.in[1]))
+	}},
 }
 
 // expansionOf returns what says a node, nil where nothing does.
