@@ -22,6 +22,7 @@ type attentionStep struct {
 	cached                   bool
 	cache                    string // the type of what is cached
 	zeros                    bool   // where no key is looked at
+	flat                     bool   // batch and heads are one dim
 	inputs                   []func(batch, rows, past int) (string, *tensor.Tensor)
 	declared, calls, outputs strings.Builder
 }
@@ -33,6 +34,9 @@ func newAttentionStep(seed uint64) *attentionStep {
 	r := rand.New(rand.NewPCG(seed, 77))
 	a := &attentionStep{r: r, heads: 1 + r.IntN(3), share: 1 + r.IntN(3)*r.IntN(2), size: 1 + r.IntN(20), to: 1 + r.IntN(20), cached: r.IntN(4) > 0,
 		cache: []string{"f32", "f32", "f16", "bf16"}[r.IntN(4)]}
+	if a.flat = seed%5 == 4; a.flat {
+		a.heads, a.share = 1, 1
+	}
 	q := a.operand("q", a.heads*a.share, a.size, "")
 	k, v := a.operand("k", a.heads, a.size, "present_k"), a.operand("v", a.heads, a.to, "present_v")
 	k, v = a.repeat(k, a.size), a.repeat(v, a.to)
@@ -40,7 +44,7 @@ func newAttentionStep(seed uint64) *attentionStep {
 	a.call("s", "MatMul(%%%s, %%%s)", a.scaled(q), a.scaled("kt"))
 	a.zeros = r.IntN(3) == 0
 	s, p := a.terms("s"), "p"
-	a.call("p", "Softmax(%%%s; axis=%d)", s, []int{-1, 3}[r.IntN(2)])
+	a.call("p", "Softmax(%%%s; axis=%d)", s, []int{-1, a.rank() - 1}[r.IntN(2)])
 	if a.zeros {
 		fmt.Fprint(&a.declared, "  const %zero = f32[]{0}\n")
 		a.call("nan", "IsNaN(%%p)")
@@ -50,7 +54,7 @@ func newAttentionStep(seed uint64) *attentionStep {
 	a.call("m", "MatMul(%%%s, %%%s)", p, v)
 	out := "m"
 	if r.IntN(3) > 0 {
-		a.call("y", "Transpose(%%m; perm=[0, 2, 1, 3])")
+		a.call("y", "Transpose(%%m; perm=%s)", a.turned())
 		out = "y"
 	}
 	fmt.Fprintf(&a.outputs, "  output %%%s\n", out)
@@ -59,6 +63,30 @@ func newAttentionStep(seed uint64) *attentionStep {
 
 func (a *attentionStep) call(name, format string, args ...any) {
 	fmt.Fprintf(&a.calls, "  %%%s = %s\n", name, fmt.Sprintf(format, args...))
+}
+
+// rank is that of scores.
+func (a *attentionStep) rank() int {
+	if a.flat {
+		return 3
+	}
+	return 4
+}
+
+// turned is the permutation that exchanges rows with heads, or with the one dim of batch and heads.
+func (a *attentionStep) turned() string {
+	if a.flat {
+		return "[1, 0, 2]"
+	}
+	return "[0, 2, 1, 3]"
+}
+
+// dims are those of [batch, heads, rows, size].
+func (a *attentionStep) dims(batch, heads, rows, size string) []string {
+	if a.flat {
+		return []string{batch, rows, size}
+	}
+	return []string{batch, heads, rows, size}
 }
 
 // input declares an input of float32, or of bool.
@@ -105,10 +133,13 @@ func (a *attentionStep) input(name, kind string, dims ...string) {
 // operand declares queries, keys or values, by heads or with heads to be split, and what stands in front of them in a cache.
 func (a *attentionStep) operand(name string, heads, size int, present string) string {
 	h, n := fmt.Sprint(heads), fmt.Sprint(size)
-	switch a.r.IntN(3) {
-	case 0:
-		a.input(name, "f32", "batch", h, "rows", n)
-	case 1:
+	switch kind := a.r.IntN(3); {
+	case kind == 0:
+		a.input(name, "f32", a.dims("batch", h, "rows", n)...)
+	case a.flat:
+		a.input(name+"0", "f32", "rows", "batch", n)
+		a.call(name, "Transpose(%%%s0; perm=[1, 0, 2])", name)
+	case kind == 1:
 		a.input(name+"0", "f32", "batch", "rows", h, n)
 		a.call(name, "Transpose(%%%s0; perm=[0, 2, 1, 3])", name)
 	default:
@@ -120,13 +151,13 @@ func (a *attentionStep) operand(name string, heads, size int, present string) st
 	if present == "" || !a.cached {
 		return name
 	}
-	a.input("past_"+name, a.cache, "batch", h, "past", n)
+	a.input("past_"+name, a.cache, a.dims("batch", h, "past", n)...)
 	now := name
 	if a.cache != "f32" {
 		now = name + "_narrow"
 		a.call(now, "Cast(%%%s; to=%d)", name, kinds[a.cache])
 	}
-	a.call(present, "Concat(%%past_%s, %%%s; axis=2)", name, now)
+	a.call(present, "Concat(%%past_%s, %%%s; axis=%d)", name, now, a.rank()-2)
 	fmt.Fprintf(&a.outputs, "  output %%%s\n", present)
 	if a.cache != "f32" {
 		a.call(present+"_wide", "Cast(%%%s; to=1)", present)
@@ -149,6 +180,10 @@ func (a *attentionStep) repeat(v string, size int) string {
 
 // transposeKeys transposes keys, with batch and heads as they are or merged meanwhile. Keys of one number are only reshaped then.
 func (a *attentionStep) transposeKeys(k string) {
+	if a.flat {
+		a.call("kt", "Transpose(%%%s; perm=[0, 2, 1])", k)
+		return
+	}
 	if a.size == 1 || a.r.IntN(2) == 0 {
 		a.call("kt", "Transpose(%%%s; perm=[0, 1, 3, 2])", k)
 		return
@@ -189,8 +224,8 @@ func (a *attentionStep) terms(s string) string {
 			value = "-inf"
 		}
 		fmt.Fprintf(&a.declared, "  const %%%s = f32[]{%s}\n", number, value)
-		shape := []string{[]string{"1", "batch"}[a.r.IntN(2)], []string{"1", fmt.Sprint(a.heads * a.share)}[a.r.IntN(2)],
-			[]string{"1", "rows"}[a.r.IntN(2)], []string{keys, keys, "1"}[a.r.IntN(3)]}
+		shape := a.dims([]string{"1", "batch"}[a.r.IntN(2)], []string{"1", fmt.Sprint(a.heads * a.share)}[a.r.IntN(2)],
+			[]string{"1", "rows"}[a.r.IntN(2)], []string{keys, keys, "1"}[a.r.IntN(3)])
 		by := fmt.Sprintf("by%d", i)
 		switch kind {
 		case 0:

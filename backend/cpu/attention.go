@@ -14,22 +14,49 @@ import (
 //
 //	q·kᵀ → [scale | bias | mask]… → Softmax → [0 for NaN] → ·v
 //
-// q, k and v are [batch, heads, rows, size]. Transpositions that split heads from columns and join them again belong to it, and so
+// q, k and v are [batch, heads, rows, size], or [batch, rows, size] where there is one head, or batch and heads are one dim. Transpositions that split heads from columns and join them again belong to it, and so
 // do the repetition of heads of keys and values that several heads of queries share, and factors of queries and keys. Nothing of the
 // cache is transposed or repeated in memory. Keys and values of half precision, as a cache has them, are made floats head by head.
 
 // attentionName is the name of the property.
 const attentionName = "attention"
 
-// headsView is a value of rank 4 as [batch, heads, rows, size]: axes are the value's, and share heads in a row are one of its own.
+// headsView is a value as [batch, heads, rows, size]: axes are the value's, noAxis of heads where it is [batch, rows, size], and share heads in a row
+// are one of its own.
 type headsView struct {
 	value *graph.Value
 	axes  [4]int
 	share int64
 }
 
+// noAxis is the place of an axis that a value lacks.
+const noAxis = -1
+
+// headsAxes returns the axes of values of rank 3 or 4 as a view has them.
+func headsAxes(rank int) [4]int {
+	if rank == 3 {
+		return [4]int{0, noAxis, 1, 2}
+	}
+	return [4]int{0, 1, 2, 3}
+}
+
+// permuted returns axes of what a Transpose made as those of its operand.
+func permuted(axes [4]int, perm []int) [4]int {
+	for i, a := range axes {
+		if a != noAxis {
+			axes[i] = perm[a]
+		}
+	}
+	return axes
+}
+
 // dim returns the size of axis i of the view, without sharing.
-func (h *headsView) dim(i int) graph.Dim { return h.value.Type.Shape[h.axes[i]] }
+func (h *headsView) dim(i int) graph.Dim {
+	if h.axes[i] == noAxis {
+		return graph.D(1)
+	}
+	return h.value.Type.Shape[h.axes[i]]
+}
 
 // A scoreTerm changes scores, between the product and the softmax.
 type scoreTerm struct {
@@ -46,9 +73,8 @@ type attentionForm struct {
 	scale   float32     // of queries and keys, together
 	terms   []scoreTerm // in order, behind the product
 	zeros   bool        // rows of NaN, of which no key may be looked at, become 0
-	scores  *graph.Value
-	out     *graph.Value
-	permOut []int // from [batch, heads, rows, size]; nil for none
+	scores  headsView
+	out     headsView
 }
 
 func (f *attentionForm) nodes() []*graph.Node { return f.all }
@@ -67,11 +93,12 @@ func attentionOf(n *graph.Node) *attentionForm {
 	if !n.Is("Softmax") || !operators.IsFloat32(n.Inputs[0]) || !n.Outputs[0].Type.Backed() {
 		return nil
 	}
-	s := n.Inputs[0].Type.Shape
-	if len(s) != 4 || axisOf(n, softmaxAxis(n), 4) != 3 {
+	rank := len(n.Inputs[0].Type.Shape)
+	if rank != 3 && rank != 4 || axisOf(n, softmaxAxis(n), rank) != rank-1 {
 		return nil
 	}
-	f := &attentionForm{all: []*graph.Node{n}, scores: n.Inputs[0], scale: 1}
+	axes := headsAxes(rank)
+	f := &attentionForm{all: []*graph.Node{n}, scores: headsView{n.Inputs[0], axes, 1}, scale: 1}
 	shares := f.readZeros(n.Outputs[0])
 	mix := fuse.Next(shares)
 	if mix == nil || !mix.Is("MatMul") || mix.Inputs[0] != shares || mix.Inputs[1] == shares {
@@ -81,21 +108,25 @@ func attentionOf(n *graph.Node) *attentionForm {
 	if product == nil || !operators.IsFloat32(product.Inputs...) || !operators.IsFloat32(mix.Inputs[1]) {
 		return nil
 	}
-	f.all, f.scores = append(f.all, product, mix), product.Outputs[0]
+	f.all, f.scores.value = append(f.all, product, mix), product.Outputs[0]
 	var ok [3]bool
 	reader, x := f.unscaled(product, product.Inputs[0])
-	f.q, ok[0] = f.heads(reader, x, [4]int{0, 1, 2, 3}, false)
+	f.q, ok[0] = f.heads(reader, x, axes, false)
 	reader, x = f.unscaled(product, product.Inputs[1])
-	f.k, ok[1] = f.heads(reader, x, [4]int{0, 1, 3, 2}, true)
-	f.v, ok[2] = f.heads(mix, mix.Inputs[1], [4]int{0, 1, 2, 3}, true)
+	f.k, ok[1] = f.heads(reader, x, [4]int{axes[0], axes[1], axes[3], axes[2]}, true)
+	f.v, ok[2] = f.heads(mix, mix.Inputs[1], axes, true)
 	f.leadScale()
 	if product.Inputs[0] == product.Inputs[1] || !ok[0] || !ok[1] || !ok[2] || !f.agree() {
 		return nil
 	}
-	f.out = mix.Outputs[0]
-	if t := fuse.Next(f.out); t != nil && t.Is("Transpose") {
-		if perm := fuse.Perm(t, 4); perm != nil && perm[3] == 3 {
-			f.all, f.out, f.permOut = append(f.all, t), t.Outputs[0], perm
+	f.out = headsView{mix.Outputs[0], axes, 1}
+	if t := fuse.Next(f.out.value); t != nil && t.Is("Transpose") {
+		if perm := fuse.Perm(t, rank); perm != nil && perm[rank-1] == rank-1 {
+			to := make([]int, rank)
+			for i, from := range perm {
+				to[from] = i
+			}
+			f.all, f.out = append(f.all, t), headsView{t.Outputs[0], permuted(axes, to), 1}
 		}
 	}
 	return f
@@ -173,15 +204,15 @@ func softmaxAxis(n *graph.Node) int64 {
 
 // agree reports whether batches, heads, lengths and sizes are those of one attention.
 func (f *attentionForm) agree() bool {
-	s := f.scores.Type.Shape
-	heads, ok1 := s[1].Const()
+	s := &f.scores
+	heads, ok1 := s.dim(1).Const()
 	own, ok2 := f.k.dim(1).Const()
 	_, ok3 := f.q.dim(3).Const()
 	_, ok4 := f.v.dim(3).Const()
 	return ok1 && ok2 && ok3 && ok4 && f.q.share == 1 && f.k.share == f.v.share && own*f.k.share == heads &&
-		f.q.dim(1).Equal(s[1]) && f.v.dim(1).Equal(f.k.dim(1)) && f.q.dim(3).Equal(f.k.dim(3)) &&
-		f.q.dim(0).Equal(s[0]) && f.k.dim(0).Equal(s[0]) && f.v.dim(0).Equal(s[0]) &&
-		f.q.dim(2).Equal(s[2]) && f.k.dim(2).Equal(s[3]) && f.v.dim(2).Equal(s[3])
+		f.q.dim(1).Equal(s.dim(1)) && f.v.dim(1).Equal(f.k.dim(1)) && f.q.dim(3).Equal(f.k.dim(3)) &&
+		f.q.dim(0).Equal(s.dim(0)) && f.k.dim(0).Equal(s.dim(0)) && f.v.dim(0).Equal(s.dim(0)) &&
+		f.q.dim(2).Equal(s.dim(2)) && f.k.dim(2).Equal(s.dim(3)) && f.v.dim(2).Equal(s.dim(3))
 }
 
 // maxTerms bounds the operators between the product and the softmax.
@@ -200,7 +231,7 @@ func mayBe(a, b graph.Shape) bool {
 // readTerms reads what stands between v, which reader reads, and the product of queries and keys, which it returns.
 func (f *attentionForm) readTerms(reader *graph.Node, v *graph.Value, depth int) *graph.Node {
 	n := v.Producer
-	if n == nil || depth > maxTerms || fuse.Next(v) != reader || !mayBe(v.Type.Shape, f.scores.Type.Shape) {
+	if n == nil || depth > maxTerms || fuse.Next(v) != reader || !mayBe(v.Type.Shape, f.scores.value.Type.Shape) {
 		return nil
 	}
 	if n.Is("MatMul") {
@@ -226,7 +257,7 @@ func (f *attentionForm) readTerms(reader *graph.Node, v *graph.Value, depth int)
 	}
 	for i, x := range in {
 		t := terms[i]
-		if t.by != nil && (len(t.by.Type.Shape) > 4 || t.op == "Add" && !operators.IsFloat32(t.by) || t.by == x) {
+		if t.by != nil && (len(t.by.Type.Shape) > len(v.Type.Shape) || t.op == "Add" && !operators.IsFloat32(t.by) || t.by == x) {
 			continue
 		}
 		if product := f.readTerms(n, x, depth+1); product != nil {
@@ -240,25 +271,24 @@ func (f *attentionForm) readTerms(reader *graph.Node, v *graph.Value, depth int)
 // heads reads v, an operand of reader whose axes are given as [batch, heads, rows, size], back through transpositions, the
 // repetition of heads and, where narrow is set, a cast from half precision. It reports whether elements of a row are neighbours in what it finds.
 func (f *attentionForm) heads(reader *graph.Node, v *graph.Value, axes [4]int, narrow bool) (h headsView, ok bool) {
-	if len(v.Type.Shape) != 4 || !v.Type.Backed() {
+	rank := len(f.scores.value.Type.Shape)
+	if len(v.Type.Shape) != rank || !v.Type.Backed() {
 		return h, false
 	}
 	at := headsView{v, axes, 1}
 	var passed []*graph.Node
 	kept := 0
-	if ok = axes[3] == 3; ok {
+	if ok = axes[3] == rank-1; ok {
 		h = at
 	}
 	for fuse.Next(at.value) == reader && at.value.Producer != nil {
 		n := at.value.Producer
 		if n.Is("Transpose") {
-			perm := fuse.Perm(n, 4)
+			perm := fuse.Perm(n, rank)
 			if perm == nil {
 				break
 			}
-			for i, a := range at.axes {
-				at.axes[i] = perm[a]
-			}
+			at.axes = permuted(at.axes, perm)
 			at.value, reader = n.Inputs[0], n
 			passed = append(passed, n)
 		} else if narrow && n.Is("Cast") && isHalf(n.Inputs[0].Type.DType) {
@@ -271,10 +301,10 @@ func (f *attentionForm) heads(reader *graph.Node, v *graph.Value, axes [4]int, n
 		} else {
 			break
 		}
-		if !at.value.Type.Backed() || len(at.value.Type.Shape) != 4 {
+		if !at.value.Type.Backed() || len(at.value.Type.Shape) != rank {
 			break
 		}
-		if at.axes[3] == 3 {
+		if at.axes[3] == rank-1 {
 			h, ok, kept = at, true, len(passed)
 		}
 	}

@@ -20,7 +20,7 @@ type heads struct {
 	at      place.Memory
 	strides [3]int          // in elements, of batch, heads and rows
 	output  int             // of the group, which may have strides of the run's but for rows; -1 for none
-	axes    [2]int          // of it: batch and heads
+	axes    [2]int          // of it: batch and heads, or that of batch once more where there is one head
 	half    reorder.Element // of elements, where halved is set
 	halved  bool
 }
@@ -55,16 +55,34 @@ func (h *heads) widen(st *state, t isa.Target, dst []float32, batch, head, rows,
 	}
 }
 
+// strides returns the distances of batch, heads and rows of a value in memory, that of heads 0 where there is one.
+func (h *headsView) strides(l laid) (s [3]int) {
+	for i := range s {
+		if a := h.axes[i]; a != noAxis {
+			s[i] = l.strides[a]
+		}
+	}
+	return s
+}
+
+// sizes returns the dims of a value of dims d as [batch, heads, rows, size].
+func (h *headsView) sizes(d []int) (s [4]int) {
+	for i, a := range h.axes {
+		s[i] = 1
+		if a != noAxis {
+			s[i] = d[a]
+		}
+	}
+	return s
+}
+
 // headsIn returns where an operand's heads lie.
 func (p *planner) headsIn(n *graph.Node, view *headsView) heads {
 	v := fuse.Outer(n, view.value)
 	l := p.laid(v)
-	h := heads{at: p.In(v), output: -1, axes: [2]int{view.axes[0], view.axes[1]}}
+	h := heads{at: p.In(v), output: -1, axes: [2]int{view.axes[0], max(view.axes[1], 0)}, strides: view.strides(l)}
 	if p.Slots[h.at.Slot].Kind == place.Output {
 		h.output = slices.Index(p.Sub.Outputs, v)
-	}
-	for i := range h.strides {
-		h.strides[i] = l.strides[view.axes[i]]
 	}
 	h.half, h.halved = halves[v.Type.DType]
 	return h
@@ -121,14 +139,14 @@ func planAttention(p *planner, n *graph.Node) error {
 	if err != nil {
 		return err
 	}
-	dq, dk, dv := p.Dims[fuse.Outer(n, f.q.value).ID], p.Dims[fuse.Outer(n, f.k.value).ID], p.Dims[fuse.Outer(n, f.v.value).ID]
-	a := &attention{batch: dq[f.q.axes[0]], heads: dq[f.q.axes[1]], share: int(f.k.share), rows: dq[f.q.axes[2]], keys: dk[f.k.axes[2]],
-		size: dq[f.q.axes[3]], to: dv[f.v.axes[3]], scale: f.scale, zeros: f.zeros, q: p.headsIn(n, &f.q), k: p.headsIn(n, &f.k), v: p.headsIn(n, &f.v), kernels: p.kernels, packed: [2]place.Memory{place.Nowhere, place.Nowhere}}
-	y := p.laid(n.Outputs[0])
-	a.y = heads{at: p.Out(n.Outputs[0]), output: -1, strides: [3]int{y.strides[0], y.strides[1], y.strides[2]}}
-	for i, from := range f.permOut {
-		if from < 3 {
-			a.y.strides[from] = y.strides[i]
+	dims := func(h *headsView) [4]int { return h.sizes(p.Dims[fuse.Outer(n, h.value).ID]) }
+	dq, dk, dv := dims(&f.q), dims(&f.k), dims(&f.v)
+	a := &attention{batch: dq[0], heads: dq[1], share: int(f.k.share), rows: dq[2], keys: dk[2], size: dq[3], to: dv[3], scale: f.scale, zeros: f.zeros, q: p.headsIn(n, &f.q), k: p.headsIn(n, &f.k), v: p.headsIn(n, &f.v), kernels: p.kernels, packed: [2]place.Memory{place.Nowhere, place.Nowhere}}
+	a.y = heads{at: p.Out(n.Outputs[0]), output: -1, strides: f.out.strides(p.laid(n.Outputs[0]))}
+	scores := make([]int, len(f.scores.value.Type.Shape))
+	for i, axis := range f.scores.axes {
+		if axis != noAxis {
+			scores[axis] = [4]int{a.batch, a.heads, a.rows, a.keys}[i]
 		}
 	}
 	reads := []place.Memory{a.q.at, a.k.at, a.v.at}
@@ -137,10 +155,12 @@ func planAttention(p *planner, n *graph.Node) error {
 		if t.by != nil {
 			v := fuse.Outer(n, t.by)
 			l := p.laid(v)
-			if !broadcasts(l.dims, []int{a.batch, a.heads, a.rows, a.keys}) {
+			if !broadcasts(l.dims, scores) {
 				return property.Because(property.ShapeReason, "%v: %v for %d queries of %d heads and %d keys", n, l.dims, a.rows, a.heads, a.keys)
 			}
-			copy(x.strides[:], l.broadcast(4))
+			for i, step := range l.broadcast(len(scores)) {
+				x.strides[slices.Index(f.scores.axes[:], i)] = step
+			}
 			x.at = p.In(v)
 			reads = append(reads, x.at)
 		}
