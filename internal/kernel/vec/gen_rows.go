@@ -40,34 +40,44 @@ func softmax(f *asm.File, isa asm.ISA, suffix string, logarithm bool) {
 			x, n, p, s, t := c.r(0), c.r(1), c.r(2), c.r(3), c.r(4)
 			c.rows(map[string]string{"DI": "ldd", "SI": "lds", "R8": "ldm"}, func() {
 				c.I("VBROADCASTSS %s, %s", c.Addr("scale"), scale)
-				pass := func(ptrs []string, body func(tail bool)) { c.softmaxPass(ptrs, x, n, scale, body) }
+				pass := func(unroll int, ptrs []string, body func(u int, tail bool)) {
+					c.softmaxPass(unroll, ptrs, x, n, scale, body)
+				}
 				c.set(c.bits(0xff800000), top)
-				pass([]string{"AX"}, func(tail bool) { c.into("VMAXPS", x, top, p, tail) })
+				pass(4, []string{"AX"}, func(_ int, tail bool) { c.into("VMAXPS", x, top, p, tail) })
 				c.fold("VMAXPS", 5, 4)
 				c.zero(sum)
-				pass([]string{"AX", "BX"}, func(tail bool) {
+				pass(2, []string{"AX", "BX"}, func(u int, tail bool) {
 					c.I("VSUBPS %s, %s, %s", top, x, x)
-					c.exp(x, n, p)
+					if c.narrow() {
+						c.expBelow(x, n, p, s, t)
+					} else {
+						c.exp(x, n, p)
+					}
 					if !logarithm {
-						c.store(x, "(BX)", tail)
+						c.store(x, c.vector("BX", u), tail)
 					}
 					c.into("VADDPS", x, sum, p, tail)
 				})
 				c.fold("VADDPS", 6, 4)
 				if logarithm {
 					c.log(sum, n, p, s, t)
-					pass([]string{"AX", "BX"}, func(tail bool) {
+					pass(2, []string{"AX", "BX"}, func(u int, tail bool) {
 						c.I("VSUBPS %s, %s, %s", top, x, x)
 						c.I("VSUBPS %s, %s, %s", sum, x, x)
-						c.store(x, "(BX)", tail)
+						c.store(x, c.vector("BX", u), tail)
 					})
 				} else {
 					c.I("VDIVPS %s, %s, %s", sum, c.reg(1), sum)
 					c.I("MOVQ DI, BX")
-					c.row([]string{"BX"}, func(tail bool) {
-						c.load("(BX)", x, tail)
+					unroll := 1
+					if c.narrow() {
+						unroll = 4
+					}
+					c.rowUnrolled([]string{"BX"}, unroll, func(u int, tail bool) {
+						c.load(c.vector("BX", u), x, tail)
 						c.I("VMULPS %s, %s, %s", sum, x, x)
-						c.store(x, "(BX)", tail)
+						c.store(x, c.vector("BX", u), tail)
 					})
 				}
 				skip := c.NewLabel("nomask")
@@ -80,34 +90,52 @@ func softmax(f *asm.File, isa asm.ISA, suffix string, logarithm bool) {
 		})
 }
 
-// softmaxPass runs body over a row, once with and once without mask. The next vector of y is in x; lanes beyond the row are
-// 0. n is scratch.
-func (c *ctx) softmaxPass(ptrs []string, x, n, scale string, body func(tail bool)) {
-	y := func(masked, tail bool) {
-		c.load("(AX)", x, tail)
-		if masked {
-			c.load("(R9)", n, tail)
-			c.I("VFMADD213PS %s, %s, %s", n, scale, x)
-		} else {
-			c.I("VMULPS %s, %s, %s", scale, x, x)
-		}
+// narrow reports whether vectors are those of AVX2.
+func (c *ctx) narrow() bool { return c.isa == asm.AVX2() }
+
+// vector addresses the vector of number u from a pointer on.
+func (c *ctx) vector(pointer string, u int) string {
+	if u == 0 {
+		return fmt.Sprintf("(%s)", pointer)
 	}
-	plain, end := c.NewLabel("plain"), c.NewLabel("passed")
+	return fmt.Sprintf("%d(%s)", u*c.isa.Size(), pointer)
+}
+
+// softmaxPass runs body over a row, once with and once without mask, and with AVX2 once without scale, some vectors at a time there. The next vector of y
+// is in x; lanes beyond the row are 0. n is scratch.
+func (c *ctx) softmaxPass(unroll int, ptrs []string, x, n, scale string, body func(u int, tail bool)) {
+	plain, bare, end := c.NewLabel("plain"), "", c.NewLabel("passed")
 	c.I("MOVQ SI, AX")
 	c.I("MOVQ DI, BX")
 	c.I("MOVQ R8, R9")
 	c.I("TESTQ R8, R8")
 	c.I("JZ %s", plain)
 	c.row(append([]string{"R9"}, ptrs...), func(tail bool) {
-		y(true, tail)
-		body(tail)
+		c.load("(AX)", x, tail)
+		c.load("(R9)", n, tail)
+		c.I("VFMADD213PS %s, %s, %s", n, scale, x)
+		body(0, tail)
 	})
 	c.I("JMP %s", end)
 	c.Label(plain)
+	if c.narrow() {
+		bare = c.NewLabel("bare")
+		c.I("CMPL %s, $0x3f800000", c.Addr("scale"))
+		c.I("JEQ %s", bare)
+	}
 	c.row(ptrs, func(tail bool) {
-		y(false, tail)
-		body(tail)
+		c.load("(AX)", x, tail)
+		c.I("VMULPS %s, %s, %s", scale, x, x)
+		body(0, tail)
 	})
+	if c.narrow() {
+		c.I("JMP %s", end)
+		c.Label(bare)
+		c.rowUnrolled(ptrs, unroll, func(u int, tail bool) {
+			c.load(c.vector("AX", u), x, tail)
+			body(u, tail)
+		})
+	}
 	c.Label(end)
 }
 

@@ -17,6 +17,55 @@ import (
 var lengths = []int{1, 2, 3, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, 100, 128, 197, 768}
 
 var _ = Describe("Softmax", func() {
+	It("computes rows without scale, in place too, whose least elements give nothing", func() {
+		rng := rand.New(rand.NewPCG(21, 22))
+		onTargets(func(t isa.Target, k vec.Kernels) {
+			for i, cols := range append(lengths, 1+rng.IntN(900), 40_000) {
+				for _, logarithm := range []bool{false, true} {
+					rows, side := 1+i%3, guard.Side(i%2)
+					wide := []float32{2, 60, 400}[i/2%3]
+					src := newMatrix(rows, cols, cols+i%3, side, func(int, int) float32 {
+						if rng.IntN(5) == 0 {
+							return -inf
+						}
+						return (rng.Float32() - 0.5) * wide
+					})
+					lse := make([]float64, rows)
+					for r := range rows {
+						src.Data[r*src.ld+rng.IntN(cols)] = wide / 2
+						sum := 0.0
+						for c := range cols {
+							sum += math.Exp(float64(src.at(r, c) - wide/2))
+						}
+						lse[r] = float64(wide/2) + math.Log(sum)
+					}
+					dst := newMatrix(rows, cols, cols+i%4, side, nil)
+					f := k.Softmax
+					if logarithm {
+						f = k.LogSoftmax
+					}
+					f(dst.Data, dst.ld, src.Data, src.ld, nil, 0, rows, cols, 1)
+					x := append([]float32(nil), src.Data...)
+					f(x, src.ld, x, src.ld, nil, 0, rows, cols, 1)
+					what := fmt.Sprint(t, cols, logarithm, wide)
+					for r := range rows {
+						Expect(x[r*src.ld:][:cols]).To(Equal(dst.Data[r*dst.ld:][:cols]), "in place, "+what)
+					}
+					dst.verify(what, func(r, c int) (float64, float64) {
+						v := float64(src.at(r, c)) - lse[r]
+						switch {
+						case logarithm:
+							return v, 3e-6 + 1e-6*math.Abs(v)
+						case src.at(r, c) == -inf:
+							return 0, 0
+						}
+						return math.Exp(v), (2e-6+0x1p-23*math.Abs(v))*math.Exp(v) + 0x1p-126 // the distance from the greatest element is rounded
+					}, src)
+				}
+			}
+		})
+	})
+
 	It("computes rows with scale and mask, to probabilities or their logarithms", func() {
 		rng := rand.New(rand.NewPCG(1, 2))
 		onTargets(func(t isa.Target, k vec.Kernels) {

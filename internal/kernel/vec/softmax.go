@@ -4,7 +4,7 @@ import "math"
 
 // Softmax writes e^y[r, c] / Σ e^y[r, ·] for each row of y = src·scale + mask, [rows, cols]. mask may be nil; its row stride
 // ldm may be 0, which uses one row for all. The row's maximum is taken off first. A row of which every element is -Inf,
-// or one with NaN or +Inf, gives NaN. dst may be src.
+// or one with NaN or +Inf, gives NaN. Results below 2^-126 may be 0. dst may be src.
 func (v Kernels) Softmax(dst []float32, ldd int, src []float32, lds int, mask []float32, ldm, rows, cols int, scale float32) {
 	v.softmaxRows(false, dst, ldd, src, lds, mask, ldm, rows, cols, scale)
 }
