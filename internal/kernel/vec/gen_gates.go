@@ -12,18 +12,18 @@ func gates(f *asm.File, isa asm.ISA, suffix string) {
 			ptrs := loadAll(c, regs)
 			c.row(ptrs, func(tail bool) {
 				c.load("(SI)", c.r(0), tail)
-				c.sigmoid(c.r(0), c.r(1), c.r(2))
+				c.gate(c.r(0), c.r(1), c.r(2))
 				c.load("(R8)", c.r(5), tail)
 				c.I("VMULPS %s, %s, %s", c.r(0), c.r(5), c.r(5))
 				c.load("(AX)", c.r(6), tail)
-				c.sigmoid(c.r(6), c.r(1), c.r(2))
+				c.gate(c.r(6), c.r(1), c.r(2))
 				c.load("(DI)", c.r(0), tail)
 				c.tanh(c.r(0), c.r(1), c.r(2), c.r(3))
 				c.I("VFMADD231PS %s, %s, %s", c.r(0), c.r(6), c.r(5))
 				c.store(c.r(5), "(R9)", tail)
 				c.tanh(c.r(5), c.r(1), c.r(2), c.r(3))
 				c.load("(BX)", c.r(6), tail)
-				c.sigmoid(c.r(6), c.r(1), c.r(2))
+				c.gate(c.r(6), c.r(1), c.r(2))
 				c.I("VMULPS %s, %s, %s", c.r(5), c.r(6), c.r(6))
 				c.store(c.r(6), "(R10)", tail)
 			})
@@ -35,7 +35,7 @@ func gates(f *asm.File, isa asm.ISA, suffix string) {
 			body := func(add bool) func(bool) {
 				return func(tail bool) {
 					c.load("(AX)", c.r(0), tail)
-					c.sigmoid(c.r(0), c.r(1), c.r(2))
+					c.gate(c.r(0), c.r(1), c.r(2))
 					c.load("(BX)", c.r(3), tail)
 					if add {
 						c.load("(SI)", c.r(4), tail)
@@ -60,7 +60,7 @@ func gates(f *asm.File, isa asm.ISA, suffix string) {
 			ptrs := loadAll(c, map[string]string{"dst": "DI", "z": "AX", "h": "BX", "prev": "SI"})
 			c.row(ptrs, func(tail bool) {
 				c.load("(AX)", c.r(5), tail)
-				c.sigmoid(c.r(5), c.r(1), c.r(2))
+				c.gate(c.r(5), c.r(1), c.r(2))
 				c.load("(BX)", c.r(0), tail)
 				c.tanh(c.r(0), c.r(1), c.r(2), c.r(3))
 				c.load("(SI)", c.r(4), tail)

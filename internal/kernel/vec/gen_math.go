@@ -57,7 +57,17 @@ func (c *ctx) exp(x, n, p string) {
 	c.I("VMULPS %s, %s, %s", n, p, x)
 }
 
-// expBelow writes e^x for x ≤ 0 or NaN with AVX2, 0 below -87.7, in two thirds of the instructions of exp, of which fewer wait for each other: as many as the
+// expWithin writes e^x, where what is below 2^-126 may be 0 and what is above 2^127 infinite. r are four registers of scratch.
+func (c *ctx) expWithin(x string, r []string) {
+	if !c.narrow() {
+		c.exp(x, r[0], r[1])
+		return
+	}
+	c.op("VMINPS", x, c.reg(89), x)
+	c.expBelow(x, r[0], r[1], r[2], r[3])
+}
+
+// expBelow writes e^x for x ≤ 89 or NaN with AVX2, 0 below -87.7 and infinity above 88.4, in two thirds of the instructions of exp, of which fewer wait for each other: as many as the
 // processor holds at a time are of more vectors. The lower bits of x·log₂e + 1.5·2²³ + 127 are the exponent of the one factor, 0 for 0, and the polynomial goes by
 // r and by r².
 func (c *ctx) expBelow(x, n, p, s, t string) {
@@ -95,8 +105,16 @@ func (c *ctx) expm1(x, n, p, t string) {
 	c.I("VFMADD231PS %s, %s, %s", p, n, x)
 }
 
-// sigmoid writes 1 / (1 + e^-x).
-func (c *ctx) sigmoid(x, n, p string) {
+// sigmoid writes 1 / (1 + e^-x). r are four registers of scratch.
+func (c *ctx) sigmoid(x string, r []string) {
+	c.op("VXORPS", c.bits(0x80000000), x, x)
+	c.expWithin(x, r)
+	c.op("VADDPS", c.k(1), x, x)
+	c.I("VDIVPS %s, %s, %s", x, c.reg(1), x)
+}
+
+// gate is sigmoid where two registers are left.
+func (c *ctx) gate(x, n, p string) {
 	c.op("VXORPS", c.bits(0x80000000), x, x)
 	c.exp(x, n, p)
 	c.op("VADDPS", c.k(1), x, x)
@@ -193,13 +211,14 @@ func (c *ctx) geluErf(x, t, y, p, q string) {
 }
 
 // geluTanh writes x/2 * (1 + tanh(√(2/π)(x + 0.044715x³))) as x / (1 + e^-2u), which is the same and keeps its digits for
-// negative x.
-func (c *ctx) geluTanh(x, t, n, p string) {
+// negative x. r are four registers of scratch.
+func (c *ctx) geluTanh(x, t string, r []string) {
+	n := r[0]
 	c.I("VMULPS %s, %s, %s", x, x, n)
 	c.set(c.k(-2*0.7978845608028654*0.044715), t)
 	c.op("VFMADD213PS", c.k(-2*0.7978845608028654), n, t)
 	c.I("VMULPS %s, %s, %s", x, t, t)
-	c.exp(t, n, p)
+	c.expWithin(t, r)
 	c.op("VADDPS", c.k(1), t, t)
 	c.I("VDIVPS %s, %s, %s", t, x, x)
 }

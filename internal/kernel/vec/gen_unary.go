@@ -17,7 +17,7 @@ var unaryOps = []struct {
 	{"Exp", func(c *ctx, r []string) { c.exp(r[0], r[1], r[2]) }},
 	{"Log", func(c *ctx, r []string) { c.log(r[0], r[1], r[2], r[3], r[4]) }},
 	{"Tanh", func(c *ctx, r []string) { c.tanh(r[0], r[1], r[2], r[3]) }},
-	{"Sigmoid", func(c *ctx, r []string) { c.sigmoid(r[0], r[1], r[2]) }},
+	{"Sigmoid", func(c *ctx, r []string) { c.sigmoid(r[0], r[1:5]) }},
 	{"Erf", func(c *ctx, r []string) { c.erf(r[0], r[1], r[2], r[3]) }},
 	{"Sqrt", func(c *ctx, r []string) { c.I("VSQRTPS %s, %s", r[0], r[0]) }},
 	{"Rsqrt", func(c *ctx, r []string) {
@@ -61,17 +61,17 @@ var unaryOps = []struct {
 	}},
 	{"Silu", func(c *ctx, r []string) {
 		c.op("VXORPS", c.bits(0x80000000), r[0], r[1])
-		c.exp(r[1], r[2], r[3])
+		c.expWithin(r[1], r[2:6])
 		c.op("VADDPS", c.k(1), r[1], r[1])
 		c.I("VDIVPS %s, %s, %s", r[1], r[0], r[0])
 	}},
 	{"GeluErf", func(c *ctx, r []string) { c.geluErf(r[0], r[1], r[2], r[3], r[4]) }},
-	{"GeluTanh", func(c *ctx, r []string) { c.geluTanh(r[0], r[1], r[2], r[3]) }},
+	{"GeluTanh", func(c *ctx, r []string) { c.geluTanh(r[0], r[1], r[2:6]) }},
 	{"Softplus", func(c *ctx, r []string) { c.softplus(r[0], r[1], r[2], r[3]) }},
 	{"Mish", func(c *ctx, r []string) {
 		// tanh(ln(1+e)) = e(e+2) / (e(e+2) + 2); from x = 20 on it is 1.
 		c.op("VMINPS", r[0], c.reg(20), r[1])
-		c.exp(r[1], r[2], r[3])
+		c.expWithin(r[1], r[2:6])
 		c.op("VADDPS", c.k(2), r[1], r[2])
 		c.I("VMULPS %s, %s, %s", r[1], r[2], r[1])
 		c.op("VADDPS", c.k(2), r[1], r[2])
