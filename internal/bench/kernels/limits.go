@@ -19,10 +19,10 @@ const (
 	algorithm     = 1.05 // a share of the peak above this is of an algorithm with fewer multiply-adds, and says nothing of the limit
 )
 
-// traffic is the bytes that the nodes of a model read and write, each value once by each of its readers.
+// traffic is the bytes that the nodes of a model read and write, each value once by each of its readers; or those of its operands and results alone.
 type traffic struct{ read, written float64 }
 
-func trafficOf(g *graph.Graph) (t traffic, err error) {
+func trafficOf(g *graph.Graph, outer bool) (t traffic, err error) {
 	size := func(v *graph.Value) float64 {
 		dims, ok := v.Type.Shape.Static()
 		if !ok {
@@ -33,6 +33,15 @@ func trafficOf(g *graph.Graph) (t traffic, err error) {
 			n *= float64(d)
 		}
 		return n
+	}
+	if outer {
+		for _, v := range g.Inputs {
+			t.read += size(v)
+		}
+		for _, v := range g.Outputs {
+			t.written += size(v)
+		}
+		return t, err
 	}
 	for n := range g.Nodes() {
 		for _, v := range n.Inputs {

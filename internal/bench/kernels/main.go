@@ -7,7 +7,7 @@
 // and of 90 % of the bytes, is not; "yes, bytes" says that one is, and that limit is reached. Behind the tables of several sets stands where
 // another reaches less than 85 % of its multiply-adds, with the whole interval, and the first 90 % of its own.
 //
-//	go run ./internal/bench/kernels [-python PYTHON] [-rivals onnxruntime,openvino] [-isa avx512,avx2] [-set products|convolutions|all] [-match 'TEXT|TEXT'] [-rounds 15] [-processor] [-option winograd=off]
+//	go run ./internal/bench/kernels [-python PYTHON] [-rivals onnxruntime,openvino] [-isa avx512,avx2] [-set products|convolutions|all|rows] [-match 'TEXT|TEXT'] [-rounds 15] [-processor] [-option winograd=off]
 //
 // A model has its operator up to four times, with weights or operands of its own; convolutions are a chain, so that
 // what is changed of layouts at its ends is divided by four. With -isa avx2 oneDNN is held to that set by its variable ONEDNN_MAX_CPU_ISA, and
@@ -39,6 +39,7 @@ import (
 	"github.com/carve-dev/carve/internal/bench/paired"
 	"github.com/carve-dev/carve/internal/kernel/gemm"
 	"github.com/carve-dev/carve/internal/kernel/isa"
+	"github.com/carve-dev/carve/internal/offheap"
 )
 
 // options of the command.
@@ -53,7 +54,7 @@ func main() {
 	flag.StringVar(&o.python, "python", "", "Python interpreter that has onnxruntime")
 	flag.StringVar(&o.rivals, "rivals", "onnxruntime", "onnxruntime, openvino or both, comma-separated")
 	flag.StringVar(&o.sets, "isa", isa.Host().String(), "instruction sets of cpu, comma-separated")
-	flag.StringVar(&o.set, "set", "all", "products, convolutions or all")
+	flag.StringVar(&o.set, "set", "all", "products, convolutions, all of these, or rows: normalisations, softmax, functions of elements, reductions and attention")
 	flag.StringVar(&o.match, "match", "", "measure only rows whose name contains one of these, with | between them")
 	flag.StringVar(&o.option, "option", "", "option of cpu, KEY=VALUE")
 	flag.IntVar(&o.rounds, "rounds", 15, "rounds")
@@ -104,6 +105,9 @@ func (o *options) tasks() (list []task, err error) {
 	}
 	if o.set == "convolutions" || o.set == "all" {
 		list = append(list, convolutions()...)
+	}
+	if o.set == "rows" {
+		list = overRows()
 	}
 	if list == nil {
 		return nil, fmt.Errorf("there is no set %q", o.set)
@@ -178,7 +182,11 @@ func (o *options) row(t task, target isa.Target, dir string, workers []*worker) 
 		own.Options[k] = v
 	}
 	sides := make([]*side, 2, 2+len(workers))
-	for i, c := range []backend.Config{own, {Name: "mkl"}} {
+	configs := []backend.Config{own, {Name: "mkl"}}
+	if t.unit {
+		configs = configs[:1]
+	}
+	for i, c := range configs {
 		p, err := open(ctx, path, c)
 		if i > 0 && errors.Is(err, backend.ErrUnavailable) {
 			continue
@@ -198,7 +206,7 @@ func (o *options) row(t task, target isa.Target, dir string, workers []*worker) 
 		}
 		sides = append(sides, &side{run: w.run})
 	}
-	moved, err := trafficOf(g)
+	moved, err := trafficOf(g, t.unit)
 	if err != nil {
 		return err
 	}
@@ -270,6 +278,9 @@ func (o *options) byTurns(sides []*side) error {
 // print writes a row, with the share of the peak and the µs that all operators take where memory is the limit.
 func print(t task, sides []*side, peak paired.Ratio, memory float64) {
 	n := float64(len(t.nodes))
+	if t.unit {
+		n = copies
+	}
 	median := func(s *side) float64 { return paired.Median(append([]float64(nil), s.times...)) }
 	own := median(sides[0])
 	fmt.Printf("| %s | %.1f | %.0f (%.0f–%.0f) | %.0f |", t.name, own/n, 100*peak.Median, 100*peak.Low, 100*peak.High, 100*memory/own)
@@ -291,6 +302,7 @@ type program struct {
 	model *carve.Model
 	*carve.Program
 	in, out []*tensor.Tensor
+	memory  []*offheap.Block
 }
 
 func open(ctx context.Context, path string, c backend.Config) (*program, error) {
@@ -312,7 +324,27 @@ func open(ctx context.Context, path string, c backend.Config) (*program, error) 
 	return &program{model: m, Program: p}, nil
 }
 
-func (p *program) close() error { return errors.Join(p.Close(), p.model.Close()) }
+func (p *program) close() error {
+	err := errors.Join(p.Close(), p.model.Close())
+	for _, b := range p.memory {
+		err = errors.Join(err, b.Free())
+	}
+	return err
+}
+
+// own returns a tensor of the same elements in memory of its own, on large pages where the system gives them, as arrays of numpy are, and the memory
+// of what is copied for comparison.
+func (p *program) own(t *tensor.Tensor) (*tensor.Tensor, error) {
+	b, err := offheap.Alloc(len(t.Data), 64)
+	if err != nil {
+		return nil, err
+	}
+	p.memory = append(p.memory, b)
+	copy(b.Bytes(), t.Data)
+	c := *t
+	c.Data = b.Bytes()
+	return &c, nil
+}
 
 // first runs the model once, and keeps its operands and results for other runs.
 func (p *program) first(ctx context.Context, values map[string]tensor.Value) error {
@@ -321,10 +353,18 @@ func (p *program) first(ctx context.Context, values map[string]tensor.Value) err
 		return err
 	}
 	for _, port := range p.Inputs() {
-		p.in = append(p.in, values[port.Name].(*tensor.Tensor))
+		t, err := p.own(values[port.Name].(*tensor.Tensor))
+		if err != nil {
+			return err
+		}
+		p.in = append(p.in, t)
 	}
 	for _, port := range p.Outputs() {
-		p.out = append(p.out, results[port.Name].(*tensor.Tensor))
+		t, err := p.own(results[port.Name].(*tensor.Tensor))
+		if err != nil {
+			return err
+		}
+		p.out = append(p.out, t)
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"math"
@@ -14,10 +15,12 @@ import (
 // weights or operands of their own each.
 type task struct {
 	name   string
-	inputs []string // "%x: f32[1,64]"; those whose names begin with w are constants
+	inputs []string // "%x: f32[1,64]", where those whose names begin with w are constants, or "const %x = f32[]{1}"
 	nodes  []string
 	result []string
 	flops  float64 // of all
+	opset  int     // 0: 17
+	unit   bool    // what nodes of a copy read of each other need not be moved; oneDNN, which lacks most, has no column
 }
 
 // copies is how often a task has its operator.
@@ -122,8 +125,16 @@ func convolutions() (list []task) {
 
 // graph makes a task's model.
 func (t task) graph() (*graph.Graph, error) {
-	text := fmt.Sprintf("graph {\n  opset 17\n  input %s\n  %s\n  output %s\n}\n", strings.Join(t.inputs, "\n  input "), strings.Join(t.nodes, "\n  "), strings.Join(t.result, "\n  output "))
-	g, err := graph.Parse(text)
+	var text strings.Builder
+	fmt.Fprintf(&text, "graph {\n  opset %d\n", cmp.Or(t.opset, 17))
+	for _, x := range t.inputs {
+		if !strings.HasPrefix(x, "const ") {
+			x = "input " + x
+		}
+		fmt.Fprintf(&text, "  %s\n", x)
+	}
+	fmt.Fprintf(&text, "  %s\n  output %s\n}\n", strings.Join(t.nodes, "\n  "), strings.Join(t.result, "\n  output "))
+	g, err := graph.Parse(text.String())
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", t.name, err)
 	}
