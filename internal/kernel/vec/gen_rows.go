@@ -36,6 +36,7 @@ func softmax(f *asm.File, isa asm.ISA, suffix string, logarithm bool) {
 			c.Load("mask", "R8")
 			c.tailMask()
 			c.preload("")
+			c.nextRow()
 			top, sum, scale := c.r(5), c.r(6), c.r(7)
 			x, n, p, s, t := c.r(0), c.r(1), c.r(2), c.r(3), c.r(4)
 			c.rows(map[string]string{"DI": "ldd", "SI": "lds", "R8": "ldm"}, func() {
@@ -48,16 +49,22 @@ func softmax(f *asm.File, isa asm.ISA, suffix string, logarithm bool) {
 				c.fold("VMAXPS", 5, 4)
 				c.zero(sum)
 				pass(2, []string{"AX", "BX"}, func(u int, tail bool) {
+					if u == 0 && !tail {
+						c.fetchNextRow()
+					}
 					c.I("VSUBPS %s, %s, %s", top, x, x)
 					if c.narrow() {
 						c.expBelow(x, n, p, s, t)
 					} else {
 						c.exp(x, n, p)
 					}
-					if !logarithm {
+					if !logarithm && !c.narrow() {
 						c.store(x, c.vector("BX", u), tail)
 					}
 					c.into("VADDPS", x, sum, p, tail)
+					if !logarithm && c.narrow() {
+						c.storeLast(x, "BX", u, tail)
+					}
 				})
 				c.fold("VADDPS", 6, 4)
 				if logarithm {
@@ -65,7 +72,7 @@ func softmax(f *asm.File, isa asm.ISA, suffix string, logarithm bool) {
 					pass(2, []string{"AX", "BX"}, func(u int, tail bool) {
 						c.I("VSUBPS %s, %s, %s", top, x, x)
 						c.I("VSUBPS %s, %s, %s", sum, x, x)
-						c.store(x, c.vector("BX", u), tail)
+						c.storeLast(x, "BX", u, tail)
 					})
 				} else {
 					c.I("VDIVPS %s, %s, %s", sum, c.reg(1), sum)
@@ -77,7 +84,7 @@ func softmax(f *asm.File, isa asm.ISA, suffix string, logarithm bool) {
 					c.rowUnrolled([]string{"BX"}, unroll, func(u int, tail bool) {
 						c.load(c.vector("BX", u), x, tail)
 						c.I("VMULPS %s, %s, %s", sum, x, x)
-						c.store(x, c.vector("BX", u), tail)
+						c.storeLast(x, "BX", u, tail)
 					})
 				}
 				skip := c.NewLabel("nomask")
@@ -88,6 +95,56 @@ func softmax(f *asm.File, isa asm.ISA, suffix string, logarithm bool) {
 			})
 			c.Ret()
 		})
+}
+
+// fetchedRow is the longest row whose next one is fetched, in elements: half of the smallest first-level cache in use.
+const fetchedRow = 4096
+
+// nextRow puts the distances to the next rows of src and dst into R12 and R13, with AVX2, or zero where rows are long. fetchNextRow has lines of those fetched
+// into the first-level cache, where a row is computed that AX and BX go over: processors fetch ahead in order, too little while there is much to compute.
+func (c *ctx) nextRow() {
+	if !c.narrow() {
+		return
+	}
+	short := c.NewLabel("short")
+	c.Load("lds", "R12")
+	c.Load("ldd", "R13")
+	c.I("CMPQ %s, $%d", c.Addr("n"), fetchedRow)
+	c.I("JLE %s", short)
+	c.I("XORL R12, R12")
+	c.I("XORL R13, R13")
+	c.Label(short)
+}
+
+func (c *ctx) fetchNextRow() {
+	if c.narrow() {
+		c.I("PREFETCHT0 (AX)(R12*1)")
+		c.I("PREFETCHT0 (BX)(R13*1)")
+	}
+}
+
+// storeLast stores the vector of number u from a pointer on, which is the last use of both in a row: with AVX2 the tail, of CX elements, by moves of
+// ever fewer, since a masked store takes 12 cycles on AMD's processors.
+func (c *ctx) storeLast(x, pointer string, u int, tail bool) {
+	if !tail || !c.narrow() {
+		c.store(x, c.vector(pointer, u), tail)
+		return
+	}
+	low := strings.Replace(x, "Y", "X", 1)
+	part := func(elements int, moves ...string) {
+		none := c.NewLabel("none")
+		c.I("TESTQ $%d, CX", elements)
+		c.I("JZ %s", none)
+		for _, m := range moves {
+			c.I("%s", m)
+		}
+		c.I("ADDQ $%d, %s", 4*elements, pointer)
+		c.Label(none)
+	}
+	to := fmt.Sprintf("(%s)", pointer)
+	part(4, "VMOVUPS "+low+", "+to, fmt.Sprintf("VEXTRACTF128 $1, %s, %s", x, low))
+	part(2, "VMOVLPS "+low+", "+to, fmt.Sprintf("VMOVHLPS %s, %s, %s", low, low, low))
+	part(1, "VMOVSS "+low+", "+to)
 }
 
 // narrow reports whether vectors are those of AVX2.
@@ -175,6 +232,7 @@ func norm(f *asm.File, isa asm.ISA, suffix string, rms bool) {
 			c.Load("beta", "R9")
 			c.tailMask()
 			c.preload("")
+			c.nextRow()
 			mean, rstd, x := c.r(6), c.r(7), c.r(4)
 			c.rows(map[string]string{"DI": "ldd", "SI": "lds"}, func() {
 				for i := range 4 {
@@ -253,23 +311,30 @@ func (c *ctx) normRow(x, mean, rstd string, rms, gamma, beta bool) {
 		c.I("MOVQ R9, R11")
 		ptrs = append(ptrs, "R11")
 	}
-	c.row(ptrs, func(tail bool) {
-		c.load("(AX)", x, tail)
+	unroll := 1
+	if c.narrow() {
+		unroll = 2
+	}
+	c.rowUnrolled(ptrs, unroll, func(u int, tail bool) {
+		if u == 0 && !tail {
+			c.fetchNextRow()
+		}
+		c.load(c.vector("AX", u), x, tail)
 		if !rms {
 			c.I("VSUBPS %s, %s, %s", mean, x, x)
 		}
 		c.I("VMULPS %s, %s, %s", rstd, x, x)
 		if gamma {
-			c.load("(R10)", c.r(0), tail)
+			c.load(c.vector("R10", u), c.r(0), tail)
 		}
 		switch {
 		case beta:
-			c.load("(R11)", c.r(1), tail)
+			c.load(c.vector("R11", u), c.r(1), tail)
 			c.I("VFMADD213PS %s, %s, %s", c.r(1), c.r(0), x)
 		case gamma:
 			c.I("VMULPS %s, %s, %s", c.r(0), x, x)
 		}
-		c.store(x, "(BX)", tail)
+		c.storeLast(x, "BX", u, tail)
 	})
 }
 

@@ -338,20 +338,28 @@ TEXT ·softmax2(SB), NOSPLIT, $0-68
 	VBROADCASTSS k3fb8aa3b<>+0(SB), Y10
 	VBROADCASTSS k3f318000<>+0(SB), Y9
 	VBROADCASTSS kb95e8083<>+0(SB), Y8
+	MOVQ lds+48(FP), R12
+	MOVQ ldd+40(FP), R13
+	CMPQ n+24(FP), $4096
+	JLE short1
+	XORL R12, R12
+	XORL R13, R13
 
-row1:
+short1:
+
+row2:
 	VBROADCASTSS scale+64(FP), Y7
 	VMOVUPS Y12, Y5
 	MOVQ SI, AX
 	MOVQ DI, BX
 	MOVQ R8, R9
 	TESTQ R8, R8
-	JZ plain2
+	JZ plain3
 	MOVQ n+24(FP), CX
 	SUBQ $8, CX
-	JLT done5
+	JLT done6
 
-loop4:
+loop5:
 	VMOVUPS (AX), Y0
 	VMOVUPS (R9), Y1
 	VFMADD213PS Y1, Y7, Y0
@@ -359,54 +367,54 @@ loop4:
 	ADDQ $32, R9
 	ADDQ $32, AX
 	SUBQ $8, CX
-	JGE loop4
+	JGE loop5
 
-done5:
+done6:
 	ADDQ $8, CX
 	TESTQ CX, CX
-	JZ rowend6
+	JZ rowend7
 	VMASKMOVPS (AX), Y15, Y0
 	VMASKMOVPS (R9), Y15, Y1
 	VFMADD213PS Y1, Y7, Y0
 	VMAXPS Y0, Y5, Y2
 	VBLENDVPS Y15, Y2, Y5, Y5
 
-rowend6:
-	JMP passed3
+rowend7:
+	JMP passed4
 
-plain2:
+plain3:
 	CMPL scale+64(FP), $0x3f800000
-	JEQ bare7
+	JEQ bare8
 	MOVQ n+24(FP), CX
 	SUBQ $8, CX
-	JLT done9
+	JLT done10
 
-loop8:
+loop9:
 	VMOVUPS (AX), Y0
 	VMULPS Y7, Y0, Y0
 	VMAXPS Y0, Y5, Y5
 	ADDQ $32, AX
 	SUBQ $8, CX
-	JGE loop8
+	JGE loop9
 
-done9:
+done10:
 	ADDQ $8, CX
 	TESTQ CX, CX
-	JZ rowend10
+	JZ rowend11
 	VMASKMOVPS (AX), Y15, Y0
 	VMULPS Y7, Y0, Y0
 	VMAXPS Y0, Y5, Y2
 	VBLENDVPS Y15, Y2, Y5, Y5
 
-rowend10:
-	JMP passed3
+rowend11:
+	JMP passed4
 
-bare7:
+bare8:
 	MOVQ n+24(FP), CX
 	SUBQ $32, CX
-	JLT done12
+	JLT done13
 
-loop11:
+loop12:
 	VMOVUPS (AX), Y0
 	VMAXPS Y0, Y5, Y5
 	VMOVUPS 32(AX), Y0
@@ -417,31 +425,31 @@ loop11:
 	VMAXPS Y0, Y5, Y5
 	ADDQ $128, AX
 	SUBQ $32, CX
-	JGE loop11
+	JGE loop12
 
-done12:
+done13:
 	ADDQ $32, CX
 	SUBQ $8, CX
-	JLT done14
+	JLT done15
 
-loop13:
+loop14:
 	VMOVUPS (AX), Y0
 	VMAXPS Y0, Y5, Y5
 	ADDQ $32, AX
 	SUBQ $8, CX
-	JGE loop13
+	JGE loop14
 
-done14:
+done15:
 	ADDQ $8, CX
 	TESTQ CX, CX
-	JZ rowend15
+	JZ rowend16
 	VMASKMOVPS (AX), Y15, Y0
 	VMAXPS Y0, Y5, Y2
 	VBLENDVPS Y15, Y2, Y5, Y5
 
-rowend15:
+rowend16:
 
-passed3:
+passed4:
 	VEXTRACTF128 $1, Y5, X4
 	VMAXPS X4, X5, X5
 	VPERMILPS $0x4e, X5, X4
@@ -454,15 +462,17 @@ passed3:
 	MOVQ DI, BX
 	MOVQ R8, R9
 	TESTQ R8, R8
-	JZ plain16
+	JZ plain17
 	MOVQ n+24(FP), CX
 	SUBQ $8, CX
-	JLT done19
+	JLT done20
 
-loop18:
+loop19:
 	VMOVUPS (AX), Y0
 	VMOVUPS (R9), Y1
 	VFMADD213PS Y1, Y7, Y0
+	PREFETCHT0 (AX)(R12*1)
+	PREFETCHT0 (BX)(R13*1)
 	VSUBPS Y5, Y0, Y0
 	VMAXPS Y0, Y14, Y0
 	VMOVUPS Y11, Y1
@@ -481,18 +491,18 @@ loop18:
 	VADDPS Y13, Y0, Y0
 	VFMADD231PS Y4, Y3, Y0
 	VMULPS Y1, Y0, Y0
-	VMOVUPS Y0, (BX)
 	VADDPS Y0, Y6, Y6
+	VMOVUPS Y0, (BX)
 	ADDQ $32, R9
 	ADDQ $32, AX
 	ADDQ $32, BX
 	SUBQ $8, CX
-	JGE loop18
+	JGE loop19
 
-done19:
+done20:
 	ADDQ $8, CX
 	TESTQ CX, CX
-	JZ rowend20
+	JZ rowend21
 	VMASKMOVPS (AX), Y15, Y0
 	VMASKMOVPS (R9), Y15, Y1
 	VFMADD213PS Y1, Y7, Y0
@@ -514,23 +524,44 @@ done19:
 	VADDPS Y13, Y0, Y0
 	VFMADD231PS Y4, Y3, Y0
 	VMULPS Y1, Y0, Y0
-	VMASKMOVPS Y0, Y15, (BX)
 	VADDPS Y0, Y6, Y2
 	VBLENDVPS Y15, Y2, Y6, Y6
+	TESTQ $4, CX
+	JZ none22
+	VMOVUPS X0, (BX)
+	VEXTRACTF128 $1, Y0, X0
+	ADDQ $16, BX
 
-rowend20:
-	JMP passed17
+none22:
+	TESTQ $2, CX
+	JZ none23
+	VMOVLPS X0, (BX)
+	VMOVHLPS X0, X0, X0
+	ADDQ $8, BX
 
-plain16:
+none23:
+	TESTQ $1, CX
+	JZ none24
+	VMOVSS X0, (BX)
+	ADDQ $4, BX
+
+none24:
+
+rowend21:
+	JMP passed18
+
+plain17:
 	CMPL scale+64(FP), $0x3f800000
-	JEQ bare21
+	JEQ bare25
 	MOVQ n+24(FP), CX
 	SUBQ $8, CX
-	JLT done23
+	JLT done27
 
-loop22:
+loop26:
 	VMOVUPS (AX), Y0
 	VMULPS Y7, Y0, Y0
+	PREFETCHT0 (AX)(R12*1)
+	PREFETCHT0 (BX)(R13*1)
 	VSUBPS Y5, Y0, Y0
 	VMAXPS Y0, Y14, Y0
 	VMOVUPS Y11, Y1
@@ -549,17 +580,17 @@ loop22:
 	VADDPS Y13, Y0, Y0
 	VFMADD231PS Y4, Y3, Y0
 	VMULPS Y1, Y0, Y0
-	VMOVUPS Y0, (BX)
 	VADDPS Y0, Y6, Y6
+	VMOVUPS Y0, (BX)
 	ADDQ $32, AX
 	ADDQ $32, BX
 	SUBQ $8, CX
-	JGE loop22
+	JGE loop26
 
-done23:
+done27:
 	ADDQ $8, CX
 	TESTQ CX, CX
-	JZ rowend24
+	JZ rowend28
 	VMASKMOVPS (AX), Y15, Y0
 	VMULPS Y7, Y0, Y0
 	VSUBPS Y5, Y0, Y0
@@ -580,20 +611,41 @@ done23:
 	VADDPS Y13, Y0, Y0
 	VFMADD231PS Y4, Y3, Y0
 	VMULPS Y1, Y0, Y0
-	VMASKMOVPS Y0, Y15, (BX)
 	VADDPS Y0, Y6, Y2
 	VBLENDVPS Y15, Y2, Y6, Y6
+	TESTQ $4, CX
+	JZ none29
+	VMOVUPS X0, (BX)
+	VEXTRACTF128 $1, Y0, X0
+	ADDQ $16, BX
 
-rowend24:
-	JMP passed17
+none29:
+	TESTQ $2, CX
+	JZ none30
+	VMOVLPS X0, (BX)
+	VMOVHLPS X0, X0, X0
+	ADDQ $8, BX
 
-bare21:
+none30:
+	TESTQ $1, CX
+	JZ none31
+	VMOVSS X0, (BX)
+	ADDQ $4, BX
+
+none31:
+
+rowend28:
+	JMP passed18
+
+bare25:
 	MOVQ n+24(FP), CX
 	SUBQ $16, CX
-	JLT done26
+	JLT done33
 
-loop25:
+loop32:
 	VMOVUPS (AX), Y0
+	PREFETCHT0 (AX)(R12*1)
+	PREFETCHT0 (BX)(R13*1)
 	VSUBPS Y5, Y0, Y0
 	VMAXPS Y0, Y14, Y0
 	VMOVUPS Y11, Y1
@@ -612,8 +664,8 @@ loop25:
 	VADDPS Y13, Y0, Y0
 	VFMADD231PS Y4, Y3, Y0
 	VMULPS Y1, Y0, Y0
-	VMOVUPS Y0, (BX)
 	VADDPS Y0, Y6, Y6
+	VMOVUPS Y0, (BX)
 	VMOVUPS 32(AX), Y0
 	VSUBPS Y5, Y0, Y0
 	VMAXPS Y0, Y14, Y0
@@ -633,20 +685,22 @@ loop25:
 	VADDPS Y13, Y0, Y0
 	VFMADD231PS Y4, Y3, Y0
 	VMULPS Y1, Y0, Y0
-	VMOVUPS Y0, 32(BX)
 	VADDPS Y0, Y6, Y6
+	VMOVUPS Y0, 32(BX)
 	ADDQ $64, AX
 	ADDQ $64, BX
 	SUBQ $16, CX
-	JGE loop25
+	JGE loop32
 
-done26:
+done33:
 	ADDQ $16, CX
 	SUBQ $8, CX
-	JLT done28
+	JLT done35
 
-loop27:
+loop34:
 	VMOVUPS (AX), Y0
+	PREFETCHT0 (AX)(R12*1)
+	PREFETCHT0 (BX)(R13*1)
 	VSUBPS Y5, Y0, Y0
 	VMAXPS Y0, Y14, Y0
 	VMOVUPS Y11, Y1
@@ -665,17 +719,17 @@ loop27:
 	VADDPS Y13, Y0, Y0
 	VFMADD231PS Y4, Y3, Y0
 	VMULPS Y1, Y0, Y0
-	VMOVUPS Y0, (BX)
 	VADDPS Y0, Y6, Y6
+	VMOVUPS Y0, (BX)
 	ADDQ $32, AX
 	ADDQ $32, BX
 	SUBQ $8, CX
-	JGE loop27
+	JGE loop34
 
-done28:
+done35:
 	ADDQ $8, CX
 	TESTQ CX, CX
-	JZ rowend29
+	JZ rowend36
 	VMASKMOVPS (AX), Y15, Y0
 	VSUBPS Y5, Y0, Y0
 	VMAXPS Y0, Y14, Y0
@@ -695,13 +749,32 @@ done28:
 	VADDPS Y13, Y0, Y0
 	VFMADD231PS Y4, Y3, Y0
 	VMULPS Y1, Y0, Y0
-	VMASKMOVPS Y0, Y15, (BX)
 	VADDPS Y0, Y6, Y2
 	VBLENDVPS Y15, Y2, Y6, Y6
+	TESTQ $4, CX
+	JZ none37
+	VMOVUPS X0, (BX)
+	VEXTRACTF128 $1, Y0, X0
+	ADDQ $16, BX
 
-rowend29:
+none37:
+	TESTQ $2, CX
+	JZ none38
+	VMOVLPS X0, (BX)
+	VMOVHLPS X0, X0, X0
+	ADDQ $8, BX
 
-passed17:
+none38:
+	TESTQ $1, CX
+	JZ none39
+	VMOVSS X0, (BX)
+	ADDQ $4, BX
+
+none39:
+
+rowend36:
+
+passed18:
 	VEXTRACTF128 $1, Y6, X4
 	VADDPS X4, X6, X6
 	VPERMILPS $0x4e, X6, X4
@@ -713,9 +786,9 @@ passed17:
 	MOVQ DI, BX
 	MOVQ n+24(FP), CX
 	SUBQ $32, CX
-	JLT done31
+	JLT done41
 
-loop30:
+loop40:
 	VMOVUPS (BX), Y0
 	VMULPS Y6, Y0, Y0
 	VMOVUPS Y0, (BX)
@@ -730,40 +803,59 @@ loop30:
 	VMOVUPS Y0, 96(BX)
 	ADDQ $128, BX
 	SUBQ $32, CX
-	JGE loop30
+	JGE loop40
 
-done31:
+done41:
 	ADDQ $32, CX
 	SUBQ $8, CX
-	JLT done33
+	JLT done43
 
-loop32:
+loop42:
 	VMOVUPS (BX), Y0
 	VMULPS Y6, Y0, Y0
 	VMOVUPS Y0, (BX)
 	ADDQ $32, BX
 	SUBQ $8, CX
-	JGE loop32
+	JGE loop42
 
-done33:
+done43:
 	ADDQ $8, CX
 	TESTQ CX, CX
-	JZ rowend34
+	JZ rowend44
 	VMASKMOVPS (BX), Y15, Y0
 	VMULPS Y6, Y0, Y0
-	VMASKMOVPS Y0, Y15, (BX)
+	TESTQ $4, CX
+	JZ none45
+	VMOVUPS X0, (BX)
+	VEXTRACTF128 $1, Y0, X0
+	ADDQ $16, BX
 
-rowend34:
+none45:
+	TESTQ $2, CX
+	JZ none46
+	VMOVLPS X0, (BX)
+	VMOVHLPS X0, X0, X0
+	ADDQ $8, BX
+
+none46:
+	TESTQ $1, CX
+	JZ none47
+	VMOVSS X0, (BX)
+	ADDQ $4, BX
+
+none47:
+
+rowend44:
 	TESTQ R8, R8
-	JNZ nomask35
+	JNZ nomask48
 	SUBQ ldm+56(FP), R8
 
-nomask35:
+nomask48:
 	ADDQ ldd+40(FP), DI
 	ADDQ ldm+56(FP), R8
 	ADDQ lds+48(FP), SI
 	DECQ rows+32(FP)
-	JNZ row1
+	JNZ row2
 	VZEROUPPER
 	RET
 
@@ -785,20 +877,28 @@ TEXT ·logSoftmax2(SB), NOSPLIT, $0-68
 	VBROADCASTSS k3fb8aa3b<>+0(SB), Y10
 	VBROADCASTSS k3f318000<>+0(SB), Y9
 	VBROADCASTSS kb95e8083<>+0(SB), Y8
+	MOVQ lds+48(FP), R12
+	MOVQ ldd+40(FP), R13
+	CMPQ n+24(FP), $4096
+	JLE short1
+	XORL R12, R12
+	XORL R13, R13
 
-row1:
+short1:
+
+row2:
 	VBROADCASTSS scale+64(FP), Y7
 	VMOVUPS Y12, Y5
 	MOVQ SI, AX
 	MOVQ DI, BX
 	MOVQ R8, R9
 	TESTQ R8, R8
-	JZ plain2
+	JZ plain3
 	MOVQ n+24(FP), CX
 	SUBQ $8, CX
-	JLT done5
+	JLT done6
 
-loop4:
+loop5:
 	VMOVUPS (AX), Y0
 	VMOVUPS (R9), Y1
 	VFMADD213PS Y1, Y7, Y0
@@ -806,54 +906,54 @@ loop4:
 	ADDQ $32, R9
 	ADDQ $32, AX
 	SUBQ $8, CX
-	JGE loop4
+	JGE loop5
 
-done5:
+done6:
 	ADDQ $8, CX
 	TESTQ CX, CX
-	JZ rowend6
+	JZ rowend7
 	VMASKMOVPS (AX), Y15, Y0
 	VMASKMOVPS (R9), Y15, Y1
 	VFMADD213PS Y1, Y7, Y0
 	VMAXPS Y0, Y5, Y2
 	VBLENDVPS Y15, Y2, Y5, Y5
 
-rowend6:
-	JMP passed3
+rowend7:
+	JMP passed4
 
-plain2:
+plain3:
 	CMPL scale+64(FP), $0x3f800000
-	JEQ bare7
+	JEQ bare8
 	MOVQ n+24(FP), CX
 	SUBQ $8, CX
-	JLT done9
+	JLT done10
 
-loop8:
+loop9:
 	VMOVUPS (AX), Y0
 	VMULPS Y7, Y0, Y0
 	VMAXPS Y0, Y5, Y5
 	ADDQ $32, AX
 	SUBQ $8, CX
-	JGE loop8
+	JGE loop9
 
-done9:
+done10:
 	ADDQ $8, CX
 	TESTQ CX, CX
-	JZ rowend10
+	JZ rowend11
 	VMASKMOVPS (AX), Y15, Y0
 	VMULPS Y7, Y0, Y0
 	VMAXPS Y0, Y5, Y2
 	VBLENDVPS Y15, Y2, Y5, Y5
 
-rowend10:
-	JMP passed3
+rowend11:
+	JMP passed4
 
-bare7:
+bare8:
 	MOVQ n+24(FP), CX
 	SUBQ $32, CX
-	JLT done12
+	JLT done13
 
-loop11:
+loop12:
 	VMOVUPS (AX), Y0
 	VMAXPS Y0, Y5, Y5
 	VMOVUPS 32(AX), Y0
@@ -864,31 +964,31 @@ loop11:
 	VMAXPS Y0, Y5, Y5
 	ADDQ $128, AX
 	SUBQ $32, CX
-	JGE loop11
+	JGE loop12
 
-done12:
+done13:
 	ADDQ $32, CX
 	SUBQ $8, CX
-	JLT done14
+	JLT done15
 
-loop13:
+loop14:
 	VMOVUPS (AX), Y0
 	VMAXPS Y0, Y5, Y5
 	ADDQ $32, AX
 	SUBQ $8, CX
-	JGE loop13
+	JGE loop14
 
-done14:
+done15:
 	ADDQ $8, CX
 	TESTQ CX, CX
-	JZ rowend15
+	JZ rowend16
 	VMASKMOVPS (AX), Y15, Y0
 	VMAXPS Y0, Y5, Y2
 	VBLENDVPS Y15, Y2, Y5, Y5
 
-rowend15:
+rowend16:
 
-passed3:
+passed4:
 	VEXTRACTF128 $1, Y5, X4
 	VMAXPS X4, X5, X5
 	VPERMILPS $0x4e, X5, X4
@@ -901,15 +1001,17 @@ passed3:
 	MOVQ DI, BX
 	MOVQ R8, R9
 	TESTQ R8, R8
-	JZ plain16
+	JZ plain17
 	MOVQ n+24(FP), CX
 	SUBQ $8, CX
-	JLT done19
+	JLT done20
 
-loop18:
+loop19:
 	VMOVUPS (AX), Y0
 	VMOVUPS (R9), Y1
 	VFMADD213PS Y1, Y7, Y0
+	PREFETCHT0 (AX)(R12*1)
+	PREFETCHT0 (BX)(R13*1)
 	VSUBPS Y5, Y0, Y0
 	VMAXPS Y0, Y14, Y0
 	VMOVUPS Y11, Y1
@@ -933,12 +1035,12 @@ loop18:
 	ADDQ $32, AX
 	ADDQ $32, BX
 	SUBQ $8, CX
-	JGE loop18
+	JGE loop19
 
-done19:
+done20:
 	ADDQ $8, CX
 	TESTQ CX, CX
-	JZ rowend20
+	JZ rowend21
 	VMASKMOVPS (AX), Y15, Y0
 	VMASKMOVPS (R9), Y15, Y1
 	VFMADD213PS Y1, Y7, Y0
@@ -963,19 +1065,21 @@ done19:
 	VADDPS Y0, Y6, Y2
 	VBLENDVPS Y15, Y2, Y6, Y6
 
-rowend20:
-	JMP passed17
+rowend21:
+	JMP passed18
 
-plain16:
+plain17:
 	CMPL scale+64(FP), $0x3f800000
-	JEQ bare21
+	JEQ bare22
 	MOVQ n+24(FP), CX
 	SUBQ $8, CX
-	JLT done23
+	JLT done24
 
-loop22:
+loop23:
 	VMOVUPS (AX), Y0
 	VMULPS Y7, Y0, Y0
+	PREFETCHT0 (AX)(R12*1)
+	PREFETCHT0 (BX)(R13*1)
 	VSUBPS Y5, Y0, Y0
 	VMAXPS Y0, Y14, Y0
 	VMOVUPS Y11, Y1
@@ -998,12 +1102,12 @@ loop22:
 	ADDQ $32, AX
 	ADDQ $32, BX
 	SUBQ $8, CX
-	JGE loop22
+	JGE loop23
 
-done23:
+done24:
 	ADDQ $8, CX
 	TESTQ CX, CX
-	JZ rowend24
+	JZ rowend25
 	VMASKMOVPS (AX), Y15, Y0
 	VMULPS Y7, Y0, Y0
 	VSUBPS Y5, Y0, Y0
@@ -1027,16 +1131,18 @@ done23:
 	VADDPS Y0, Y6, Y2
 	VBLENDVPS Y15, Y2, Y6, Y6
 
-rowend24:
-	JMP passed17
+rowend25:
+	JMP passed18
 
-bare21:
+bare22:
 	MOVQ n+24(FP), CX
 	SUBQ $16, CX
-	JLT done26
+	JLT done27
 
-loop25:
+loop26:
 	VMOVUPS (AX), Y0
+	PREFETCHT0 (AX)(R12*1)
+	PREFETCHT0 (BX)(R13*1)
 	VSUBPS Y5, Y0, Y0
 	VMAXPS Y0, Y14, Y0
 	VMOVUPS Y11, Y1
@@ -1079,15 +1185,17 @@ loop25:
 	ADDQ $64, AX
 	ADDQ $64, BX
 	SUBQ $16, CX
-	JGE loop25
+	JGE loop26
 
-done26:
+done27:
 	ADDQ $16, CX
 	SUBQ $8, CX
-	JLT done28
+	JLT done29
 
-loop27:
+loop28:
 	VMOVUPS (AX), Y0
+	PREFETCHT0 (AX)(R12*1)
+	PREFETCHT0 (BX)(R13*1)
 	VSUBPS Y5, Y0, Y0
 	VMAXPS Y0, Y14, Y0
 	VMOVUPS Y11, Y1
@@ -1110,12 +1218,12 @@ loop27:
 	ADDQ $32, AX
 	ADDQ $32, BX
 	SUBQ $8, CX
-	JGE loop27
+	JGE loop28
 
-done28:
+done29:
 	ADDQ $8, CX
 	TESTQ CX, CX
-	JZ rowend29
+	JZ rowend30
 	VMASKMOVPS (AX), Y15, Y0
 	VSUBPS Y5, Y0, Y0
 	VMAXPS Y0, Y14, Y0
@@ -1138,9 +1246,9 @@ done28:
 	VADDPS Y0, Y6, Y2
 	VBLENDVPS Y15, Y2, Y6, Y6
 
-rowend29:
+rowend30:
 
-passed17:
+passed18:
 	VEXTRACTF128 $1, Y6, X4
 	VADDPS X4, X6, X6
 	VPERMILPS $0x4e, X6, X4
@@ -1188,12 +1296,12 @@ passed17:
 	MOVQ DI, BX
 	MOVQ R8, R9
 	TESTQ R8, R8
-	JZ plain30
+	JZ plain31
 	MOVQ n+24(FP), CX
 	SUBQ $8, CX
-	JLT done33
+	JLT done34
 
-loop32:
+loop33:
 	VMOVUPS (AX), Y0
 	VMOVUPS (R9), Y1
 	VFMADD213PS Y1, Y7, Y0
@@ -1204,30 +1312,49 @@ loop32:
 	ADDQ $32, AX
 	ADDQ $32, BX
 	SUBQ $8, CX
-	JGE loop32
+	JGE loop33
 
-done33:
+done34:
 	ADDQ $8, CX
 	TESTQ CX, CX
-	JZ rowend34
+	JZ rowend35
 	VMASKMOVPS (AX), Y15, Y0
 	VMASKMOVPS (R9), Y15, Y1
 	VFMADD213PS Y1, Y7, Y0
 	VSUBPS Y5, Y0, Y0
 	VSUBPS Y6, Y0, Y0
-	VMASKMOVPS Y0, Y15, (BX)
+	TESTQ $4, CX
+	JZ none36
+	VMOVUPS X0, (BX)
+	VEXTRACTF128 $1, Y0, X0
+	ADDQ $16, BX
 
-rowend34:
-	JMP passed31
+none36:
+	TESTQ $2, CX
+	JZ none37
+	VMOVLPS X0, (BX)
+	VMOVHLPS X0, X0, X0
+	ADDQ $8, BX
 
-plain30:
+none37:
+	TESTQ $1, CX
+	JZ none38
+	VMOVSS X0, (BX)
+	ADDQ $4, BX
+
+none38:
+
+rowend35:
+	JMP passed32
+
+plain31:
 	CMPL scale+64(FP), $0x3f800000
-	JEQ bare35
+	JEQ bare39
 	MOVQ n+24(FP), CX
 	SUBQ $8, CX
-	JLT done37
+	JLT done41
 
-loop36:
+loop40:
 	VMOVUPS (AX), Y0
 	VMULPS Y7, Y0, Y0
 	VSUBPS Y5, Y0, Y0
@@ -1236,27 +1363,46 @@ loop36:
 	ADDQ $32, AX
 	ADDQ $32, BX
 	SUBQ $8, CX
-	JGE loop36
+	JGE loop40
 
-done37:
+done41:
 	ADDQ $8, CX
 	TESTQ CX, CX
-	JZ rowend38
+	JZ rowend42
 	VMASKMOVPS (AX), Y15, Y0
 	VMULPS Y7, Y0, Y0
 	VSUBPS Y5, Y0, Y0
 	VSUBPS Y6, Y0, Y0
-	VMASKMOVPS Y0, Y15, (BX)
+	TESTQ $4, CX
+	JZ none43
+	VMOVUPS X0, (BX)
+	VEXTRACTF128 $1, Y0, X0
+	ADDQ $16, BX
 
-rowend38:
-	JMP passed31
+none43:
+	TESTQ $2, CX
+	JZ none44
+	VMOVLPS X0, (BX)
+	VMOVHLPS X0, X0, X0
+	ADDQ $8, BX
 
-bare35:
+none44:
+	TESTQ $1, CX
+	JZ none45
+	VMOVSS X0, (BX)
+	ADDQ $4, BX
+
+none45:
+
+rowend42:
+	JMP passed32
+
+bare39:
 	MOVQ n+24(FP), CX
 	SUBQ $16, CX
-	JLT done40
+	JLT done47
 
-loop39:
+loop46:
 	VMOVUPS (AX), Y0
 	VSUBPS Y5, Y0, Y0
 	VSUBPS Y6, Y0, Y0
@@ -1268,14 +1414,14 @@ loop39:
 	ADDQ $64, AX
 	ADDQ $64, BX
 	SUBQ $16, CX
-	JGE loop39
+	JGE loop46
 
-done40:
+done47:
 	ADDQ $16, CX
 	SUBQ $8, CX
-	JLT done42
+	JLT done49
 
-loop41:
+loop48:
 	VMOVUPS (AX), Y0
 	VSUBPS Y5, Y0, Y0
 	VSUBPS Y6, Y0, Y0
@@ -1283,30 +1429,49 @@ loop41:
 	ADDQ $32, AX
 	ADDQ $32, BX
 	SUBQ $8, CX
-	JGE loop41
+	JGE loop48
 
-done42:
+done49:
 	ADDQ $8, CX
 	TESTQ CX, CX
-	JZ rowend43
+	JZ rowend50
 	VMASKMOVPS (AX), Y15, Y0
 	VSUBPS Y5, Y0, Y0
 	VSUBPS Y6, Y0, Y0
-	VMASKMOVPS Y0, Y15, (BX)
+	TESTQ $4, CX
+	JZ none51
+	VMOVUPS X0, (BX)
+	VEXTRACTF128 $1, Y0, X0
+	ADDQ $16, BX
 
-rowend43:
+none51:
+	TESTQ $2, CX
+	JZ none52
+	VMOVLPS X0, (BX)
+	VMOVHLPS X0, X0, X0
+	ADDQ $8, BX
 
-passed31:
+none52:
+	TESTQ $1, CX
+	JZ none53
+	VMOVSS X0, (BX)
+	ADDQ $4, BX
+
+none53:
+
+rowend50:
+
+passed32:
 	TESTQ R8, R8
-	JNZ nomask44
+	JNZ nomask54
 	SUBQ ldm+56(FP), R8
 
-nomask44:
+nomask54:
 	ADDQ ldd+40(FP), DI
 	ADDQ ldm+56(FP), R8
 	ADDQ lds+48(FP), SI
 	DECQ rows+32(FP)
-	JNZ row1
+	JNZ row2
 	VZEROUPPER
 	RET
 
@@ -1323,8 +1488,16 @@ TEXT ·layerNorm2(SB), NOSPLIT, $0-68
 	LEAQ tail<>+0(SB), DX
 	VMOVUPS 32(DX)(CX*1), Y15
 	VBROADCASTSS k3f800000<>+0(SB), Y14
+	MOVQ lds+56(FP), R12
+	MOVQ ldd+48(FP), R13
+	CMPQ n+32(FP), $4096
+	JLE short1
+	XORL R12, R12
+	XORL R13, R13
 
-row1:
+short1:
+
+row2:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -1332,9 +1505,9 @@ row1:
 	MOVQ SI, AX
 	MOVQ n+32(FP), CX
 	SUBQ $32, CX
-	JLT done3
+	JLT done4
 
-loop2:
+loop3:
 	VMOVUPS 0(AX), Y4
 	VADDPS Y4, Y0, Y0
 	VMOVUPS 32(AX), Y4
@@ -1345,28 +1518,28 @@ loop2:
 	VADDPS Y4, Y3, Y3
 	ADDQ $128, AX
 	SUBQ $32, CX
-	JGE loop2
+	JGE loop3
 
-done3:
+done4:
 	ADDQ $32, CX
 	SUBQ $8, CX
-	JLT done5
+	JLT done6
 
-loop4:
+loop5:
 	VMOVUPS 0(AX), Y4
 	VADDPS Y4, Y0, Y0
 	ADDQ $32, AX
 	SUBQ $8, CX
-	JGE loop4
+	JGE loop5
 
-done5:
+done6:
 	ADDQ $8, CX
 	TESTQ CX, CX
-	JZ rowend6
+	JZ rowend7
 	VMASKMOVPS 0(AX), Y15, Y4
 	VADDPS Y4, Y0, Y0
 
-rowend6:
+rowend7:
 	VADDPS Y1, Y0, Y0
 	VADDPS Y3, Y2, Y2
 	VADDPS Y2, Y0, Y0
@@ -1389,9 +1562,9 @@ rowend6:
 	MOVQ SI, AX
 	MOVQ n+32(FP), CX
 	SUBQ $32, CX
-	JLT done8
+	JLT done9
 
-loop7:
+loop8:
 	VMOVUPS 0(AX), Y4
 	VSUBPS Y6, Y4, Y4
 	VFMADD231PS Y4, Y4, Y0
@@ -1406,31 +1579,31 @@ loop7:
 	VFMADD231PS Y4, Y4, Y3
 	ADDQ $128, AX
 	SUBQ $32, CX
-	JGE loop7
+	JGE loop8
 
-done8:
+done9:
 	ADDQ $32, CX
 	SUBQ $8, CX
-	JLT done10
+	JLT done11
 
-loop9:
+loop10:
 	VMOVUPS 0(AX), Y4
 	VSUBPS Y6, Y4, Y4
 	VFMADD231PS Y4, Y4, Y0
 	ADDQ $32, AX
 	SUBQ $8, CX
-	JGE loop9
+	JGE loop10
 
-done10:
+done11:
 	ADDQ $8, CX
 	TESTQ CX, CX
-	JZ rowend11
+	JZ rowend12
 	VMASKMOVPS 0(AX), Y15, Y4
 	VSUBPS Y6, Y4, Y4
 	VANDPS Y15, Y4, Y4
 	VFMADD231PS Y4, Y4, Y0
 
-rowend11:
+rowend12:
 	VADDPS Y1, Y0, Y0
 	VADDPS Y3, Y2, Y2
 	VADDPS Y2, Y0, Y0
@@ -1451,55 +1624,45 @@ rowend11:
 	VDIVSS X0, X1, X0
 	VBROADCASTSS X0, Y7
 	TESTQ R9, R9
-	JNZ beta13
+	JNZ beta14
 	TESTQ R8, R8
-	JNZ gamma12
+	JNZ gamma13
 	MOVQ SI, AX
 	MOVQ DI, BX
 	MOVQ n+32(FP), CX
-	SUBQ $8, CX
-	JLT done16
+	SUBQ $16, CX
+	JLT done17
 
-loop15:
+loop16:
+	PREFETCHT0 (AX)(R12*1)
+	PREFETCHT0 (BX)(R13*1)
 	VMOVUPS (AX), Y4
 	VSUBPS Y6, Y4, Y4
 	VMULPS Y7, Y4, Y4
 	VMOVUPS Y4, (BX)
-	ADDQ $32, AX
-	ADDQ $32, BX
-	SUBQ $8, CX
-	JGE loop15
-
-done16:
-	ADDQ $8, CX
-	TESTQ CX, CX
-	JZ rowend17
-	VMASKMOVPS (AX), Y15, Y4
+	VMOVUPS 32(AX), Y4
 	VSUBPS Y6, Y4, Y4
 	VMULPS Y7, Y4, Y4
-	VMASKMOVPS Y4, Y15, (BX)
+	VMOVUPS Y4, 32(BX)
+	ADDQ $64, AX
+	ADDQ $64, BX
+	SUBQ $16, CX
+	JGE loop16
 
-rowend17:
-	JMP normed14
-
-gamma12:
-	MOVQ SI, AX
-	MOVQ DI, BX
-	MOVQ R8, R10
-	MOVQ n+32(FP), CX
+done17:
+	ADDQ $16, CX
 	SUBQ $8, CX
 	JLT done19
 
 loop18:
+	PREFETCHT0 (AX)(R12*1)
+	PREFETCHT0 (BX)(R13*1)
 	VMOVUPS (AX), Y4
 	VSUBPS Y6, Y4, Y4
 	VMULPS Y7, Y4, Y4
-	VMOVUPS (R10), Y0
-	VMULPS Y0, Y4, Y4
 	VMOVUPS Y4, (BX)
 	ADDQ $32, AX
 	ADDQ $32, BX
-	ADDQ $32, R10
 	SUBQ $8, CX
 	JGE loop18
 
@@ -1510,23 +1673,153 @@ done19:
 	VMASKMOVPS (AX), Y15, Y4
 	VSUBPS Y6, Y4, Y4
 	VMULPS Y7, Y4, Y4
-	VMASKMOVPS (R10), Y15, Y0
-	VMULPS Y0, Y4, Y4
-	VMASKMOVPS Y4, Y15, (BX)
+	TESTQ $4, CX
+	JZ none21
+	VMOVUPS X4, (BX)
+	VEXTRACTF128 $1, Y4, X4
+	ADDQ $16, BX
+
+none21:
+	TESTQ $2, CX
+	JZ none22
+	VMOVLPS X4, (BX)
+	VMOVHLPS X4, X4, X4
+	ADDQ $8, BX
+
+none22:
+	TESTQ $1, CX
+	JZ none23
+	VMOVSS X4, (BX)
+	ADDQ $4, BX
+
+none23:
 
 rowend20:
-	JMP normed14
+	JMP normed15
 
-beta13:
+gamma13:
+	MOVQ SI, AX
+	MOVQ DI, BX
+	MOVQ R8, R10
+	MOVQ n+32(FP), CX
+	SUBQ $16, CX
+	JLT done25
+
+loop24:
+	PREFETCHT0 (AX)(R12*1)
+	PREFETCHT0 (BX)(R13*1)
+	VMOVUPS (AX), Y4
+	VSUBPS Y6, Y4, Y4
+	VMULPS Y7, Y4, Y4
+	VMOVUPS (R10), Y0
+	VMULPS Y0, Y4, Y4
+	VMOVUPS Y4, (BX)
+	VMOVUPS 32(AX), Y4
+	VSUBPS Y6, Y4, Y4
+	VMULPS Y7, Y4, Y4
+	VMOVUPS 32(R10), Y0
+	VMULPS Y0, Y4, Y4
+	VMOVUPS Y4, 32(BX)
+	ADDQ $64, AX
+	ADDQ $64, BX
+	ADDQ $64, R10
+	SUBQ $16, CX
+	JGE loop24
+
+done25:
+	ADDQ $16, CX
+	SUBQ $8, CX
+	JLT done27
+
+loop26:
+	PREFETCHT0 (AX)(R12*1)
+	PREFETCHT0 (BX)(R13*1)
+	VMOVUPS (AX), Y4
+	VSUBPS Y6, Y4, Y4
+	VMULPS Y7, Y4, Y4
+	VMOVUPS (R10), Y0
+	VMULPS Y0, Y4, Y4
+	VMOVUPS Y4, (BX)
+	ADDQ $32, AX
+	ADDQ $32, BX
+	ADDQ $32, R10
+	SUBQ $8, CX
+	JGE loop26
+
+done27:
+	ADDQ $8, CX
+	TESTQ CX, CX
+	JZ rowend28
+	VMASKMOVPS (AX), Y15, Y4
+	VSUBPS Y6, Y4, Y4
+	VMULPS Y7, Y4, Y4
+	VMASKMOVPS (R10), Y15, Y0
+	VMULPS Y0, Y4, Y4
+	TESTQ $4, CX
+	JZ none29
+	VMOVUPS X4, (BX)
+	VEXTRACTF128 $1, Y4, X4
+	ADDQ $16, BX
+
+none29:
+	TESTQ $2, CX
+	JZ none30
+	VMOVLPS X4, (BX)
+	VMOVHLPS X4, X4, X4
+	ADDQ $8, BX
+
+none30:
+	TESTQ $1, CX
+	JZ none31
+	VMOVSS X4, (BX)
+	ADDQ $4, BX
+
+none31:
+
+rowend28:
+	JMP normed15
+
+beta14:
 	MOVQ SI, AX
 	MOVQ DI, BX
 	MOVQ R8, R10
 	MOVQ R9, R11
 	MOVQ n+32(FP), CX
-	SUBQ $8, CX
-	JLT done22
+	SUBQ $16, CX
+	JLT done33
 
-loop21:
+loop32:
+	PREFETCHT0 (AX)(R12*1)
+	PREFETCHT0 (BX)(R13*1)
+	VMOVUPS (AX), Y4
+	VSUBPS Y6, Y4, Y4
+	VMULPS Y7, Y4, Y4
+	VMOVUPS (R10), Y0
+	VMOVUPS (R11), Y1
+	VFMADD213PS Y1, Y0, Y4
+	VMOVUPS Y4, (BX)
+	VMOVUPS 32(AX), Y4
+	VSUBPS Y6, Y4, Y4
+	VMULPS Y7, Y4, Y4
+	VMOVUPS 32(R10), Y0
+	VMOVUPS 32(R11), Y1
+	VFMADD213PS Y1, Y0, Y4
+	VMOVUPS Y4, 32(BX)
+	ADDQ $64, AX
+	ADDQ $64, BX
+	ADDQ $64, R10
+	ADDQ $64, R11
+	SUBQ $16, CX
+	JGE loop32
+
+done33:
+	ADDQ $16, CX
+	SUBQ $8, CX
+	JLT done35
+
+loop34:
+	PREFETCHT0 (AX)(R12*1)
+	PREFETCHT0 (BX)(R13*1)
 	VMOVUPS (AX), Y4
 	VSUBPS Y6, Y4, Y4
 	VMULPS Y7, Y4, Y4
@@ -1539,27 +1832,46 @@ loop21:
 	ADDQ $32, R10
 	ADDQ $32, R11
 	SUBQ $8, CX
-	JGE loop21
+	JGE loop34
 
-done22:
+done35:
 	ADDQ $8, CX
 	TESTQ CX, CX
-	JZ rowend23
+	JZ rowend36
 	VMASKMOVPS (AX), Y15, Y4
 	VSUBPS Y6, Y4, Y4
 	VMULPS Y7, Y4, Y4
 	VMASKMOVPS (R10), Y15, Y0
 	VMASKMOVPS (R11), Y15, Y1
 	VFMADD213PS Y1, Y0, Y4
-	VMASKMOVPS Y4, Y15, (BX)
+	TESTQ $4, CX
+	JZ none37
+	VMOVUPS X4, (BX)
+	VEXTRACTF128 $1, Y4, X4
+	ADDQ $16, BX
 
-rowend23:
+none37:
+	TESTQ $2, CX
+	JZ none38
+	VMOVLPS X4, (BX)
+	VMOVHLPS X4, X4, X4
+	ADDQ $8, BX
 
-normed14:
+none38:
+	TESTQ $1, CX
+	JZ none39
+	VMOVSS X4, (BX)
+	ADDQ $4, BX
+
+none39:
+
+rowend36:
+
+normed15:
 	ADDQ ldd+48(FP), DI
 	ADDQ lds+56(FP), SI
 	DECQ rows+40(FP)
-	JNZ row1
+	JNZ row2
 	VZEROUPPER
 	RET
 
@@ -1576,8 +1888,16 @@ TEXT ·rmsNorm2(SB), NOSPLIT, $0-68
 	LEAQ tail<>+0(SB), DX
 	VMOVUPS 32(DX)(CX*1), Y15
 	VBROADCASTSS k3f800000<>+0(SB), Y14
+	MOVQ lds+56(FP), R12
+	MOVQ ldd+48(FP), R13
+	CMPQ n+32(FP), $4096
+	JLE short1
+	XORL R12, R12
+	XORL R13, R13
 
-row1:
+short1:
+
+row2:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -1585,9 +1905,9 @@ row1:
 	MOVQ SI, AX
 	MOVQ n+32(FP), CX
 	SUBQ $32, CX
-	JLT done3
+	JLT done4
 
-loop2:
+loop3:
 	VMOVUPS 0(AX), Y4
 	VFMADD231PS Y4, Y4, Y0
 	VMOVUPS 32(AX), Y4
@@ -1598,28 +1918,28 @@ loop2:
 	VFMADD231PS Y4, Y4, Y3
 	ADDQ $128, AX
 	SUBQ $32, CX
-	JGE loop2
+	JGE loop3
 
-done3:
+done4:
 	ADDQ $32, CX
 	SUBQ $8, CX
-	JLT done5
+	JLT done6
 
-loop4:
+loop5:
 	VMOVUPS 0(AX), Y4
 	VFMADD231PS Y4, Y4, Y0
 	ADDQ $32, AX
 	SUBQ $8, CX
-	JGE loop4
+	JGE loop5
 
-done5:
+done6:
 	ADDQ $8, CX
 	TESTQ CX, CX
-	JZ rowend6
+	JZ rowend7
 	VMASKMOVPS 0(AX), Y15, Y4
 	VFMADD231PS Y4, Y4, Y0
 
-rowend6:
+rowend7:
 	VADDPS Y1, Y0, Y0
 	VADDPS Y3, Y2, Y2
 	VADDPS Y2, Y0, Y0
@@ -1640,52 +1960,42 @@ rowend6:
 	VDIVSS X0, X1, X0
 	VBROADCASTSS X0, Y7
 	TESTQ R9, R9
-	JNZ beta8
+	JNZ beta9
 	TESTQ R8, R8
-	JNZ gamma7
+	JNZ gamma8
 	MOVQ SI, AX
 	MOVQ DI, BX
 	MOVQ n+32(FP), CX
-	SUBQ $8, CX
-	JLT done11
+	SUBQ $16, CX
+	JLT done12
 
-loop10:
+loop11:
+	PREFETCHT0 (AX)(R12*1)
+	PREFETCHT0 (BX)(R13*1)
 	VMOVUPS (AX), Y4
 	VMULPS Y7, Y4, Y4
 	VMOVUPS Y4, (BX)
-	ADDQ $32, AX
-	ADDQ $32, BX
-	SUBQ $8, CX
-	JGE loop10
-
-done11:
-	ADDQ $8, CX
-	TESTQ CX, CX
-	JZ rowend12
-	VMASKMOVPS (AX), Y15, Y4
+	VMOVUPS 32(AX), Y4
 	VMULPS Y7, Y4, Y4
-	VMASKMOVPS Y4, Y15, (BX)
+	VMOVUPS Y4, 32(BX)
+	ADDQ $64, AX
+	ADDQ $64, BX
+	SUBQ $16, CX
+	JGE loop11
 
-rowend12:
-	JMP normed9
-
-gamma7:
-	MOVQ SI, AX
-	MOVQ DI, BX
-	MOVQ R8, R10
-	MOVQ n+32(FP), CX
+done12:
+	ADDQ $16, CX
 	SUBQ $8, CX
 	JLT done14
 
 loop13:
+	PREFETCHT0 (AX)(R12*1)
+	PREFETCHT0 (BX)(R13*1)
 	VMOVUPS (AX), Y4
 	VMULPS Y7, Y4, Y4
-	VMOVUPS (R10), Y0
-	VMULPS Y0, Y4, Y4
 	VMOVUPS Y4, (BX)
 	ADDQ $32, AX
 	ADDQ $32, BX
-	ADDQ $32, R10
 	SUBQ $8, CX
 	JGE loop13
 
@@ -1695,23 +2005,147 @@ done14:
 	JZ rowend15
 	VMASKMOVPS (AX), Y15, Y4
 	VMULPS Y7, Y4, Y4
-	VMASKMOVPS (R10), Y15, Y0
-	VMULPS Y0, Y4, Y4
-	VMASKMOVPS Y4, Y15, (BX)
+	TESTQ $4, CX
+	JZ none16
+	VMOVUPS X4, (BX)
+	VEXTRACTF128 $1, Y4, X4
+	ADDQ $16, BX
+
+none16:
+	TESTQ $2, CX
+	JZ none17
+	VMOVLPS X4, (BX)
+	VMOVHLPS X4, X4, X4
+	ADDQ $8, BX
+
+none17:
+	TESTQ $1, CX
+	JZ none18
+	VMOVSS X4, (BX)
+	ADDQ $4, BX
+
+none18:
 
 rowend15:
-	JMP normed9
+	JMP normed10
 
-beta8:
+gamma8:
+	MOVQ SI, AX
+	MOVQ DI, BX
+	MOVQ R8, R10
+	MOVQ n+32(FP), CX
+	SUBQ $16, CX
+	JLT done20
+
+loop19:
+	PREFETCHT0 (AX)(R12*1)
+	PREFETCHT0 (BX)(R13*1)
+	VMOVUPS (AX), Y4
+	VMULPS Y7, Y4, Y4
+	VMOVUPS (R10), Y0
+	VMULPS Y0, Y4, Y4
+	VMOVUPS Y4, (BX)
+	VMOVUPS 32(AX), Y4
+	VMULPS Y7, Y4, Y4
+	VMOVUPS 32(R10), Y0
+	VMULPS Y0, Y4, Y4
+	VMOVUPS Y4, 32(BX)
+	ADDQ $64, AX
+	ADDQ $64, BX
+	ADDQ $64, R10
+	SUBQ $16, CX
+	JGE loop19
+
+done20:
+	ADDQ $16, CX
+	SUBQ $8, CX
+	JLT done22
+
+loop21:
+	PREFETCHT0 (AX)(R12*1)
+	PREFETCHT0 (BX)(R13*1)
+	VMOVUPS (AX), Y4
+	VMULPS Y7, Y4, Y4
+	VMOVUPS (R10), Y0
+	VMULPS Y0, Y4, Y4
+	VMOVUPS Y4, (BX)
+	ADDQ $32, AX
+	ADDQ $32, BX
+	ADDQ $32, R10
+	SUBQ $8, CX
+	JGE loop21
+
+done22:
+	ADDQ $8, CX
+	TESTQ CX, CX
+	JZ rowend23
+	VMASKMOVPS (AX), Y15, Y4
+	VMULPS Y7, Y4, Y4
+	VMASKMOVPS (R10), Y15, Y0
+	VMULPS Y0, Y4, Y4
+	TESTQ $4, CX
+	JZ none24
+	VMOVUPS X4, (BX)
+	VEXTRACTF128 $1, Y4, X4
+	ADDQ $16, BX
+
+none24:
+	TESTQ $2, CX
+	JZ none25
+	VMOVLPS X4, (BX)
+	VMOVHLPS X4, X4, X4
+	ADDQ $8, BX
+
+none25:
+	TESTQ $1, CX
+	JZ none26
+	VMOVSS X4, (BX)
+	ADDQ $4, BX
+
+none26:
+
+rowend23:
+	JMP normed10
+
+beta9:
 	MOVQ SI, AX
 	MOVQ DI, BX
 	MOVQ R8, R10
 	MOVQ R9, R11
 	MOVQ n+32(FP), CX
-	SUBQ $8, CX
-	JLT done17
+	SUBQ $16, CX
+	JLT done28
 
-loop16:
+loop27:
+	PREFETCHT0 (AX)(R12*1)
+	PREFETCHT0 (BX)(R13*1)
+	VMOVUPS (AX), Y4
+	VMULPS Y7, Y4, Y4
+	VMOVUPS (R10), Y0
+	VMOVUPS (R11), Y1
+	VFMADD213PS Y1, Y0, Y4
+	VMOVUPS Y4, (BX)
+	VMOVUPS 32(AX), Y4
+	VMULPS Y7, Y4, Y4
+	VMOVUPS 32(R10), Y0
+	VMOVUPS 32(R11), Y1
+	VFMADD213PS Y1, Y0, Y4
+	VMOVUPS Y4, 32(BX)
+	ADDQ $64, AX
+	ADDQ $64, BX
+	ADDQ $64, R10
+	ADDQ $64, R11
+	SUBQ $16, CX
+	JGE loop27
+
+done28:
+	ADDQ $16, CX
+	SUBQ $8, CX
+	JLT done30
+
+loop29:
+	PREFETCHT0 (AX)(R12*1)
+	PREFETCHT0 (BX)(R13*1)
 	VMOVUPS (AX), Y4
 	VMULPS Y7, Y4, Y4
 	VMOVUPS (R10), Y0
@@ -1723,26 +2157,45 @@ loop16:
 	ADDQ $32, R10
 	ADDQ $32, R11
 	SUBQ $8, CX
-	JGE loop16
+	JGE loop29
 
-done17:
+done30:
 	ADDQ $8, CX
 	TESTQ CX, CX
-	JZ rowend18
+	JZ rowend31
 	VMASKMOVPS (AX), Y15, Y4
 	VMULPS Y7, Y4, Y4
 	VMASKMOVPS (R10), Y15, Y0
 	VMASKMOVPS (R11), Y15, Y1
 	VFMADD213PS Y1, Y0, Y4
-	VMASKMOVPS Y4, Y15, (BX)
+	TESTQ $4, CX
+	JZ none32
+	VMOVUPS X4, (BX)
+	VEXTRACTF128 $1, Y4, X4
+	ADDQ $16, BX
 
-rowend18:
+none32:
+	TESTQ $2, CX
+	JZ none33
+	VMOVLPS X4, (BX)
+	VMOVHLPS X4, X4, X4
+	ADDQ $8, BX
 
-normed9:
+none33:
+	TESTQ $1, CX
+	JZ none34
+	VMOVSS X4, (BX)
+	ADDQ $4, BX
+
+none34:
+
+rowend31:
+
+normed10:
 	ADDQ ldd+48(FP), DI
 	ADDQ lds+56(FP), SI
 	DECQ rows+40(FP)
-	JNZ row1
+	JNZ row2
 	VZEROUPPER
 	RET
 
