@@ -14,9 +14,9 @@ import (
 //
 //	q·kᵀ → [scale | bias | mask]… → Softmax → [0 for NaN] → ·v
 //
-// q, k and v are [batch, heads, rows, size], or [batch, rows, size] where there is one head, or batch and heads are one dim. Transpositions that split heads from columns and join them again belong to it, and so
-// do the repetition of heads of keys and values that several heads of queries share, and factors of queries and keys. Nothing of the
-// cache is transposed or repeated in memory. Keys and values of half precision, as a cache has them, are made floats head by head.
+// q, k and v are [batch, heads, rows, size], or [batch, rows, size] where there is one head, or batch and heads are one dim.
+// Transpositions that split heads from columns and join them again belong to it, and so do the repetition of heads of keys and values
+// that several heads of queries share, and factors of queries and keys. Nothing of the cache is transposed or repeated in memory. Keys and values of half precision, as a cache has them, are made floats head by head.
 
 // attentionName is the name of the property.
 const attentionName = "attention"

@@ -141,7 +141,8 @@ func planAttention(p *planner, n *graph.Node) error {
 	}
 	dims := func(h *headsView) [4]int { return h.sizes(p.Dims[fuse.Outer(n, h.value).ID]) }
 	dq, dk, dv := dims(&f.q), dims(&f.k), dims(&f.v)
-	a := &attention{batch: dq[0], heads: dq[1], share: int(f.k.share), rows: dq[2], keys: dk[2], size: dq[3], to: dv[3], scale: f.scale, zeros: f.zeros, q: p.headsIn(n, &f.q), k: p.headsIn(n, &f.k), v: p.headsIn(n, &f.v), kernels: p.kernels, packed: [2]place.Memory{place.Nowhere, place.Nowhere}}
+	a := &attention{batch: dq[0], heads: dq[1], share: int(f.k.share), rows: dq[2], keys: dk[2], size: dq[3], to: dv[3], scale: f.scale, zeros: f.zeros,
+		q: p.headsIn(n, &f.q), k: p.headsIn(n, &f.k), v: p.headsIn(n, &f.v), kernels: p.kernels, packed: [2]place.Memory{place.Nowhere, place.Nowhere}}
 	a.y = heads{at: p.Out(n.Outputs[0]), output: -1, strides: f.out.strides(p.laid(n.Outputs[0]))}
 	scores := make([]int, len(f.scores.value.Type.Shape))
 	for i, axis := range f.scores.axes {

@@ -9,6 +9,9 @@
 //
 //	go run ./internal/bench/kernels [-python PYTHON] [-rivals onnxruntime,openvino] [-isa avx512,avx2] [-set products|convolutions|all|rows] [-match 'TEXT|TEXT'] [-rounds 15] [-processor] [-option winograd=off]
 //
+// The set of rows is normalisations, softmax, functions of elements, reductions and attention as one unit, each on operands of its own, of which the limit is
+// mostly that of bytes; there oneDNN has no column.
+//
 // A model has its operator up to four times, with weights or operands of its own; convolutions are a chain, so that
 // what is changed of layouts at its ends is divided by four. With -isa avx2 oneDNN is held to that set by its variable ONEDNN_MAX_CPU_ISA, and
 // so are OpenVINO's convolutions, which one of its own computes. What computes its products, and ONNX Runtime's, cannot be: those columns are for

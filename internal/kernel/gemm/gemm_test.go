@@ -270,6 +270,46 @@ var _ = Describe("Run", func() {
 		})
 	})
 
+	It("has pieces of panels fetched with AVX2 whatever the second-level cache has, of groups that take a part of it", func() {
+		rng := rand.New(rand.NewPCG(41, 42))
+		onTargets(func(target isa.Target) {
+			if target.Set != isa.AVX2 {
+				return
+			}
+			for range 40 {
+				size := 256 << (10 + rng.IntN(4))
+				target.Caches[1].Bytes = size
+				m, k := 13+rng.IntN(400), 200+rng.IntN(900)
+				plan, err := gemm.NewPlan(target, gemm.Spec{M: m, K: k, N: 960})
+				Expect(err).NotTo(HaveOccurred())
+				for _, together := range []bool{true, false} {
+					what := fmt.Sprintf("%d rows, k %d, cache of %d, together: %v", m, k, size, together)
+					list := plan.Fetched(together)
+					at := list[0][0]
+					for _, piece := range list {
+						Expect(piece[0]).To(Equal(at), what)
+						Expect(2*piece[1]).To(BeNumerically("<=", 64*k), what)
+						at += piece[1]
+					}
+					group := at - list[0][0]
+					Expect(group).To(Equal(list[0][0]), what)
+					Expect(group).To(BeNumerically("<=", max(64*k, size/8)), what)
+				}
+			}
+		})
+	})
+
+	It("computes products by the parts of small second-level caches", func() {
+		rng := rand.New(rand.NewPCG(43, 44))
+		onTargets(func(target isa.Target) {
+			for range 12 {
+				target.Caches[1].Bytes = 128 << (10 + rng.IntN(3))
+				s := gemm.Spec{M: 1 + rng.IntN(250), N: 1 + rng.IntN(200), K: 1 + rng.IntN(1500), Bias: rng.IntN(2) == 0, Residual: rng.IntN(2) == 0}
+				newProduct(s, rng, guard.Side(rng.IntN(2))).check(target)
+			}
+		})
+	})
+
 	It("has few rows fetch ahead, but not with AVX-512 where the second-level cache is large", func() {
 		onTargets(func(target isa.Target) {
 			if target.Set != isa.AVX512 && target.Set != isa.AVX2 {
