@@ -15,8 +15,8 @@ import (
 
 var _ = Describe("TensorScatter", func() {
 	It("agrees with the reference kernels, over caches that others read and that they do not", seeds(60, func(m *model) {
-		batch, heads, length, size := m.between(1, 3), m.between(1, 3), m.between(1, 20), m.between(1, 20)
-		fresh := m.between(1, length)
+		batch, heads, length, size := m.between(1, 3), m.between(1, 3), m.between(0, 20), m.between(1, 20)
+		fresh := m.between(min(1, length), length)
 		mode, most := "linear", length-fresh
 		if m.chance(2) {
 			mode, most = "circular", 3*length
