@@ -108,9 +108,7 @@ func planGRU(p *planner, n *graph.Node) error {
 		if last.Slot >= 0 {
 			p.emit(step{serial: func(st *state) { g.states.end(st.F32(last)[d*bh:], one.state(st, one.seq), g.batch, g.hidden) }}, []place.Memory{one.y, h0}, []place.Memory{last})
 		}
-		if g.lengths.in.Slot >= 0 {
-			p.emit(step{serial: func(st *state) { one.lengths.pad(st, st.F32(one.y), one.states, d, one.batch, one.hidden) }}, []place.Memory{one.y, one.lengths.in}, []place.Memory{one.y})
-		}
+		p.padded(g.lengths, g.y, g.states, d, g.batch, g.hidden)
 	}
 	return nil
 }

@@ -105,6 +105,13 @@ func (l lengths) pad(st *state, y []float32, s states, dir, batch, hidden int) {
 	}
 }
 
+// padded emits a pad of results in y where there are lengths.
+func (p *planner) padded(l lengths, y place.Memory, s states, dir, batch, hidden int) {
+	if l.in.Slot >= 0 {
+		p.emit(step{serial: func(st *state) { l.pad(st, st.F32(y), s, dir, batch, hidden) }}, []place.Memory{y, l.in}, []place.Memory{y})
+	}
+}
+
 // packedGates is the format of W[directions, gates, inputs] and R: for each direction panels of 16 gates, as gemm.PackBT
 // writes them.
 var packedGates = mustFormat("aBc16b")

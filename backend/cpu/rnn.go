@@ -123,10 +123,7 @@ func planRNN(p *planner, n *graph.Node) error {
 		if last.Slot >= 0 {
 			p.copyStep(last.Part(d*bh*4, bh*4), prev, bh*4)
 		}
-		if lengths.in.Slot >= 0 {
-			states := statesAt(y, seq, dirs, batch, hidden)
-			p.emit(step{serial: func(st *state) { lengths.pad(st, st.F32(y), states, d, batch, hidden) }}, []place.Memory{y, lengths.in}, []place.Memory{y})
-		}
+		p.padded(lengths, y, statesAt(y, seq, dirs, batch, hidden), d, batch, hidden)
 	}
 	return nil
 }
