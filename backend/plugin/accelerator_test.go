@@ -44,7 +44,7 @@ func program(t testing.TB, name string, env string, flags ...string) string {
 	}
 	folders = append(folders, dir)
 	out := filepath.Join(dir, name+".so")
-	cmd := exec.Command(gotool, append(append([]string{"build", "-trimpath"}, flags...), "-o", out, "./testdata/"+name)...)
+	cmd := exec.Command(gotool, append(append([]string{"build"}, flags...), "-o", out, "./testdata/"+name)...)
 	cmd.Env = append(os.Environ(), env)
 	if text, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("go build: %v\n%s", err, text)
