@@ -101,6 +101,9 @@ func planDeformConv(p *planner, n *graph.Node) error {
 		c.weights = p.Temp(4 * product(dw))
 		p.permute([]int{dw[0], c.in, c.taps}, []int{0, 2, 1}, 4, p.In(w), c.weights)
 	}
+	if c.taps == 0 || c.channels == 0 {
+		return property.Because(property.ShapeReason, "weights %v of %v", dw, dx)
+	}
 	c.wide = min(max(partBytes/(4*c.taps*c.channels)/12*12, leastPart), 240, c.positions)
 	if err := c.plan(p); err != nil {
 		return err

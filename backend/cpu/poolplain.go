@@ -118,11 +118,11 @@ type indexedMax struct {
 	columns bool
 }
 
-// nothing is what a window of padding alone found.
+// nothingFound is what a window of padding alone found.
 const nothingFound = math.MinInt64
 
 // planIndexed emits it: find writes, for row i of a channel's results, what has in its lower 31 bits how far in front of the last element that may be the
-// greatest lies, nothingFound where there is none, which makes least.
+// greatest lies, and leaves nothingFound where there is none, which makes least.
 func planIndexed[T float32 | float64 | int8 | uint8](p *planner, n *graph.Node, m *indexedMax, least T, find func(l *rowWindows, found []int64, plane []T, i int)) {
 	src, dst, places := p.In(n.Inputs[0]), p.Out(n.Output(0)), p.Out(n.Output(1))
 	rows, size, width := m.rows(), m.plane(), m.axes[2].out
@@ -132,6 +132,9 @@ func planIndexed[T float32 | float64 | int8 | uint8](p *planner, n *graph.Node, 
 		for i := lo; i < hi; i++ {
 			first := i / rows * size
 			plane := x[first:][:size]
+			for k := range found {
+				found[k] = nothingFound
+			}
 			find(m.rowWindows, found, plane, i%rows)
 			to := index[i*width:][:width]
 			for k, f := range found {
@@ -168,9 +171,6 @@ func (m *indexedMax) byColumns(to []int64, first int) {
 // greatest32 compares numbers and places as one integer, which no branch depends on: the first of equals is the greatest, and NaN more than any
 // number.
 func greatest32(l *rowWindows, found []int64, plane []float32, i int) {
-	for k := range found {
-		found[k] = nothingFound
-	}
 	stride := l.axes[2].stride
 	l.each(i, func(at, from, to int) {
 		place, s := int64(lastPlace-at), plane[at:]
@@ -193,9 +193,6 @@ func rankOf(x float32) int64 {
 }
 
 func greatestByte[T int8 | uint8](l *rowWindows, found []int64, plane []T, i int) {
-	for k := range found {
-		found[k] = nothingFound
-	}
 	stride := l.axes[2].stride
 	l.each(i, func(at, from, to int) {
 		place, s := int64(lastPlace-at), plane[at:]
@@ -209,9 +206,6 @@ func greatestByte[T int8 | uint8](l *rowWindows, found []int64, plane []T, i int
 
 // greatest64 looks at the number that was found each time.
 func greatest64(l *rowWindows, found []int64, plane []float64, i int) {
-	for k := range found {
-		found[k] = nothingFound
-	}
 	stride := l.axes[2].stride
 	l.each(i, func(at, from, to int) {
 		for k := from; k < to; k++ {

@@ -44,9 +44,6 @@ func planTensorScatter(p *planner, n *graph.Node) error {
 	if base != dst {
 		p.copyStep(dst, base, p.Bytes(x))
 	}
-	if length == 0 {
-		return nil
-	}
 	p.emit(step{chunks: outer, grain: grainFor(float64(fresh*bytes)*0.1 + 10), body: func(st *state, _, lo, hi int) {
 		from, to, starts := st.Bytes(src), st.Bytes(dst), of[int64](st, index)
 		for o := lo; o < hi; o++ {

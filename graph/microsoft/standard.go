@@ -84,7 +84,8 @@ func keepsAttention(n *graph.Node) bool {
 	return false
 }
 
-// standardAttention says Attention. Rows of which no key may be seen are 0.
+// standardAttention says Attention. Rows of which no key may be seen are 0; where there may be such rows, so are those whose scores are NaN for another reason, of
+// which the operator's definition makes NaN.
 func standardAttention(o *op) {
 	q, k, v := o.attentionHeads(0, "q_num_heads"), o.attentionHeads(1, "kv_num_heads"), o.attentionHeads(2, "kv_num_heads")
 	past := o.ints(0)
