@@ -42,7 +42,7 @@ type placed struct {
 // planFew lists the tiles of a small product, of which RunBatch computes many: nothing else is decided when it runs.
 func (p *Plan) planFew() {
 	s := &p.spec
-	if s.Double || s.Half || s.Pairs != pairs.Float32 || s.B == Columns || s.Post != nil || s.K == 0 || p.fetches || len(p.phases) != 1 || p.Chunks() != 1 {
+	if s.Double || s.Half || s.Pairs != pairs.Float32 || s.B == Columns || s.Post != nil || s.K == 0 || p.fetches || p.far() && p.below != nil || len(p.phases) != 1 || p.Chunks() != 1 {
 		return
 	}
 	ph := &p.phases[0]

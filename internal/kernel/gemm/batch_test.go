@@ -68,6 +68,22 @@ var _ = Describe("RunBatch", func() {
 		}
 	})
 
+	It("computes products whose operands are larger than the first-level cache, up to forbidden pages", func() {
+		rng := rand.New(rand.NewPCG(15, 16))
+		for _, target := range isa.Targets() {
+			for i := range 60 {
+				s := gemm.Spec{M: 20 + rng.IntN(220), N: 1 + rng.IntN(80), K: 60 + rng.IntN(200), B: gemm.Rows, Bias: i%2 > 0, Residual: i%3 > 0, Clip: i%5 > 3, Lo: -1, Hi: 1}
+				p := newProduct(s, rng, guard.Side(i%2))
+				plan, err := gemm.NewPlan(target, s)
+				Expect(err).NotTo(HaveOccurred())
+				zero := []int{0}
+				plan.RunBatch(0, plan.Chunks(), p.args, gemm.Batch{A: zero, B: zero, C: zero, Res: zero})
+				Expect(p.verify(s.N)).To(Succeed(), "%v %+v", target, s)
+				p.free()
+			}
+		}
+	})
+
 	It("panics where a product lies beyond its slice", func() {
 		for _, target := range isa.Targets() {
 			plan, err := gemm.NewPlan(target, gemm.Spec{M: 4, N: 16, K: 8, B: gemm.Rows})

@@ -67,6 +67,7 @@ const (
 	phaseMaxKOnce = 4096      // the same when B is read only once
 	joinedK       = 512       // aim of a plan that joins units, where k is divided: a panel's part has 32 KiB
 	joinedBytes   = 1 << 20   // of A, at most, for such a plan where k is not divided: tall products have units whose A stays in the second-level cache
+	acrossSum     = 96        // multiply-adds of a result, at least, of products of rows of B that are computed by rows of tiles
 	fewBelow      = 2         // tiles below each other, at most, that have no rows of A fetched
 	callNs        = 40_000    // of tiles in a call, at most, but for one
 	shortSum      = 128       // multiply-adds of a result, up to which tiles have fewer where vectors are computed in halves: a store of one
