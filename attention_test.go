@@ -21,7 +21,7 @@ type attentionStep struct {
 	heads, share, size, to   int
 	cached                   bool
 	cache                    string // the type of what is cached
-	zeros                    bool   // where no key is looked at
+	zeros                    bool   // where no key is looked at, by the scores
 	flat                     bool   // batch and heads are one dim
 	inputs                   []func(batch, rows, past int) (string, *tensor.Tensor)
 	declared, calls, outputs strings.Builder
@@ -49,6 +49,11 @@ func newAttentionStep(seed uint64) *attentionStep {
 		fmt.Fprint(&a.declared, "  const %zero = f32[]{0}\n")
 		a.call("nan", "IsNaN(%%p)")
 		a.call("p0", "Where(%%nan, %%zero, %%p)")
+		p = "p0"
+	} else if r.IntN(3) == 0 {
+		fmt.Fprint(&a.declared, "  const %zero = f32[]{0}\n")
+		a.input("unseen", "bool", a.dims([]string{"1", "batch"}[r.IntN(2)], []string{"1", fmt.Sprint(a.heads * a.share)}[r.IntN(2)], []string{"1", "rows"}[r.IntN(2)], "1")...)
+		a.call("p0", "Where(%%unseen, %%zero, %%p)")
 		p = "p0"
 	}
 	a.call("m", "MatMul(%%%s, %%%s)", p, v)

@@ -12,7 +12,7 @@ import (
 
 // Attention as models spell it in standard operators is one node:
 //
-//	q·kᵀ → [scale | bias | mask]… → Softmax → [0 for NaN] → ·v
+//	q·kᵀ → [scale | bias | mask]… → Softmax → [0 for NaN, or where a row's condition says so] → ·v
 //
 // q, k and v are [batch, heads, rows, size], or [batch, rows, size] where there is one head, or batch and heads are one dim.
 // Transpositions that split heads from columns and join them again belong to it, and so do the repetition of heads of keys and values
@@ -70,9 +70,10 @@ type scoreTerm struct {
 type attentionForm struct {
 	all     []*graph.Node
 	q, k, v headsView
-	scale   float32     // of queries and keys, together
-	terms   []scoreTerm // in order, behind the product
-	zeros   bool        // rows of NaN, of which no key may be looked at, become 0
+	scale   float32      // of queries and keys, together
+	terms   []scoreTerm  // in order, behind the product
+	zeros   bool         // rows of NaN, of which no key may be looked at, become 0
+	unseen  *graph.Value // a condition of rows, true where they become 0; nil for none
 	scores  headsView
 	out     headsView
 }
@@ -132,9 +133,13 @@ func attentionOf(n *graph.Node) *attentionForm {
 	return f
 }
 
-// readZeros reads the choice of 0 where the results p of a softmax are NaN, and returns what it makes, or p where there is none. All
-// of a row are NaN, or none is.
+// readZeros reads the choice of 0 for rows of the results p of a softmax, where they are NaN or where a condition of each row is true, and returns what it makes, or p
+// where there is none. All of a row are NaN, or none is.
 func (f *attentionForm) readZeros(p *graph.Value) *graph.Value {
+	if choice := fuse.Next(p); choice != nil && zeroes(choice, p) && ofRows(choice.Inputs[0], p) {
+		f.all, f.unseen = append(f.all, choice), choice.Inputs[0]
+		return choice.Outputs[0]
+	}
 	if p.IsOutput() || len(p.Uses()) != 2 {
 		return p
 	}
@@ -142,14 +147,26 @@ func (f *attentionForm) readZeros(p *graph.Value) *graph.Value {
 	if choice.Is("IsNaN") {
 		test, choice = choice, test
 	}
-	if !test.Is("IsNaN") || !choice.Is("Where") || fuse.Next(test.Outputs[0]) != choice || choice.Inputs[0] != test.Outputs[0] || choice.Inputs[2] != p {
-		return p
-	}
-	if zero, ok := fuse.Scalar(choice.Inputs[1]); !ok || zero != 0 || !choice.Outputs[0].Type.Shape.Equal(p.Type.Shape) {
+	if !test.Is("IsNaN") || !zeroes(choice, p) || fuse.Next(test.Outputs[0]) != choice || choice.Inputs[0] != test.Outputs[0] {
 		return p
 	}
 	f.all, f.zeros = append(f.all, test, choice), true
 	return choice.Outputs[0]
+}
+
+// zeroes reports whether a node makes elements of p 0 where a condition says so, and leaves others.
+func zeroes(n *graph.Node, p *graph.Value) bool {
+	if !n.Is("Where") || n.Inputs[2] != p || !n.Outputs[0].Type.Shape.Equal(p.Type.Shape) {
+		return false
+	}
+	zero, ok := fuse.Scalar(n.Inputs[1])
+	return ok && zero == 0
+}
+
+// ofRows reports whether a condition is the same for all elements of a row of p.
+func ofRows(condition, p *graph.Value) bool {
+	s := condition.Type.Shape
+	return len(s) <= len(p.Type.Shape) && (len(s) == 0 || s[len(s)-1].Is(1))
 }
 
 // unscaled reads a factor of v, an operand of reader. It returns what is multiplied, and who reads that.

@@ -102,9 +102,10 @@ type attention struct {
 	q, k, v, y           heads
 	scale                float32 // of keys in panels of float32; others have the first of terms
 	terms                []term
-	zeros                bool // rows of NaN become 0
-	grouped              bool // the heads of queries that share one of keys are the rows of a product
-	block, blocks        int  // rows of a product, and products that rows are divided into
+	zeros                bool  // rows of NaN become 0
+	unseen               *term // a condition of rows, which become 0 where it is true; nil for none
+	grouped              bool  // the heads of queries that share one of keys are the rows of a product
+	block, blocks        int   // rows of a product, and products that rows are divided into
 	whole, last          [2]*gemm.Plan
 	packed               [2]place.Memory // keys and values in panels, by batch and head; Nowhere where they are read as they lie
 	panels               [2]int          // floats of those of a head
@@ -152,22 +153,40 @@ func planAttention(p *planner, n *graph.Node) error {
 	}
 	reads := []place.Memory{a.q.at, a.k.at, a.v.at}
 	for _, t := range f.terms {
-		x := term{scoreTerm: t, at: place.Nowhere}
-		if t.by != nil {
-			v := fuse.Outer(n, t.by)
-			l := p.laid(v)
-			if !broadcasts(l.dims, scores) {
-				return property.Because(property.ShapeReason, "%v: %v for %d queries of %d heads and %d keys", n, l.dims, a.rows, a.heads, a.keys)
-			}
-			for i, step := range l.broadcast(len(scores)) {
-				x.strides[slices.Index(f.scores.axes[:], i)] = step
-			}
-			x.at = p.In(v)
+		x, err := p.termOf(n, f, t, scores)
+		if err != nil {
+			return err
+		}
+		if a.terms = append(a.terms, x); t.by != nil {
 			reads = append(reads, x.at)
 		}
-		a.terms = append(a.terms, x)
+	}
+	if f.unseen != nil {
+		x, err := p.termOf(n, f, scoreTerm{by: f.unseen}, scores)
+		if err != nil {
+			return err
+		}
+		a.unseen, reads = &x, append(reads, x.at)
 	}
 	return p.emitAttention(a, reads)
+}
+
+// termOf returns where what a term has beside scores of some dims lies.
+func (p *planner) termOf(n *graph.Node, f *attentionForm, t scoreTerm, scores []int) (term, error) {
+	x := term{scoreTerm: t, at: place.Nowhere}
+	if t.by == nil {
+		return x, nil
+	}
+	v := fuse.Outer(n, t.by)
+	l := p.laid(v)
+	if !broadcasts(l.dims, scores) {
+		return x, property.Because(property.ShapeReason, "%v: %v for scores of %v", n, l.dims, scores)
+	}
+	for i, step := range l.broadcast(len(scores)) {
+		x.strides[slices.Index(f.scores.axes[:], i)] = step
+	}
+	x.at = p.In(v)
+	return x, nil
 }
 
 // broadcasts reports whether a value of some dims gives others that it is broadcast to.
@@ -349,13 +368,7 @@ func (a *attention) item(st *state, worker, i int) {
 		a.change(st, &a.terms[k], scores, batch, head, row, rows)
 	}
 	a.kernels.Softmax(scores, a.keys, scores, a.keys, nil, 0, rows, a.keys, 1)
-	if a.zeros {
-		for r := 0; r < len(scores); r += a.keys {
-			if math.IsNaN(float64(scores[r])) {
-				clear(scores[r:][:a.keys])
-			}
-		}
-	}
+	a.clearRows(st, scores, batch, head, row, rows)
 	if a.pairs != pairs.Float32 {
 		a.pairs.Matrix(plans[1].Target(), pairs.OfFloats(words), scores, rows, a.keys, a.keys)
 		y.A = words
@@ -365,6 +378,38 @@ func (a *attention) item(st *state, worker, i int) {
 	}
 	y.C = a.y.from(st, batch, head, row)
 	plans[1].Run(0, plans[1].Chunks(), y)
+}
+
+// clearRows makes rows of the softmax of scores 0, where they are NaN and attention has it so, or where its condition says so.
+func (a *attention) clearRows(st *state, p []float32, batch, head, row, rows int) {
+	if a.keys == 0 || a.unseen == nil && !a.zeros {
+		return
+	}
+	var unseen []byte
+	at, step := 0, 0
+	if a.unseen != nil {
+		unseen = st.Bytes(a.unseen.at)
+		at, step = a.unseen.rowAt(batch, head, row), a.rowStep(a.unseen)
+	}
+	for r := range rows {
+		x := p[r*a.keys:][:a.keys]
+		if unseen != nil && unseen[at+r*step] != 0 || a.zeros && math.IsNaN(float64(x[0])) {
+			clear(x)
+		}
+	}
+}
+
+// rowAt returns where the elements begin that a term has for a row of a head.
+func (t *term) rowAt(batch, head, row int) int {
+	return batch*t.strides[0] + head*t.strides[1] + row*t.strides[2]
+}
+
+// rowStep returns how far a term's elements lie apart for rows of scores below each other, which are heads where they are grouped.
+func (a *attention) rowStep(t *term) int {
+	if a.grouped {
+		return t.strides[1]
+	}
+	return t.strides[2]
 }
 
 // operands returns keys and values of a head that are in panels; room is for those of a head that is alone. Others are nil: they are read
@@ -397,10 +442,7 @@ func (a *attention) change(st *state, t *term, scores []float32, batch, head, ro
 		a.kernels.BinaryScalar(vec.Div, scores, scores, t.number)
 		return
 	}
-	at, step := batch*t.strides[0]+head*t.strides[1]+row*t.strides[2], t.strides[2]
-	if a.grouped {
-		step = t.strides[1]
-	}
+	at, step := t.rowAt(batch, head, row), a.rowStep(t)
 	if t.op == "Add" && t.strides[3] == 1 && step == a.keys { // rows as close as those of scores
 		a.kernels.Binary(vec.Add, scores, scores, st.F32(t.at)[at:][:len(scores)])
 		return

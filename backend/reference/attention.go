@@ -128,9 +128,6 @@ func (c *Call) weigh(p []float64, q, v *heads) *heads {
 			for i := range q.len {
 				dst := out.row(b, h, i)
 				for j, w := range p[((b*q.n+h)*q.len+i)*v.len:][:v.len] {
-					if w == 0 {
-						continue
-					}
 					for d, x := range v.row(b, h/group, j) {
 						dst[d] += w * x
 					}
@@ -238,7 +235,7 @@ func (c *Call) attentionBias(q *heads, keys, past int) []float64 {
 				for j := range row {
 					k := int64(j)
 					if k >= valid || causal && k > p || left >= 0 && k < p-left || right >= 0 && k > p+right {
-						row[j] = math.Inf(-1)
+						row[j] += math.Inf(-1)
 					}
 				}
 				c.spend(keys)

@@ -72,7 +72,7 @@ var _ = DescribeTable("a node becomes the standard operators that it stands for"
 		"Transpose MatMul Mul Softmax MatMul", "f32[N,4,S,8]"),
 	Entry("the standard's Attention whose queries share heads, behind a cache and a mask", "input %q: f32[N,S,16]\n input %k: f32[N,S,8]\n input %p: f32[N,1,P,8]\n input %m: bool[S,P+S]\n"+
 		" %y, %a, %b = Attention/23(%q, %k, %k, %m, %p, %p; q_num_heads=2, kv_num_heads=1) \"node\"\n output %y",
-		"Reshape Transpose Reshape Transpose Reshape Transpose Concat Concat Unsqueeze Expand Reshape Unsqueeze Expand Reshape Transpose MatMul Mul Where Add Softmax IsNaN Where MatMul Transpose Reshape", "f32[N,S,16]"),
+		"Reshape Transpose Reshape Transpose Reshape Transpose Concat Concat Unsqueeze Expand Reshape Unsqueeze Expand Reshape Transpose MatMul Mul Where Add Softmax ReduceMax Equal Where MatMul Transpose Reshape", "f32[N,S,16]"),
 	Entry("an Attention whose mask may be shorter than its keys", "input %q: f32[N,4,S,8]\n input %m: f32[S,M]\n %y = Attention/24(%q, %q, %q, %m) \"node\"\n output %y", "Attention", "f32[N,4,S,8]"),
 	Entry("SwiGLU", "input %x: f32[N,8]\n input %z: f32[N,8]\n %y = SwiGLU/28(%x, %z; alpha=0.5) \"node\"\n output %y", "Mul Sigmoid Mul Mul", "f32[N,8]"),
 	Entry("CastLike", "input %x: f32[N]\n input %z: i64[]\n %y = CastLike/15(%x, %z) \"node\"\n output %y", "Cast", "i64[N]"),

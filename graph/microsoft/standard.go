@@ -84,8 +84,7 @@ func keepsAttention(n *graph.Node) bool {
 	return false
 }
 
-// standardAttention says Attention. Rows of which no key may be seen are 0; where there may be such rows, so are those whose scores are NaN for another reason, of
-// which the operator's definition makes NaN.
+// standardAttention says Attention. Rows of which no key may be seen, whatever their scores are, are 0.
 func standardAttention(o *op) {
 	q, k, v := o.attentionHeads(0, "q_num_heads"), o.attentionHeads(1, "kv_num_heads"), o.attentionHeads(2, "kv_num_heads")
 	past := o.ints(0)
@@ -114,21 +113,15 @@ func standardAttention(o *op) {
 		s = o.scaled(o.call("Tanh", nil, o.scaled(s, 1/c)), c)
 	}
 	keep(1)
-	none := math.Inf(-1)
-	if m := o.input(attentionMask); m != nil {
-		if o.dtype(m) == tensor.Bool {
-			m = o.choose(m, q, none)
-		}
-		s = o.sum(s, m)
-	}
-	allowed, hidden := o.seenKeys(q, shown, past)
-	if allowed != nil {
-		s = o.sum(s, o.choose(allowed, q, none))
+	bias, hidden := o.attentionBias(q, shown, past)
+	if bias != nil {
+		s = o.sum(s, bias)
 	}
 	keep(2)
 	p := o.cast(o.call("Softmax", attrs(graph.IntAttr("axis", -1)), o.cast(s, tensor.DType(o.n.Int("softmax_precision", int64(dt))))), dt)
-	if o.has(attentionMask) || hidden {
-		p = o.call("Where", nil, o.call("IsNaN", nil, p), o.like(p, 0), p)
+	if hidden {
+		most := o.call("ReduceMax", nil, bias, o.ints(-1))
+		p = o.call("Where", nil, o.call("Equal", nil, most, o.like(most, math.Inf(-1))), o.like(p, 0), p)
 	}
 	if mode == 3 {
 		o.set(3, p)
@@ -155,6 +148,25 @@ func (o *op) repeated(x *graph.Value, times int64) *graph.Value {
 	}
 	wide := o.call("Expand", nil, o.unsqueeze(x, 2), o.ints(1, 1, times, 1, 1))
 	return o.reshape(wide, 0, times*int64(o.static(x, 1)), -1, int64(o.static(x, 3)))
+}
+
+// attentionBias returns what is added to scores, -inf where a key may not be seen, nil for nothing. hidden says that there may be a query that sees none: one
+// whose row is all -inf.
+func (o *op) attentionBias(q, k, past *graph.Value) (bias *graph.Value, hidden bool) {
+	none := math.Inf(-1)
+	if bias = o.input(attentionMask); bias != nil && o.dtype(bias) == tensor.Bool {
+		bias = o.choose(bias, q, none)
+	}
+	hidden = bias != nil
+	allowed, more := o.seenKeys(q, k, past)
+	if allowed == nil {
+		return bias, hidden
+	}
+	seen := o.choose(allowed, q, none)
+	if bias != nil {
+		seen = o.sum(bias, seen)
+	}
+	return seen, hidden || more
 }
 
 // seenKeys returns which keys queries see, by causality, a window and the lengths of rows, [queries, keys] or [batch, 1, queries or 1, keys], nil for all. hidden
