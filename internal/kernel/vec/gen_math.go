@@ -91,6 +91,30 @@ func (c *ctx) expBelow(x, n, p, s, t string) {
 	c.I("VMULPS %s, %s, %s", n, x, x)
 }
 
+// onePlusExp writes 1 + e^-x with AVX2, where e^-x is that of expBelow, with the factor and the one in the polynomial's last terms: no instruction follows these, and
+// none turns x around.
+func (c *ctx) onePlusExp(x, n, p, s, t string) {
+	const bits = 3<<22 + 127
+	c.clamp(x, -89, 88)
+	c.set(c.k(bits), n)
+	c.op("VFNMADD231PS", c.k(1.4426950408889634), x, n)
+	c.op("VSUBPS", c.k(bits), n, p)
+	c.op("VFMADD231PS", c.k(0.693359375), p, x)
+	c.op("VFMADD231PS", c.k(-2.12194440054690583e-4), p, x)
+	c.I("VPSLLD $23, %s, %s", n, n)
+	c.I("VMULPS %s, %s, %s", x, x, s)
+	c.set(c.k(0.04166838899254799), p)
+	c.op("VFNMADD231PS", c.k(0.00836884044110775), x, p)
+	c.op("VFMADD231PS", c.k(0.0013815108686685562), s, p)
+	c.set(c.k(0.4999999403953552), t)
+	c.op("VFNMADD231PS", c.k(0.1666651964187622), x, t)
+	c.I("VFMADD231PS %s, %s, %s", p, s, t)
+	c.I("VSUBPS %s, %s, %s", x, c.reg(1), x)
+	c.I("VFMADD213PS %s, %s, %s", c.reg(1), n, x)
+	c.I("VMULPS %s, %s, %s", n, s, s)
+	c.I("VFMADD231PS %s, %s, %s", t, s, x)
+}
+
 // expm1 writes e^x - 1 for x ≤ 0 (greater x count as 0). e^r - 1 = r + r²q(r), relative error 1.3e-8.
 func (c *ctx) expm1(x, n, p, t string) {
 	c.clamp(x, -80, 0)
@@ -107,6 +131,11 @@ func (c *ctx) expm1(x, n, p, t string) {
 
 // sigmoid writes 1 / (1 + e^-x). r are four registers of scratch.
 func (c *ctx) sigmoid(x string, r []string) {
+	if c.narrow() {
+		c.onePlusExp(x, r[0], r[1], r[2], r[3])
+		c.I("VDIVPS %s, %s, %s", x, c.reg(1), x)
+		return
+	}
 	c.op("VXORPS", c.bits(0x80000000), x, x)
 	c.expWithin(x, r)
 	c.op("VADDPS", c.k(1), x, x)
@@ -213,12 +242,19 @@ func (c *ctx) geluErf(x, t, y, p, q string) {
 // geluTanh writes x/2 * (1 + tanh(√(2/π)(x + 0.044715x³))) as x / (1 + e^-2u), which is the same and keeps its digits for
 // negative x. r are four registers of scratch.
 func (c *ctx) geluTanh(x, t string, r []string) {
-	n := r[0]
+	n, by := r[0], -2*0.7978845608028654 // of u
+	if c.narrow() {
+		by = -by
+	}
 	c.I("VMULPS %s, %s, %s", x, x, n)
-	c.set(c.k(-2*0.7978845608028654*0.044715), t)
-	c.op("VFMADD213PS", c.k(-2*0.7978845608028654), n, t)
+	c.set(c.k(by*0.044715), t)
+	c.op("VFMADD213PS", c.k(by), n, t)
 	c.I("VMULPS %s, %s, %s", x, t, t)
-	c.expWithin(t, r)
-	c.op("VADDPS", c.k(1), t, t)
+	if c.narrow() {
+		c.onePlusExp(t, r[0], r[1], r[2], r[3])
+	} else {
+		c.expWithin(t, r)
+		c.op("VADDPS", c.k(1), t, t)
+	}
 	c.I("VDIVPS %s, %s, %s", t, x, x)
 }

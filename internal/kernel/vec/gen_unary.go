@@ -60,9 +60,14 @@ var unaryOps = []struct {
 		c.I("VMULPS %s, %s, %s", r[1], r[0], r[0])
 	}},
 	{"Silu", func(c *ctx, r []string) {
-		c.op("VXORPS", c.bits(0x80000000), r[0], r[1])
-		c.expWithin(r[1], r[2:6])
-		c.op("VADDPS", c.k(1), r[1], r[1])
+		if c.narrow() {
+			c.I("VMOVAPS %s, %s", r[0], r[1])
+			c.onePlusExp(r[1], r[2], r[3], r[4], r[5])
+		} else {
+			c.op("VXORPS", c.bits(0x80000000), r[0], r[1])
+			c.expWithin(r[1], r[2:6])
+			c.op("VADDPS", c.k(1), r[1], r[1])
+		}
 		c.I("VDIVPS %s, %s, %s", r[1], r[0], r[0])
 	}},
 	{"GeluErf", func(c *ctx, r []string) { c.geluErf(r[0], r[1], r[2], r[3], r[4]) }},
