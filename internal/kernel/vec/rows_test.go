@@ -239,9 +239,9 @@ var _ = Describe("reductions", func() {
 		rng := rand.New(rand.NewPCG(5, 6))
 		onTargets(func(t isa.Target, k vec.Kernels) {
 			for _, o := range ops {
-				for i, cols := range append(lengths, 9000, 70_000) {
+				for i, cols := range append(lengths, 256, 301, 777, 2100, 2049, 9000, 70_000) {
 					rows := []int{1, 2, 5, 64, 65, 130}[i%6]
-					if cols > 1000 {
+					if cols > 5000 {
 						rows = 2
 					}
 					for _, bad := range []bool{false, true} {
