@@ -85,6 +85,53 @@ func callPairs(set isa.Set, kind pairKind, height int, p *pairsParams, a, b *byt
 	}
 }
 
+// callFours runs the kernel of tiles of height rows of bytes, whose products are added in fours, n panels side by side.
+func callFours(set isa.Set, kind pairKind, height int, p *pairsParams, a, b *byte, start, c *int32, n int) {
+	switch set {
+	case isa.AVX2:
+		switch 8*int(kind) + height {
+		case 1:
+			foursUnsigned_1(p, a, b, start, c, n)
+		case 2:
+			foursUnsigned_2(p, a, b, start, c, n)
+		case 3:
+			foursUnsigned_3(p, a, b, start, c, n)
+		case 4:
+			foursUnsigned_4(p, a, b, start, c, n)
+		case 9:
+			foursSigned_1(p, a, b, start, c, n)
+		case 10:
+			foursSigned_2(p, a, b, start, c, n)
+		case 11:
+			foursSigned_3(p, a, b, start, c, n)
+		case 12:
+			foursSigned_4(p, a, b, start, c, n)
+		case 17:
+			foursTurned_1(p, a, b, start, c, n)
+		case 18:
+			foursTurned_2(p, a, b, start, c, n)
+		case 19:
+			foursTurned_3(p, a, b, start, c, n)
+		case 20:
+			foursTurned_4(p, a, b, start, c, n)
+		}
+	default:
+		panic("quant: no kernel adds products in pairs")
+	}
+}
+
+// findExcessOfFours finds the fours, pairs of two quads, that add up to too much for their products to be added in 16 bits, two bits for each pair, in n groups of 32 bytes, and returns how many bits.
+func findExcessOfFours(set isa.Set, signed bool, masks *uint32, src *byte, n int) int {
+	switch set {
+	case isa.AVX2:
+		if signed {
+			return findFoursSigned(masks, src, n)
+		}
+		return findFoursUnsigned(masks, src, n)
+	}
+	panic("quant: no kernel adds products in pairs")
+}
+
 // addExcess adds the products of what pairs were lessened by with n panels to a row of sums.
 func addExcess(set isa.Set, kind pairKind, p *pairsParams, list *excess, count int, b *byte, c *int32, n int) {
 	switch set {

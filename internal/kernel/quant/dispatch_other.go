@@ -33,6 +33,16 @@ func callPairs(set isa.Set, kind pairKind, height int, p *pairsParams, a, b *byt
 	panic("quant: no kernel adds products in pairs")
 }
 
+// callFours runs the kernel of tiles of height rows of bytes, whose products are added in fours, n panels side by side.
+func callFours(set isa.Set, kind pairKind, height int, p *pairsParams, a, b *byte, start, c *int32, n int) {
+	panic("quant: no kernel adds products in pairs")
+}
+
+// findExcessOfFours finds the fours, pairs of two quads, that add up to too much for their products to be added in 16 bits, two bits for each pair, in n groups of 32 bytes, and returns how many bits.
+func findExcessOfFours(set isa.Set, signed bool, masks *uint32, src *byte, n int) int {
+	panic("quant: no kernel adds products in pairs")
+}
+
 // addExcess adds the products of what pairs were lessened by with n panels to a row of sums.
 func addExcess(set isa.Set, kind pairKind, p *pairsParams, list *excess, count int, b *byte, c *int32, n int) {
 	panic("quant: no kernel adds products in pairs")

@@ -10,7 +10,10 @@ import (
 func main() {
 	asm.Main("quant", asm.Table{Entries: entries},
 		asm.Unit{Base: "tile", Arch: "amd64", Generate: tiles},
-		asm.Unit{Base: "pairs", Arch: "amd64", Generate: pairs},
+		asm.Unit{Base: "pairs", Arch: "amd64", Generate: func(f *asm.File) {
+			pairs(f)
+			fours(f)
+		}},
 		asm.Unit{Base: "round", Arch: "amd64", Generate: roundings},
 		asm.Unit{Base: "rows", Arch: "amd64", Generate: rowKernels},
 		asm.Unit{Base: "weigh", Arch: "amd64", Generate: weighs},
@@ -44,6 +47,11 @@ var entries = []asm.Entry{
 	{Name: "callPairs", Doc: "runs the kernel of tiles of height rows of bytes, whose products are added in pairs, n panels side by side.",
 		Params:   "kind pairKind, height int, p *pairsParams, a, b *byte, start, c *int32, n int",
 		Portable: `panic("quant: no kernel adds products in pairs")`},
+	{Name: "callFours", Doc: "runs the kernel of tiles of height rows of bytes, whose products are added in fours, n panels side by side.",
+		Params:   "kind pairKind, height int, p *pairsParams, a, b *byte, start, c *int32, n int",
+		Portable: `panic("quant: no kernel adds products in pairs")`},
+	{Name: "findExcessOfFours", Doc: "finds the fours, pairs of two quads, that add up to too much for their products to be added in 16 bits, two bits for each pair, in n groups of 32 bytes, and returns how many bits.",
+		Params: "signed bool, masks *uint32, src *byte, n int", Result: "int", Portable: `panic("quant: no kernel adds products in pairs")`},
 	{Name: "addExcess", Doc: "adds the products of what pairs were lessened by with n panels to a row of sums.",
 		Params:   "kind pairKind, p *pairsParams, list *excess, count int, b *byte, c *int32, n int",
 		Portable: `panic("quant: no kernel adds products in pairs")`},

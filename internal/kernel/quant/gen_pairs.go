@@ -78,8 +78,19 @@ type paired struct {
 }
 
 func (t *paired) emit(f *asm.File) string {
-	kind := pairKinds[t.kind]
-	name := fmt.Sprintf("pairs%s_%d", kind.name, t.height)
+	name := fmt.Sprintf("pairs%s_%d", pairKinds[t.kind].name, t.height)
+	t.begin(f, name)
+	wordsOfOne(t.Func)
+	unrolled(t.Func, 2, t.quad, func(n int) {
+		t.I("ADDQ $%d, BX", 4*n)
+		t.I("ADDQ $%d, AX", 64*n)
+	})
+	t.end()
+	return name
+}
+
+// begin emits what stands before the loop over quads: sums are 0.
+func (t *paired) begin(f *asm.File, name string) {
 	t.Func = f.Func(name, fmt.Sprintf("%s sums n tiles of %d rows, side by side; n > 0; see pairsParams.", name, t.height),
 		asm.Typed("p", "*pairsParams"), asm.Typed("a", "*byte"), asm.Typed("b", "*byte"), asm.Typed("start", "*int32"), asm.Typed("c", "*int32"), asm.Int("n"))
 	t.Load("p", "DI")
@@ -89,7 +100,6 @@ func (t *paired) emit(f *asm.File) string {
 		t.I("MOVQ %s, %s", row(r), row(r+1))
 		t.I("ADDQ %d(DI), %s", offPairsLDA, row(r+1))
 	}
-	wordsOfOne(t.Func)
 	t.Label("tile")
 	for i := range 2 * t.height {
 		t.I("VPXOR Y%[1]d, Y%[1]d, Y%[1]d", i)
@@ -97,24 +107,25 @@ func (t *paired) emit(f *asm.File) string {
 	t.Load("b", "AX")
 	t.I("XORQ BX, BX")
 	t.I("MOVQ %d(DI), CX", offPairsQuads)
-	unrolled(t.Func, 2, t.quad, func(n int) {
-		t.I("ADDQ $%d, BX", 4*n)
-		t.I("ADDQ $%d, AX", 64*n)
-	})
+}
+
+// end emits what stands behind it: sums are stored, and the next panel's follow.
+func (t *paired) end() {
+	turned := pairKinds[t.kind].turned
 	t.Load("start", "DX")
 	t.Load("c", "R14")
-	if kind.turned {
+	if turned {
 		t.I("MOVQ %d(DI), R15", offPairsTurns)
 		t.I("MOVQ %d(DI), CX", offPairsColumns)
 		t.I("ADDQ $64, %d(DI)", offPairsColumns)
 	}
 	for r := range t.height {
-		if kind.turned {
+		if turned {
 			t.I("VPBROADCASTD %d(R15), Y14", 4*r)
 		}
 		for j := range 2 {
 			sum := fmt.Sprintf("Y%d", 2*r+j)
-			if kind.turned {
+			if turned {
 				t.I("VPADDD Y14, %[1]s, %[1]s", sum)
 				t.I("VPADDD %d(CX), %[2]s, %[2]s", 32*j, sum)
 			}
@@ -130,7 +141,6 @@ func (t *paired) emit(f *asm.File) string {
 	t.I("DECQ %s", t.Addr("n"))
 	t.I("JNZ tile")
 	t.Ret()
-	return name
 }
 
 // quad emits four k.

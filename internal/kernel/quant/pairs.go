@@ -10,6 +10,10 @@ import "math/bits"
 // So rows are copied, some quads at a time, and pairs that add up to more are lessened to that; what they were lessened by is such
 // a pair itself, and goes to a list, whose products are added behind. Unsigned elements whose zero is in the middle are turned to signed
 // ones, and B to the other kind as it is read. Where the list would be long either way, elements are widened to 16 bits. Sums are exact.
+//
+// Where four elements, the pairs at one place in two quads, add up to as little, the products of both are added in 16 bits, before they are
+// added to sums of 32: three multiplications in the place of four. Of signed elements, the positive ones and the negative ones of a four
+// add up to at most 128 each. That is tried first.
 
 // pairKind says what the operands of a product in pairs are.
 type pairKind uint8
@@ -39,6 +43,10 @@ const (
 	pairRow      = 4 * 384 // bytes of a row
 	pairGroup    = 32      // bytes in which pairs are looked for at a time
 	manyPairs    = 6       // lists have no more quads than one in so many
+	manyFours    = 16      // of fours, no more pairs of quads are lessened than one in so many
+	mostOfFour   = 6       // quads in the list of a pair of quads
+	pairTile     = 4       // rows of a tile of fours
+	firstRows    = 12      // rows that tell how others may be: whole tiles, of fours or of pairs
 	pairPanels   = 32      // panels: their columns' sums stay in the first-level cache
 	pairRowsMost = 48      // rows that are near at a time
 	mostFailed   = 1       // times that a list was too long, behind which no more are tried
@@ -48,21 +56,53 @@ const (
 
 // pairRows are some rows of A, near each other, with zeros up to whole groups.
 type pairRows struct {
-	bytes   [Height * pairRow]byte
-	masks   [Height * pairRow / pairGroup]uint32
-	list    [Height * pairRow / 4 / manyPairs]excess
+	bytes   []byte
+	masks   []uint32
+	list    []excess
 	ends    [pairRowsMost]int // of the rows' parts of the list
 	turns   [pairRowsMost]int32
 	columns [pairPanels * Panel]int32
 }
 
+// Bytes of rows that are near: few where that is enough, as there is less to clear.
+const (
+	manyNear = firstRows * pairRow
+	fewNear  = 4 * pairRow
+)
+
 // multiplyPairs multiplies bytes in pairs: some quads and panels at a time, a few rows of A.
 func (k Kernels) multiplyPairs(p *Product, c *int32, a *byte, rows []int, b *byte, start *int32, panels int) {
-	var near pairRows
+	if min(len(rows), pairRowsMost)*roundUp(4*len(p.Segments)*p.Quads, pairGroup) <= fewNear {
+		k.pairsOfFew(p, c, a, rows, b, start, panels)
+	} else {
+		k.pairsOfMany(p, c, a, rows, b, start, panels)
+	}
+}
+
+//go:noinline
+func (k Kernels) pairsOfFew(p *Product, c *int32, a *byte, rows []int, b *byte, start *int32, panels int) {
+	var bytes [fewNear]byte
+	var masks [fewNear / pairGroup]uint32
+	var list [fewNear / 4 / manyPairs]excess
+	k.multiplyParts(&pairRows{bytes: bytes[:], masks: masks[:], list: list[:]}, p, c, a, rows, b, start, panels)
+}
+
+//go:noinline
+func (k Kernels) pairsOfMany(p *Product, c *int32, a *byte, rows []int, b *byte, start *int32, panels int) {
+	var bytes [manyNear]byte
+	var masks [manyNear / pairGroup]uint32
+	var list [manyNear / 4 / manyPairs]excess
+	k.multiplyParts(&pairRows{bytes: bytes[:], masks: masks[:], list: list[:]}, p, c, a, rows, b, start, panels)
+}
+
+func roundUp(n, to int) int { return (n + to - 1) / to * to }
+
+// multiplyParts multiplies bytes in pairs, with memory for some rows.
+func (k Kernels) multiplyParts(near *pairRows, p *Product, c *int32, a *byte, rows []int, b *byte, start *int32, panels int) {
 	quads := len(p.Segments) * p.Quads
 	for q := 0; q < quads; q += pairRow / 4 {
 		for at := 0; at < panels; at += pairPanels {
-			x := pairPart{p: p, near: &near, q: q, b: advance(b, at*PanelBytes(quads)+q*4*Panel), c: advance(c, at*Panel), panels: min(pairPanels, panels-at)}
+			x := pairPart{p: p, near: near, q: q, b: advance(b, at*PanelBytes(quads)+q*4*Panel), c: advance(c, at*Panel), panels: min(pairPanels, panels-at)}
 			x.params = pairsParams{quads: min(pairRow/4, quads-q), ldb: PanelBytes(quads), ldc: 4 * p.LDC}
 			x.start = advance(start, at*Panel)
 			if q > 0 {
@@ -84,6 +124,7 @@ type pairPart struct {
 	kind   pairKind // what the last rows were
 	turns  bool     // there are rows enough for that to be worth the sums of columns
 	summed bool     // these are there
+	single bool     // pairs are not added in fours
 	failed int      // tiles whose lists were too long
 
 	q, panels int
@@ -99,12 +140,11 @@ func (x *pairPart) at() (start, c *int32) {
 
 // multiplyPart multiplies rows by a part: as many at a time as are near in whole tiles, but for the first ones, which tell how others may be.
 func (k Kernels) multiplyPart(x *pairPart, a *byte, rows []int) {
-	x.params.lda = (4*x.params.quads + pairGroup - 1) / pairGroup * pairGroup
-	most := min(len(x.near.bytes)/x.params.lda/Height*Height, pairRowsMost)
+	x.params.lda = roundUp(4*x.params.quads, pairGroup)
 	for {
-		height := min(most, len(rows))
+		height := min(len(x.near.bytes)/x.params.lda/firstRows*firstRows, pairRowsMost, len(rows))
 		if x.done == 0 {
-			height = min(Height, height)
+			height = min(firstRows, height)
 		}
 		if x.failed < mostFailed && k.nearRows(x, a, rows[:height]) {
 			k.multiplyNear(x, height)
@@ -126,7 +166,7 @@ func (k Kernels) nearRows(x *pairPart, a *byte, rows []int) bool {
 	if x.kind == pairsTurned {
 		k.turn(x, len(rows))
 	}
-	if k.lessen(x.near, x.kind, len(rows), x.params.lda) {
+	if k.lessen(x, len(rows)) {
 		return true
 	}
 	if x.kind == pairsUnsigned || !x.turns {
@@ -134,8 +174,9 @@ func (k Kernels) nearRows(x *pairPart, a *byte, rows []int) bool {
 		return false
 	}
 	x.kind = pairsSigned + pairsTurned - x.kind
+	x.single = false
 	k.turn(x, len(rows))
-	if !k.lessen(x.near, x.kind, len(rows), x.params.lda) {
+	if !k.lessen(x, len(rows)) {
 		x.failed++
 		return false
 	}
@@ -164,12 +205,17 @@ func (k Kernels) multiplyNear(x *pairPart, height int) {
 	params := x.params
 	start, c := x.at()
 	step := max(1, callQuads/(params.quads*Height)) // panels of a call
-	for r := 0; r < height; r += Height {
+	for r := 0; r < height; r += x.tile() {
 		params.turns = &x.near.turns[r]
 		for at := 0; at < x.panels; at += step {
 			params.columns = &x.near.columns[at*Panel]
-			callPairs(k.set, x.kind, min(Height, height-r), &params, &x.near.bytes[r*params.lda], advance(x.b, at*params.ldb),
-				advance(start, r*params.lds/4+at*Panel), advance(c, r*x.p.LDC+at*Panel), min(step, x.panels-at))
+			a, b, rows, n := &x.near.bytes[r*params.lda], advance(x.b, at*params.ldb), min(x.tile(), height-r), min(step, x.panels-at)
+			from, to := advance(start, r*params.lds/4+at*Panel), advance(c, r*x.p.LDC+at*Panel)
+			if x.single {
+				callPairs(k.set, x.kind, rows, &params, a, b, from, to, n)
+			} else {
+				callFours(k.set, x.kind, rows, &params, a, b, from, to, n)
+			}
 		}
 	}
 	for r, at := 0, 0; r < height; r++ {
@@ -207,9 +253,142 @@ func (x *pairRows) copy(p *Product, a *byte, rows []int, q, n, ld int) {
 	}
 }
 
-// lessen lessens pairs of near rows that add up to too much, and lists what they were lessened by. It reports whether the list is long
-// enough; if not, nothing has changed.
-func (k Kernels) lessen(x *pairRows, kind pairKind, height, ld int) bool {
+// tile is the most rows of a tile.
+func (x *pairPart) tile() int {
+	if x.single {
+		return Height
+	}
+	return pairTile
+}
+
+// lessen lessens fours of near rows that add up to too much, or pairs where these are too many, and lists what they were lessened by. It
+// reports whether the list is long enough; if not, nothing has changed.
+func (k Kernels) lessen(x *pairPart, height int) bool {
+	if !x.single && k.lessenFours(x.near, x.kind, height, x.params.lda) {
+		return true
+	}
+	x.single = true
+	return k.lessenPairs(x.near, x.kind, height, x.params.lda)
+}
+
+// lessenFours is lessen for fours.
+func (k Kernels) lessenFours(x *pairRows, kind pairKind, height, ld int) bool {
+	groups := ld / pairGroup
+	found := findExcessOfFours(k.set, kind != pairsSigned, &x.masks[0], &x.bytes[0], height*groups)
+	if found == 0 {
+		clear(x.ends[:height])
+		return true
+	}
+	if found/4 > min(height*ld/8/manyFours, len(x.list)/mostOfFour) { // a four has four bits, and a pair of quads one or two fours
+		return false
+	}
+	count := 0
+	for r := range height {
+		row := x.bytes[r*ld:][:ld]
+		for g, m := range x.masks[r*groups:][:groups] {
+			for m != 0 {
+				at := bits.TrailingZeros32(m) / 8 * 8
+				m &^= 0xff << at
+				at += g * pairGroup
+				count = kind.lessenFours((*[8]byte)(row[at:]), uint32(at*Panel), x.list, count)
+			}
+		}
+		x.ends[r] = count
+	}
+	return true
+}
+
+// lessenFours lessens the fours of two quads that stand at a place in panels, and appends what by to a list of that many: most often by
+// a part of the largest element.
+func (kind pairKind) lessenFours(quads *[8]byte, place uint32, list []excess, count int) int {
+	var by [8]byte
+	var left [2][2]int // what is too much still, of each four: above 0, and below
+	for i := range left {
+		four := [4]int{2 * i, 2*i + 1, 2*i + 4, 2*i + 5}
+		left[i][0] = kind.lessenLargest(quads, &by, four, 1)
+		if kind != pairsSigned {
+			left[i][1] = kind.lessenLargest(quads, &by, four, -1)
+		}
+	}
+	count = appendExcess(list, count, place, &by)
+	for left != [2][2]int{} {
+		by = [8]byte{}
+		for i := range quads {
+			room := kind.most() // for a pair in the list
+			if i%2 != 0 {
+				room -= kind.size(by[i-1])
+			}
+			of, size := &left[i%4/2], min(kind.size(quads[i]), room)
+			if kind != pairsSigned && int8(quads[i]) < 0 {
+				size = min(size, of[1])
+				of[1] -= size
+				by[i] = byte(-size)
+			} else {
+				size = min(size, of[0])
+				of[0] -= size
+				by[i] = byte(size)
+			}
+			quads[i] -= by[i]
+		}
+		count = appendExcess(list, count, place, &by)
+	}
+	return count
+}
+
+// lessenLargest lessens the largest element of a four, of those of a sign, by what they add up to too much. Where that is more than the
+// element, it returns how much it is.
+func (kind pairKind) lessenLargest(quads, by *[8]byte, four [4]int, sign int) int {
+	total, most, largest := 0, 0, 0
+	for _, i := range four {
+		x := int(quads[i])
+		if kind != pairsSigned {
+			x = max(sign*int(int8(quads[i])), 0)
+		}
+		if total += x; x > most {
+			most, largest = x, i
+		}
+	}
+	over := total - kind.most()
+	if over <= 0 {
+		return 0
+	}
+	if over > most {
+		return over
+	}
+	by[largest] = byte(sign * over)
+	quads[largest] -= by[largest]
+	return 0
+}
+
+// appendExcess appends what two quads at a place in panels are lessened by to a list of that many.
+func appendExcess(list []excess, count int, place uint32, by *[8]byte) int {
+	for q := range 2 {
+		if e := [4]byte(by[4*q:]); e != [4]byte{} {
+			list[count] = excess{at: place + uint32(q*4*Panel), bytes: e}
+			count++
+		}
+	}
+	return count
+}
+
+// most is how much elements may add up to.
+func (kind pairKind) most() int {
+	if kind == pairsSigned {
+		return 256
+	}
+	return 128
+}
+
+// size is the size of an element, without its sign.
+func (kind pairKind) size(b byte) int {
+	if kind == pairsSigned {
+		return int(b)
+	}
+	return max(int(int8(b)), -int(int8(b)))
+}
+
+// lessenPairs is lessen for pairs.
+func (k Kernels) lessenPairs(x *pairRows, kind pairKind, height, ld int) bool {
 	groups := ld / pairGroup
 	found := findExcess(k.set, kind != pairsSigned, &x.masks[0], &x.bytes[0], height*groups)
 	if found == 0 {

@@ -119,6 +119,76 @@ func findSigned(masks *uint32, src *byte, n int) (found int)
 //go:noescape
 func findUnsigned(masks *uint32, src *byte, n int) (found int)
 
+// foursUnsigned_1 sums n tiles of 1 rows, side by side; n > 0; see pairsParams.
+//
+//go:noescape
+func foursUnsigned_1(p *pairsParams, a *byte, b *byte, start *int32, c *int32, n int)
+
+// foursUnsigned_2 sums n tiles of 2 rows, side by side; n > 0; see pairsParams.
+//
+//go:noescape
+func foursUnsigned_2(p *pairsParams, a *byte, b *byte, start *int32, c *int32, n int)
+
+// foursUnsigned_3 sums n tiles of 3 rows, side by side; n > 0; see pairsParams.
+//
+//go:noescape
+func foursUnsigned_3(p *pairsParams, a *byte, b *byte, start *int32, c *int32, n int)
+
+// foursUnsigned_4 sums n tiles of 4 rows, side by side; n > 0; see pairsParams.
+//
+//go:noescape
+func foursUnsigned_4(p *pairsParams, a *byte, b *byte, start *int32, c *int32, n int)
+
+// foursSigned_1 sums n tiles of 1 rows, side by side; n > 0; see pairsParams.
+//
+//go:noescape
+func foursSigned_1(p *pairsParams, a *byte, b *byte, start *int32, c *int32, n int)
+
+// foursSigned_2 sums n tiles of 2 rows, side by side; n > 0; see pairsParams.
+//
+//go:noescape
+func foursSigned_2(p *pairsParams, a *byte, b *byte, start *int32, c *int32, n int)
+
+// foursSigned_3 sums n tiles of 3 rows, side by side; n > 0; see pairsParams.
+//
+//go:noescape
+func foursSigned_3(p *pairsParams, a *byte, b *byte, start *int32, c *int32, n int)
+
+// foursSigned_4 sums n tiles of 4 rows, side by side; n > 0; see pairsParams.
+//
+//go:noescape
+func foursSigned_4(p *pairsParams, a *byte, b *byte, start *int32, c *int32, n int)
+
+// foursTurned_1 sums n tiles of 1 rows, side by side; n > 0; see pairsParams.
+//
+//go:noescape
+func foursTurned_1(p *pairsParams, a *byte, b *byte, start *int32, c *int32, n int)
+
+// foursTurned_2 sums n tiles of 2 rows, side by side; n > 0; see pairsParams.
+//
+//go:noescape
+func foursTurned_2(p *pairsParams, a *byte, b *byte, start *int32, c *int32, n int)
+
+// foursTurned_3 sums n tiles of 3 rows, side by side; n > 0; see pairsParams.
+//
+//go:noescape
+func foursTurned_3(p *pairsParams, a *byte, b *byte, start *int32, c *int32, n int)
+
+// foursTurned_4 sums n tiles of 4 rows, side by side; n > 0; see pairsParams.
+//
+//go:noescape
+func foursTurned_4(p *pairsParams, a *byte, b *byte, start *int32, c *int32, n int)
+
+// findFoursSigned writes for each of n groups of 32 bytes which fours have positive or negative elements that add up to more than 128: four bits each, two for each pair; n > 0. It returns the number of these bits.
+//
+//go:noescape
+func findFoursSigned(masks *uint32, src *byte, n int) (found int)
+
+// findFoursUnsigned writes for each of n groups of 32 bytes which fours add up to more than 256: four bits each, two for each pair; n > 0. It returns the number of these bits.
+//
+//go:noescape
+func findFoursUnsigned(masks *uint32, src *byte, n int) (found int)
+
 // The offsets that the assembly assumes.
 var (
 	_ = [1]byte{}[unsafe.Offsetof(pairsParams{}.quads)-0]
