@@ -393,7 +393,9 @@ func (p *planner) parts(c *integerConv, rows int) *convParts {
 			d.rows = roundUp(d.rows, c.OW)
 		}
 	}
-	d.wide = p.panelsOf(d.panels, d.rows, c.depth())
+	if d.wide = min(sumPanels, d.panels); !c.depthwise {
+		d.wide = p.panelsOf(d.panels, d.rows, c.depth(), c.images*c.groups*d.pixels)
+	}
 	d.downs, d.acrosses = ceilDiv(d.pixels, d.rows), ceilDiv(d.panels, d.wide)
 	return d
 }

@@ -299,15 +299,19 @@ const (
 	sumProducts = 1 << 22 // products of a chunk: some 20 to 100 µs
 	tileFactor  = 4       // tiles take so many more in a chunk
 	sumWide     = 4       // panels that are multiplied at a time by the widest kernels
+	sumMost     = 16      // panels, where rows are prepared for each chunk, as far as there are chunks enough for all threads
 )
 
-// panelsOf returns how many of so many panels a chunk of rows takes, k products deep.
-func (p *planner) panelsOf(panels, rows, k int) int {
-	products := sumProducts
+// panelsOf returns how many of so many panels a chunk of rows takes, k products deep, of all rows of a product.
+func (p *planner) panelsOf(panels, rows, k, all int) int {
+	products, most := sumProducts, sumPanels
 	if p.integers.Tiles() {
 		products *= tileFactor
 	}
-	return min(max(products/max(rows*k*quant.Panel*sumWide, 1), 1)*sumWide, sumPanels, panels)
+	if p.integers.Prepares() {
+		products, most = max(products, all*panels*quant.Panel*k/(4*p.e.threads)), sumMost
+	}
+	return min(max(products/max(rows*k*quant.Panel*sumWide, 1), 1)*sumWide, most, panels)
 }
 
 // rowsOf returns how many of so many rows a chunk takes whose sums are stored: some of one number, where it is about as many that are best.
@@ -341,7 +345,7 @@ type sumsPart struct {
 // emitParts emits a product in parts of so many rows, at most. run makes the results of one; it reads and writes what is given besides.
 func (p *planner) emitParts(s *sums, rows int, run func(st *state, worker int, part sumsPart), reads, writes []place.Memory) {
 	panels := quant.Panels(s.n)
-	wide := p.panelsOf(panels, rows, s.k)
+	wide := p.panelsOf(panels, rows, s.k, s.m*len(s.a))
 	downs, acrosses := ceilDiv(s.m, rows), ceilDiv(panels, wide)
 	s.product.LDC = wide * quant.Panel
 	width, size := 4*s.product.Quads, quant.PanelBytes(s.product.Quads)
@@ -369,7 +373,7 @@ func (p *planner) emitParts(s *sums, rows int, run func(st *state, worker int, p
 // emitSums emits a product. done reads and writes what is given besides.
 func (p *planner) emitSums(s *sums, done finish, reads, writes []place.Memory) {
 	rows := p.rowsOf(s.m)
-	scratch := p.scratch(4 * rows * p.panelsOf(quant.Panels(s.n), rows, s.k) * quant.Panel)
+	scratch := p.scratch(4 * rows * p.panelsOf(quant.Panels(s.n), rows, s.k, s.m*len(s.a)) * quant.Panel)
 	kernels := p.integers
 	p.emitParts(s, rows, func(st *state, worker int, part sumsPart) {
 		x := scratch.of(st, worker)

@@ -29,6 +29,9 @@ const (
 	mixed                      // NEON's USDOT and SUDOT, of an unsigned and a signed operand, and USMMLA, of matrices of them
 )
 
+// Prepares reports whether products prepare their rows for the panels of a call, so that calls of more panels take less time.
+func (k Kernels) Prepares() bool { return k.by == paired || k.by == widening }
+
 // For returns the kernels of a target.
 func For(t isa.Target) Kernels {
 	k := Kernels{set: t.Set}
