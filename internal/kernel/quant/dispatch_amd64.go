@@ -192,8 +192,10 @@ func look(set isa.Set, permutes bool, dst, src *byte, table *[256]byte, n int) {
 		if permutes {
 			lookVBMI(dst, src, table, n)
 		} else {
-			genericLook(dst, src, table, 64*n)
+			look2(dst, src, table, n)
 		}
+	case isa.AVX2:
+		look2(dst, src, table, n)
 	default:
 		genericLook(dst, src, table, 64*n)
 	}

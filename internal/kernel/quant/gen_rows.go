@@ -140,7 +140,63 @@ func looks(f *asm.File) {
 		fn.I("ADDQ $64, DI")
 	})
 	fn.Ret()
-	f.Serve("look", asm.AVX512(), "if permutes {\nlookVBMI(dst, src, table, n)\n} else {\ngenericLook(dst, src, table, 64*n)\n}")
+	lookShuffled(f)
+	f.Serve("look", asm.AVX512(), "if permutes {\nlookVBMI(dst, src, table, n)\n} else {\nlook2(dst, src, table, n)\n}")
+	f.Serve("look", asm.AVX2(), "look2(dst, src, table, n)")
+}
+
+// lookShuffled writes the kernel of tables for AVX2. VPSHUFB chooses among 16 bytes, by four bits, and has 0 where the upper bit is set. So
+// 16 is taken from the places again and again, until they are negative, and what is chosen from the table's next 16 bytes, each less the
+// byte in front of it in the sense of an exclusive or, is added in that sense. That is done for either half of the table.
+func lookShuffled(f *asm.File) {
+	words := make([]uint32, 16)
+	for i := range words {
+		words[i] = 0x10101010 << (i / 8 * 3)
+	}
+	f.Data("sixteens", words...) // and upper bits
+	fn := f.Func("look2", "look2 writes what a table has for the bytes of src, n groups of 64; n > 0.",
+		pointer("dst", "byte"), pointer("src", "byte"), pointer("table", "[256]byte"), asm.Int("n"))
+	fn.Load("dst", "DI")
+	fn.Load("src", "SI")
+	fn.Load("table", "BX")
+	fn.Load("n", "CX")
+	fn.I("VMOVDQU %s, Y15", asm.DataAt("sixteens", 0))
+	fn.I("VMOVDQU %s, Y14", asm.DataAt("sixteens", 32))
+	fn.Loop("CX", func() {
+		for half := range 2 {
+			for v := range 2 {
+				fn.I("VMOVDQU %d(SI), Y%d", 32*v, v)
+				if half > 0 {
+					fn.I("VPXOR Y14, Y%[1]d, Y%[1]d", v)
+				}
+			}
+			for i := range 8 {
+				chosen := "Y6"
+				fn.I("VBROADCASTI128 %d(BX), Y%d", 16*(8*half+i), 4+i%2)
+				if i == 0 {
+					chosen = "Y4"
+				} else {
+					fn.I("VPXOR Y4, Y5, Y6")
+				}
+				for v := range 2 {
+					if half+i == 0 {
+						fn.I("VPSHUFB Y%d, %s, Y%d", v, chosen, 2+v)
+					} else {
+						fn.I("VPSHUFB Y%d, %s, Y%d", v, chosen, 7+v)
+						fn.I("VPXOR Y%d, Y%[2]d, Y%[2]d", 7+v, 2+v)
+					}
+					if i < 7 {
+						fn.I("VPSUBSB Y15, Y%[1]d, Y%[1]d", v)
+					}
+				}
+			}
+		}
+		fn.I("VMOVDQU Y2, (DI)")
+		fn.I("VMOVDQU Y3, 32(DI)")
+		fn.I("ADDQ $64, SI")
+		fn.I("ADDQ $64, DI")
+	})
+	fn.Ret()
 }
 
 func interleaves(f *asm.File) {

@@ -24,6 +24,11 @@ func flip2(dst *byte, src *byte, n int)
 //go:noescape
 func lookVBMI(dst *byte, src *byte, table *[256]byte, n int)
 
+// look2 writes what a table has for the bytes of src, n groups of 64; n > 0.
+//
+//go:noescape
+func look2(dst *byte, src *byte, table *[256]byte, n int)
+
 // interleave2 puts the bytes of four rows side by side, n groups of 16, ldd bytes apart in dst; n > 0.
 //
 //go:noescape
