@@ -456,7 +456,9 @@ func (c *integerConv) sum(st *state, kernels quant.Kernels, x []int32, windows [
 		return
 	}
 	a, b, start := c.operands(st, part)
-	kernels.Multiply(&c.product, x, a, windows, b, start, part.panels)
+	product, panel := c.product, part.group*c.panels()+part.panel
+	product.Columns = c.summed[panel*quant.Panel:][:part.panels*quant.Panel]
+	kernels.Multiply(&product, x, a, windows, b, start, part.panels)
 	if zeros := of[int32](st, c.zeros); zeros != nil {
 		pixelSums := of[int32](st, c.pixelSums)
 		z := zeros[(part.group*c.panels()+part.panel)*quant.Panel:][:part.panels*quant.Panel]

@@ -377,7 +377,9 @@ func (p *planner) emitSums(s *sums, done finish, reads, writes []place.Memory) {
 	kernels := p.integers
 	p.emitParts(s, rows, func(st *state, worker int, part sumsPart) {
 		x := scratch.of(st, worker)
-		kernels.Multiply(&s.product, x, part.a, part.at, part.b, part.start, part.panels)
+		product := s.product
+		product.Columns = s.columnSumsOf(st, s.columns)[part.of*quant.Panel:][:part.panels*quant.Panel]
+		kernels.Multiply(&product, x, part.a, part.at, part.b, part.start, part.panels)
 		s.takeOff(st, kernels, x, &part)
 		done(st, x, s.product.LDC, part.row, len(part.at), part.col, part.cols)
 	}, reads, append([]place.Memory{scratch.at}, writes...))

@@ -122,7 +122,7 @@ func summedBias(p *planner, n *graph.Node, dirs, gates int) ([]float32, error) {
 // Panels of a chunk of a product: those of few rows, which no other thread shares, are more, since a call takes as long as some of them.
 const (
 	roundedPanels = 4
-	alonePanels   = 16
+	alonePanels   = 64
 )
 
 // roundedProduct is a product of rows that are rounded in a run, and integers of 8 bits.
@@ -220,7 +220,9 @@ func (g *roundedProduct) multiply(st *state, worker, lo, hi, first, rows int, ds
 		panels := min(g.panels, quant.Panels(g.n)-panel)
 		col, ld := panel*quant.Panel, g.product.LDC
 		cols := min(panels*quant.Panel, g.n-col)
-		g.kernels.integers.Multiply(&g.product, sums, near, g.at[:rows], w[panel*quant.PanelBytes(g.product.Quads):], starts[col:], panels)
+		product := g.product
+		product.Columns = g.columns[col:][:panels*quant.Panel]
+		g.kernels.integers.Multiply(&product, sums, near, g.at[:rows], w[panel*quant.PanelBytes(g.product.Quads):], starts[col:], panels)
 		s := quant.Sums{Rows: 1, Cols: cols, LD: ld, Factors: factors[col:]}
 		for r := range rows {
 			s.Sums = sums[r*ld:][:cols]

@@ -118,6 +118,10 @@ func (t *paired) end() {
 		t.I("MOVQ %d(DI), R15", offPairsTurns)
 		t.I("MOVQ %d(DI), CX", offPairsColumns)
 		t.I("ADDQ $64, %d(DI)", offPairsColumns)
+		for j := range 2 { // 128 times the sums
+			t.I("VMOVDQU %d(CX), Y%d", 32*j, 12+j)
+			t.I("VPSLLD $7, Y%[1]d, Y%[1]d", 12+j)
+		}
 	}
 	for r := range t.height {
 		if turned {
@@ -127,7 +131,7 @@ func (t *paired) end() {
 			sum := fmt.Sprintf("Y%d", 2*r+j)
 			if turned {
 				t.I("VPADDD Y14, %[1]s, %[1]s", sum)
-				t.I("VPADDD %d(CX), %[2]s, %[2]s", 32*j, sum)
+				t.I("VPADDD Y%d, %[2]s, %[2]s", 12+j, sum)
 			}
 			t.I("VPADDD %d(DX), %[2]s, %[2]s", 32*j, sum)
 			t.I("VMOVDQU %s, %d(R14)", sum, 32*j)

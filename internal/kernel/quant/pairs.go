@@ -29,7 +29,7 @@ type pairsParams struct {
 	quads              int
 	lda, ldb, ldc, lds int // of rows of A, panels of B, rows of the result, and of what sums begin with
 
-	turns, columns *int32 // of turned operands: what is added to the sums of each row, and of each column; kernels move on columns
+	turns, columns *int32 // of turned operands: what is added to the sums of each row, and the sums of B's columns; kernels move on columns
 }
 
 // excess is what a quad of A was lessened by.
@@ -99,10 +99,13 @@ func roundUp(n, to int) int { return (n + to - 1) / to * to }
 
 // multiplyParts multiplies bytes in pairs, with memory for some rows.
 func (k Kernels) multiplyParts(near *pairRows, p *Product, c *int32, a *byte, rows []int, b *byte, start *int32, panels int) {
-	quads := len(p.Segments) * p.Quads
+	quads, most := len(p.Segments)*p.Quads, pairPanels
+	if len(rows) < Height { // it is rather the rows that are prepared too often
+		most = panels
+	}
 	for q := 0; q < quads; q += pairRow / 4 {
-		for at := 0; at < panels; at += pairPanels {
-			x := pairPart{p: p, near: near, q: q, b: advance(b, at*PanelBytes(quads)+q*4*Panel), c: advance(c, at*Panel), panels: min(pairPanels, panels-at)}
+		for at := 0; at < panels; at += most {
+			x := pairPart{p: p, near: near, q: q, sums: near.columns[:], b: advance(b, at*PanelBytes(quads)+q*4*Panel), c: advance(c, at*Panel), panels: min(most, panels-at)}
 			x.params = pairsParams{quads: min(pairRow/4, quads-q), ldb: PanelBytes(quads), ldc: 4 * p.LDC}
 			x.start = advance(start, at*Panel)
 			if q > 0 {
@@ -110,6 +113,9 @@ func (k Kernels) multiplyParts(near *pairRows, p *Product, c *int32, a *byte, ro
 			}
 			if p.Signed {
 				x.kind, x.turns = pairsSigned, len(rows) >= manyRows
+			}
+			if p.Columns != nil && quads <= pairRow/4 {
+				x.sums, x.turns, x.summed = p.Columns[at*Panel:][:x.panels*Panel], p.Signed, true
 			}
 			k.multiplyPart(&x, a, rows)
 		}
@@ -127,6 +133,7 @@ type pairPart struct {
 	single bool     // pairs are not added in fours
 	failed int      // tiles whose lists were too long
 
+	sums      []int32 // of columns of B
 	q, panels int
 	done      int // rows
 	b         *byte
@@ -142,7 +149,11 @@ func (x *pairPart) at() (start, c *int32) {
 func (k Kernels) multiplyPart(x *pairPart, a *byte, rows []int) {
 	x.params.lda = roundUp(4*x.params.quads, pairGroup)
 	for {
-		height := min(len(x.near.bytes)/x.params.lda/firstRows*firstRows, pairRowsMost, len(rows))
+		height := len(x.near.bytes) / x.params.lda
+		if height > firstRows {
+			height = height / firstRows * firstRows
+		}
+		height = min(height, pairRowsMost, len(rows))
 		if x.done == 0 {
 			height = min(firstRows, height)
 		}
@@ -208,7 +219,7 @@ func (k Kernels) multiplyNear(x *pairPart, height int) {
 	for r := 0; r < height; r += x.tile() {
 		params.turns = &x.near.turns[r]
 		for at := 0; at < x.panels; at += step {
-			params.columns = &x.near.columns[at*Panel]
+			params.columns = &x.sums[min(at*Panel, len(x.sums)-1)]
 			a, b, rows, n := &x.near.bytes[r*params.lda], advance(x.b, at*params.ldb), min(x.tile(), height-r), min(step, x.panels-at)
 			from, to := advance(start, r*params.lds/4+at*Panel), advance(c, r*x.p.LDC+at*Panel)
 			if x.single {
@@ -226,16 +237,16 @@ func (k Kernels) multiplyNear(x *pairPart, height int) {
 	}
 }
 
-// sumColumns writes what turned operands take off each column: 128 times the sum of B's signed elements.
+// sumColumns writes the sums of columns of B's signed elements.
 func (k Kernels) sumColumns(x *pairPart) {
 	var zeros [Panel]int32
 	var row [pairRow]byte
 	for i := range row[:4*x.params.quads] {
-		row[i] = 128
+		row[i] = 1
 	}
 	params := pairsParams{quads: x.params.quads, ldb: x.params.ldb}
 	for at := range x.panels {
-		callPairs(k.set, pairsSigned, 1, &params, &row[0], advance(x.b, at*x.params.ldb), &zeros[0], &x.near.columns[at*Panel], 1)
+		callPairs(k.set, pairsSigned, 1, &params, &row[0], advance(x.b, at*x.params.ldb), &zeros[0], &x.sums[at*Panel], 1)
 	}
 }
 

@@ -31,6 +31,9 @@ type Product struct {
 	Signed bool
 	// LDC is the distance of rows of the result, in elements, at least Panel.
 	LDC int
+	// Columns, if not nil, are the sums of the columns of the panels of B, as ColumnSums writes them. With them products may take less
+	// time; results are the same.
+	Columns []int32
 }
 
 // tileParams is what a tile kernel reads beside its pointers. The generator knows the offsets of the fields.
@@ -84,7 +87,7 @@ func (k Kernels) Multiply(p *Product, c []int32, a []byte, rows []int, b []byte,
 	case k.by > paired:
 		params := tileParams{ldc: 4 * p.LDC}
 		k.multiplyBytes(p, &params, (*byte)(unsafe.Pointer(cc)), unsafe.SliceData(a), rows, bb, ss, panels)
-	case k.by == paired && n >= Height && quads*panels >= fewPairs:
+	case k.by == paired && (n >= Height || p.Columns != nil) && quads*panels >= fewPairs:
 		k.multiplyPairs(p, cc, unsafe.SliceData(a), rows, bb, ss, panels)
 	case quads <= fewQuads: // less to clear
 		var near [4 * Height * fewQuads]int16

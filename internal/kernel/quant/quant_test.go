@@ -123,7 +123,12 @@ var _ = Describe("products", func() {
 				b := fillBytes(guarded[byte](panels*size, front), r)
 				ld := quant.Panel * (panels + r.IntN(2))
 				c, from := guarded[int32]((n-1)*ld+panels*quant.Panel, front), start(panels*quant.Panel, r, front)
-				k.Multiply(&quant.Product{Segments: segments, Quads: quads, Signed: signed, LDC: ld}, c, a, rows, b, from, panels)
+				p := &quant.Product{Segments: segments, Quads: quads, Signed: signed, LDC: ld}
+				if r.IntN(2) == 0 {
+					p.Columns = guarded[int32](panels*quant.Panel, front)
+					k.ColumnSums(p.Columns, b, len(segments)*quads, panels, signed)
+				}
+				k.Multiply(p, c, a, rows, b, from, panels)
 				x, y := valuesOf(a, !signed), valuesOf(b, signed)
 				for i, row := range rows {
 					for j := range panels * quant.Panel {
@@ -174,7 +179,12 @@ var _ = Describe("products", func() {
 				b := fillBytes(guarded[byte](panels*size, front), r)
 				ld := quant.Panel * (panels + r.IntN(2))
 				c, from := guarded[int32]((n-1)*ld+panels*quant.Panel, front), start(panels*quant.Panel, r, front)
-				k.Multiply(&quant.Product{Segments: segments, Quads: quads, Signed: signed, LDC: ld}, c, a, rows, b, from, panels)
+				p := &quant.Product{Segments: segments, Quads: quads, Signed: signed, LDC: ld}
+				if r.IntN(2) == 0 {
+					p.Columns = guarded[int32](panels*quant.Panel, front)
+					k.ColumnSums(p.Columns, b, len(segments)*quads, panels, signed)
+				}
+				k.Multiply(p, c, a, rows, b, from, panels)
 				x, y := valuesOf(a, !signed), valuesOf(b, signed)
 				for i, row := range rows {
 					for j := range panels * quant.Panel {
