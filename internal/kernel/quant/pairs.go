@@ -43,6 +43,8 @@ const (
 	pairRow      = 4 * 384 // bytes of a row
 	pairGroup    = 32      // bytes in which pairs are looked for at a time
 	manyPairs    = 6       // lists have no more quads than one in so many
+	aloneRows    = 3       // rows below which elements are widened for so few tiles that lists may be longer:
+	aloneList    = 2       // no more quads than one in so many
 	manyFours    = 16      // of fours, no more pairs of quads are lessened than one in so many
 	mostOfFour   = 6       // quads in the list of a pair of quads
 	pairTile     = 4       // rows of a tile of fours
@@ -406,7 +408,11 @@ func (k Kernels) lessenPairs(x *pairRows, kind pairKind, height, ld int) bool {
 		clear(x.ends[:height])
 		return true
 	}
-	if found/2 > min(height*ld/4/manyPairs, len(x.list)) { // a pair has two bits, and a quad one pair or two
+	most := height * ld / 4 / manyPairs
+	if height < aloneRows {
+		most = height * ld / 4 / aloneList
+	}
+	if found/2 > min(most, len(x.list)) { // a pair has two bits, and a quad one pair or two
 		return false
 	}
 	count := 0
