@@ -66,6 +66,13 @@ func callRounded(set isa.Set, bits, digits, rows int, p *roundedParams, dst *flo
 		case [3]int{4, 3, 4}:
 			rounded4_3x4(p, dst, a, w, scale, zero, n)
 		}
+	case isa.AVX2:
+		switch rows {
+		case 1:
+			halves_1(p, dst, a, w, scale, zero, n)
+		case 2:
+			halves_2(p, dst, a, w, scale, zero, n)
+		}
 	default:
 		panic("octet: no kernel multiplies bytes")
 	}

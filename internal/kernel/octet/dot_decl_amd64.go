@@ -64,6 +64,16 @@ func round1(dst *byte, heads *byte, src *float32, order *int32, blocks int, vect
 //go:noescape
 func round3(dst *byte, heads *byte, src *float32, order *int32, blocks int, vectors int)
 
+// halves_1 multiplies 1 rows of integers of one digit by n panels of weights of 4 bits; n > 0; see roundedParams.
+//
+//go:noescape
+func halves_1(p *roundedParams, dst *float32, a *byte, w *byte, scale *float32, zero *byte, n int)
+
+// halves_2 multiplies 2 rows of integers of one digit by n panels of weights of 4 bits; n > 0; see roundedParams.
+//
+//go:noescape
+func halves_2(p *roundedParams, dst *float32, a *byte, w *byte, scale *float32, zero *byte, n int)
+
 // split512 writes the lower and the upper halves of the bytes of n vectors, each behind the other; n > 0.
 //
 //go:noescape

@@ -132,11 +132,11 @@ func (k Kernels) panels(dst []float32, ldd int, x operand, rows int, w *Weights,
 	for r := 0; r < rows; {
 		left, take := rows-r, 1
 		switch {
+		case k.set == isa.AVX2:
+			take = min(left, 2)
 		case x.digits == OneDigit && left >= 8:
 			take = 8
-		case k.set == isa.AVX2 && left >= 2:
-			take = 2
-		case k.set != isa.AVX2 && left >= 4:
+		case left >= 4:
 			take = 4
 		}
 		d, y := dst[r*ldd:][:(take-1)*ldd+panels*Panel], x.from(r)

@@ -9,7 +9,7 @@ import (
 // Narrow reports whether weights of so many bits in blocks of a size may be packed as 4 bits: only kernels of rows that were rounded to so
 // many digits read those.
 func (k Kernels) Narrow(bits, block, digits int) bool {
-	return bits <= 4 && block%(2*Group) == 0 && k.set == isa.AVX512 && k.Rounds(&Weights{Block: block}, digits)
+	return bits <= 4 && block%(2*Group) == 0 && (k.set == isa.AVX512 || k.set == isa.AVX2) && k.Rounds(&Weights{Bits: 4, Block: block}, digits)
 }
 
 // Pack reads matrices of w.Columns each, of w.Blocks blocks of w.Block weights of 8, 4 or 2 bits, into w, as w.Bits. In src a column's weights

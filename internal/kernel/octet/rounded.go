@@ -36,8 +36,12 @@ type roundedParams struct {
 	skip           int // from the integers of a block's last group to those of the next block
 }
 
-// Rounds reports whether there are kernels of rows that were rounded to so many digits.
+// Rounds reports whether there are kernels of rows that were rounded to so many digits. AVX2 multiplies bytes in pairs whose sums have 16
+// bits, which hold those of weights of 4 bits and one digit, and no others.
 func (k Kernels) Rounds(w *Weights, digits int) bool {
+	if k.set == isa.AVX2 {
+		return digits == OneDigit && w.Bits == 4 && w.Block <= oneMost
+	}
 	if digits == ThreeDigits {
 		return k.dots && k.set == isa.AVX512 && w.Block <= ThreeMost
 	}
