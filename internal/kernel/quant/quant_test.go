@@ -222,21 +222,25 @@ var _ = Describe("products", func() {
 				p := &quant.Product{Segments: []int{0}, Quads: quads, LDC: quant.Panel, Signed: signed}
 				k.Multiply(p, c, a, make([]int, height), b, make([]int32, quant.Panel), 1)
 				Expect(c).To(HaveEach(int32(255 * -128 * 4 * quads)))
-				for i := range a { // pairs that just fit, and some that do not
-					a[i] = []byte{128, 128, 64, 64}[i%2+2*map[bool]int{true: 0, false: 1}[signed]]
-					if i%256 == 0 {
-						a[i]++
+				for _, fit := range []byte{128, 64} { // pairs that just fit, then fours, and some that do not
+					if !signed {
+						fit /= 2
 					}
+					for i := range a {
+						if a[i] = fit; i%256 == 0 {
+							a[i]++
+						}
+					}
+					for i := range b {
+						b[i] = map[bool]byte{true: 128, false: 255}[signed]
+					}
+					k.Multiply(p, c, a, make([]int, height), b, make([]int32, quant.Panel), 1)
+					sum := 0
+					for _, v := range valuesOf(a, !signed) {
+						sum += v * value(b[0], signed)
+					}
+					Expect(c).To(HaveEach(int32(sum)))
 				}
-				for i := range b {
-					b[i] = map[bool]byte{true: 128, false: 255}[signed]
-				}
-				k.Multiply(p, c, a, make([]int, height), b, make([]int32, quant.Panel), 1)
-				sum := 0
-				for _, v := range valuesOf(a, !signed) {
-					sum += v * value(b[0], signed)
-				}
-				Expect(c).To(HaveEach(int32(sum)))
 			}
 		})
 	})
