@@ -11,6 +11,8 @@ import (
 
 	"github.com/carve-dev/carve"
 	"github.com/carve-dev/carve/backend"
+	"github.com/carve-dev/carve/backend/reference"
+	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/tensor"
 	"github.com/carve-dev/carve/internal/kernel/isa"
 )
@@ -402,3 +404,50 @@ var _ = Describe("attention of open lengths", func() {
 		}
 	})
 })
+
+// shorterMask is the standard's attention behind a cache, whose mask has a length of its own.
+const shorterMask = `graph {
+  opset 24
+  input %%q: f32[batch,4,rows,8]
+  input %%k: f32[batch,2,rows,8]
+  input %%past: f32[batch,2,past,8]
+  input %%mask: %s[batch,1,rows,total]
+  %%y, %%a, %%b = Attention(%%q, %%k, %%k, %%mask, %%past, %%past) "node"
+  output %%y
+}`
+
+var _ = DescribeTable("the standard's Attention with a mask of a length of its own is one node of cpu, which hides what the mask has not", func(ctx SpecContext, kind string) {
+	g := graphOf(fmt.Sprintf(shorterMask, kind))
+	var node *graph.Node
+	for n := range g.Nodes() {
+		node = n
+	}
+	m := carve.FromGraph(graphOf(fmt.Sprintf(shorterMask, kind)))
+	defer m.Close()
+	p := mustCompile(ctx, m, &carve.Options{Verify: true})
+	defer p.Close()
+	report, err := p.Report(ctx, nil)
+	Expect(err).NotTo(HaveOccurred())
+	Expect(report.Groups).To(ContainElement(HaveField("Ops", ContainElement("attention"))))
+	Expect(report.Groups).NotTo(ContainElement(HaveField("Backend", "reference")))
+	r := rand.New(rand.NewPCG(3, 4))
+	for _, x := range []struct{ rows, past, total int }{{1, 7, 8}, {3, 4, 7}, {1, 7, 5}, {2, 1, 1}, {1, 0, 1}, {3, 9, 4}, {3, 9, 13}, {2, 0, 3}} {
+		mask := wave(2, 1, x.rows, x.total)
+		if kind == "bool" {
+			mask = tensor.From(make([]bool, mask.Len()), mask.Shape...)
+			for i := range mask.Data {
+				mask.Data[i] = byte(r.IntN(2))
+			}
+		}
+		feeds := map[string]tensor.Value{"q": wave(2, 4, x.rows, 8), "k": wave(2, 2, x.rows, 8), "past": wave(2, 2, x.past, 8), "mask": mask}
+		got, err := p.Run(ctx, feeds)
+		if x.total > x.rows+x.past {
+			Expect(err).To(MatchError(ContainSubstring("node")), "%+v", x)
+			continue
+		}
+		Expect(err).NotTo(HaveOccurred(), "%+v", x)
+		want, err := reference.Evaluate(ctx, node, []tensor.Value{feeds["q"], feeds["k"], feeds["k"], mask, feeds["past"], feeds["past"]})
+		Expect(err).NotTo(HaveOccurred(), "%+v", x)
+		Expect(apart(got, map[string]tensor.Value{"y": want[0]})).To(BeEmpty(), "%+v", x)
+	}
+}, Entry("of floats", "f32"), Entry("of what is seen", "bool"))

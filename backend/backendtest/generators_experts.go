@@ -10,7 +10,7 @@ import (
 
 // expertGenerators are mixtures of experts, and attention whose memory is a matrix.
 var expertGenerators = map[string]generator{microsoft.Domain + ":MoE": mixture, microsoft.Domain + ":QMoE": quantisedMixture,
-	microsoft.Domain + ":LinearAttention": linearAttention}
+	microsoft.Domain + ":LinearAttention": linearAttention, "LinearAttention": linearAttention, "CausalConvWithState": causalConv}
 
 // expertSizes are the sizes of a mixture: the first layer has operands for a function of two where gated is set.
 type expertSizes struct {
@@ -112,6 +112,9 @@ func linearAttention(m *maker, op string) []*graph.Value {
 	m.g.Opsets[microsoft.Domain] = 1
 	batch, length, own, size, width := m.between(1, 2), pick(m, 1, 2, 9), pick(m, 1, 2, 4), pick(m, 4, 7, 16), pick(m, 3, 16, 17)
 	heads, keys := pick(m, own, 2*own, (own+1)/2), pick(m, own, (own+1)/2)
+	if op == "LinearAttention" { // the standard's has as many heads of keys as of values, and no fewer of queries
+		heads, keys = pick(m, own, 2*own), own
+	}
 	rule := pick(m, "linear", "gated", "delta", "gated_delta")
 	floats := func(lo, hi float64, shape ...int) *graph.Value {
 		return m.leaf(m.uniform(tensor.Float32, lo, hi, shape...))
@@ -126,5 +129,18 @@ func linearAttention(m *maker, op string) []*graph.Value {
 	if rule == "delta" || rule == "gated_delta" {
 		c.operand(5, floats(0, 1, batch, length, pick(m, own, 1)))
 	}
-	return c.int("q_num_heads", heads).int("kv_num_heads", own).text("update_rule", rule).out(2)
+	return c.int("q_num_heads", heads).int("kv_num_heads", own).text("update_rule", rule).out(pick(m, 1, 2))
+}
+
+// causalConv makes convolutions that see what came before, in earlier runs too.
+func causalConv(m *maker, op string) []*graph.Value {
+	batch, channels, length, taps := m.between(1, 3), pick(m, 1, 3, 16, 20), pick(m, 1, 2, 9, 33), m.between(1, 5)
+	c := m.call(op, m.operand(tensor.Float32, batch, channels, length), m.weights(tensor.Float32, taps, channels, 1, taps))
+	if m.chance(2) {
+		c.operand(2, m.parameter(m.random(tensor.Float32, channels)))
+	}
+	if m.chance(2) {
+		c.operand(3, m.operand(tensor.Float32, batch, channels, taps-1))
+	}
+	return c.text("activation", pick(m, "none", "silu", "swish")).out(2)
 }

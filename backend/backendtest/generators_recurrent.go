@@ -48,7 +48,17 @@ func recurrentOf(gates int) generator {
 			directions = 2
 		}
 		f := tensor.Float32
-		c := m.call(op, m.operand(f, seq, batch, in), m.weights(f, in, directions, gates*hidden, in), m.weights(f, hidden, directions, gates*hidden, hidden))
+		c := m.call(op)
+		batchFirst := c.has("layout") && m.chance(4)
+		by := func(a, b int, rest ...int) *graph.Value { // of a and b the one that is the batch's comes first, where it is to
+			if batchFirst {
+				a, b = b, a
+			}
+			return m.operand(f, append([]int{a, b}, rest...)...)
+		}
+		c.operand(0, by(seq, batch, in))
+		c.operand(1, m.weights(f, in, directions, gates*hidden, in))
+		c.operand(2, m.weights(f, hidden, directions, gates*hidden, hidden))
 		if m.chance(2) {
 			c.operand(3, m.operand(f, directions, 2*gates*hidden))
 		}
@@ -56,22 +66,53 @@ func recurrentOf(gates int) generator {
 			c.operand(4, m.leaf(m.fill(tensor.Int32, []int{batch}, func(int) float64 { return float64(m.between(0, seq)) })))
 		}
 		if m.chance(2) {
-			c.operand(5, m.operand(f, directions, batch, hidden))
+			c.operand(5, by(directions, batch, hidden))
 		}
 		outputs := 2
 		if op == "LSTM" {
 			outputs = 3
 			if m.chance(2) {
-				c.operand(6, m.operand(f, directions, batch, hidden))
+				c.operand(6, by(directions, batch, hidden))
 			}
 			if m.chance(2) {
 				c.operand(7, m.operand(f, directions, 3*hidden))
 			}
+			if m.chance(4) {
+				c.int("input_forget", 1)
+			}
+		}
+		if batchFirst {
+			c.int("layout", 1)
 		}
 		c.int("hidden_size", hidden).text("direction", direction).flag("linear_before_reset")
-		if m.chance(6) {
-			c.attrs = append(c.attrs, graph.FloatAttr("clip", float32(1+m.r.Float64())))
-		}
+		m.functions(c, map[int]int{1: 1, 3: 2, 4: 3}[gates], directions)
 		return c.out(outputs)
+	}
+}
+
+// functions gives the directions of a recurrent operator so many activations each, with parameters of their own or without, and bounds of what
+// enters them. Those of gates are bounded, so that states are.
+func (m *maker) functions(c *call, each, directions int) {
+	n := each * directions
+	if m.chance(6) {
+		c.attrs = append(c.attrs, graph.FloatAttr("clip", float32(1+m.r.Float64())))
+	}
+	if !m.chance(3) {
+		return
+	}
+	var names []string
+	var alphas, betas []float32
+	bounded := []string{"Sigmoid", "Tanh", "Softsign", "HardSigmoid", "ScaledTanh"}
+	for i := range n {
+		if each > 1 && i%each == 0 {
+			names = append(names, pick(m, bounded...))
+		} else {
+			names = append(names, pick(m, append(bounded, "Relu", "Softplus", "LeakyRelu", "Elu", "Affine")...))
+		}
+		alphas, betas = append(alphas, float32(0.2+0.5*m.r.Float64())), append(betas, float32(0.2+0.5*m.r.Float64()))
+	}
+	c.attrs = append(c.attrs, graph.StringsAttr("activations", names...))
+	if k := m.between(0, n); k > 0 {
+		c.attrs = append(c.attrs, graph.FloatsAttr("activation_alpha", alphas[:k]...), graph.FloatsAttr("activation_beta", betas[:m.between(1, k)]...))
 	}
 }

@@ -28,9 +28,9 @@ type doubleCell struct {
 	apply func(k double.Kernels, gates, before, c, next []float64)
 }
 
-// recurrentSignatures are those of an operator that refused says nothing against: weights in panels, but for a GRU's recurrent ones, whose
+// recurrentSignatures are those of an operator with these activations: weights in panels, but for a GRU's recurrent ones, whose
 // parts are multiplied one after the other.
-func recurrentSignatures(refused func(n *graph.Node) *property.Reason) func(n *graph.Node) ([]graph.Signature, *property.Reason) {
+func recurrentSignatures(activations []string) func(n *graph.Node) ([]graph.Signature, *property.Reason) {
 	return func(n *graph.Node) ([]graph.Signature, *property.Reason) {
 		if why := recurrentRefused(n, isDouble); why != nil {
 			return nil, why
@@ -38,7 +38,7 @@ func recurrentSignatures(refused func(n *graph.Node) *property.Reason) func(n *g
 		if why := lengthsRefused(n); why != nil {
 			return nil, why
 		}
-		if why := refused(n); why != nil {
+		if why := plainRefused(n, activations); why != nil {
 			return nil, why
 		}
 		s := graph.UniformSignature("packed", n, rowMaj)
@@ -324,11 +324,11 @@ func (g *doubleGRU) next(st *state, k int) {
 func init() {
 	// Of the inputs only X, W, R and B come before the lengths; recurrentRefused looks at those behind them.
 	for _, op := range []struct {
-		name    string
-		refused func(n *graph.Node) *property.Reason
-		gates   int
-		emit    func(p *planner, n *graph.Node, q *doubleRecurrence) error
-	}{{"LSTM", lstmRefused, 4, planDoubleLSTM}, {"GRU", gruRefused, 3, planDoubleGRU}, {"RNN", rnnRefused, 1, planDoubleRNN}} {
-		registerDoubles(operator{Signatures: recurrentSignatures(op.refused), Plan: planDoubleRecurrent(op.gates, op.emit)}, 4, op.name)
+		name        string
+		activations []string
+		gates       int
+		emit        func(p *planner, n *graph.Node, q *doubleRecurrence) error
+	}{{"LSTM", lstmActivations, 4, planDoubleLSTM}, {"GRU", gruActivations, 3, planDoubleGRU}, {"RNN", rnnActivations, 1, planDoubleRNN}} {
+		registerDoubles(operator{Signatures: recurrentSignatures(op.activations), Plan: planDoubleRecurrent(op.gates, op.emit)}, 4, op.name)
 	}
 }

@@ -10,29 +10,19 @@ import (
 	"github.com/carve-dev/carve/property"
 )
 
-// GRU with the default activations: the input's part of all gates is one matrix product over the whole sequence; each time
+// GRU: the input's part of all gates is one matrix product over the whole sequence; each time
 // step adds the recurrent part of the gates z and r, then that of the candidate.
 
 func gruSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 	if why := recurrentRefused(n, operators.IsFloat32); why != nil {
 		return nil, why
 	}
-	if why := gruRefused(n); why != nil {
+	if _, why := cellActivations(n, gruActivations, directionsOf(n)); why != nil {
 		return nil, why
 	}
 	s := graph.UniformSignature("packed", n, rowMaj)
 	s.Inputs[1] = graph.Fixed(packedGates)
 	return []graph.Signature{s}, nil
-}
-
-// gruRefused tells what of a GRU the backend has not, beside what recurrentRefused names.
-func gruRefused(n *graph.Node) *property.Reason {
-	for i, a := range n.Strs("activations") {
-		if a != [...]string{"Sigmoid", "Tanh"}[i%2] {
-			return property.Because(property.Attribute, "activation %q", a)
-		}
-	}
-	return nil
 }
 
 // gru is one direction of a GRU. Gates are ordered z, r, h.
@@ -41,7 +31,8 @@ type gru struct {
 	seq, batch, hidden, dirs, d int
 	linear, reverse             bool
 	first, second               *gemm.Plan   // recurrent products: of z and r (and h, where linear), and of h
-	recurrentBias               []float32    // where linear
+	cell                        *cell        // nil: the default functions
+	recurrentBias               rowBias      // where linear
 	input                       place.Memory // the input's part of the gates, [seq, batch, 3·hidden]
 	r                           place.Memory // recurrent weights of the direction, [3·hidden, hidden]
 	y                           place.Memory // [seq, dirs, batch, hidden]
@@ -63,12 +54,9 @@ func planGRU(p *planner, n *graph.Node) error {
 	g.lengths = p.lengthsOf(n, g.seq)
 	g.states = statesAt(g.y, g.seq, g.dirs, g.batch, g.hidden)
 	last := p.Out(n.Output(1))
-	bias := make([]float32, g.dirs*6*g.hidden)
-	if b := n.Input(3); b != nil {
-		var err error
-		if bias, err = paddedFloats(b.Const, len(bias)); err != nil {
-			return err
-		}
+	cells, err := p.cellsOf(n, gruActivations, g.dirs, g.hidden)
+	if err != nil {
+		return err
 	}
 	pre, err := gemm.NewPlan(p.target, gateSpec(gemm.Spec{M: g.seq * g.batch, N: 3 * g.hidden, K: in, B: gemm.Packed, Bias: true}, w.Format))
 	if err != nil {
@@ -84,15 +72,19 @@ func planGRU(p *planner, n *graph.Node) error {
 	}
 	for d := range g.dirs {
 		g.d, g.reverse = d, n.Str("direction", "forward") == "reverse" || d == 1
-		inputBias := g.biases(bias[d*6*g.hidden : (d+1)*6*g.hidden])
+		var inputBias rowBias
+		if inputBias, g.recurrentBias, err = p.gateBias(n, d, 3*g.hidden, !g.linear); err != nil {
+			return err
+		}
+		g.cell = cells[d]
 		g.r = direction(p.In(r), g.dirs, d)
 		g.input, g.h0 = p.Temp(g.seq*g.batch*3*g.hidden*4), p.Temp(g.batch*g.states.row*4)
 		g.gates, g.reset, g.candidate = p.Temp(bh*3*4), p.Temp(bh*4), p.Temp(bh*4)
 		weights, all, h0 := direction(packed, g.dirs, d), g.input, g.h0
 		s := step{work: pre.Cost(), chunks: pre.Chunks(), grain: 1, body: func(st *state, _, lo, hi int) {
-			pre.Run(lo, hi, gemm.Args{A: st.F32(source), B: st.F32(weights), Bias: inputBias, C: st.F32(all)})
+			pre.Run(lo, hi, gemm.Args{A: st.F32(source), B: st.F32(weights), Bias: inputBias.of(st), C: st.F32(all)})
 		}}
-		p.emit(s, []place.Memory{source, weights}, []place.Memory{all})
+		p.emit(s, []place.Memory{source, weights, inputBias.at}, []place.Memory{all})
 		p.emit(step{serial: func(st *state) {
 			g.lengths.check(st, g.batch)
 			var rows []float32
@@ -128,18 +120,6 @@ func (g *gru) plan(t isa.Target) (err error) {
 	return err
 }
 
-// biases returns the bias of the input's part; the recurrent one is added to it unless the reset gate has to be applied to
-// it.
-func (g *gru) biases(b []float32) []float32 {
-	input := make([]float32, 3*g.hidden)
-	copy(input, b)
-	g.recurrentBias = b[3*g.hidden:]
-	if !g.linear {
-		g.kernels.Binary(vec.Add, input, input, g.recurrentBias)
-	}
-	return input
-}
-
 // at returns the time that step k computes.
 func (g *gru) at(k int) int {
 	if g.reverse {
@@ -167,10 +147,10 @@ func (p *planner) gruStep(g *gru, k int) {
 	h := g.hidden
 	grain := productGrain(g.first)
 	p.emit(step{work: g.first.Cost(), chunks: g.first.Chunks(), grain: grain, body: func(st *state, _, lo, hi int) {
-		runTurning(g.first, k, lo, hi, gemm.Args{A: g.state(st, k), B: st.F32(g.r), Bias: g.recurrentBias, Res: g.inputs(st, k), C: st.F32(g.gates)})
-	}}, []place.Memory{g.h0, g.y, g.r, g.input}, []place.Memory{g.gates})
+		runTurning(g.first, k, lo, hi, gemm.Args{A: g.state(st, k), B: st.F32(g.r), Bias: g.recurrentBias.of(st), Res: g.inputs(st, k), C: st.F32(g.gates)})
+	}}, []place.Memory{g.h0, g.y, g.r, g.input, g.recurrentBias.at}, []place.Memory{g.gates})
 	if !g.linear {
-		p.emit(step{serial: func(st *state) { g.resetState(st, k) }}, []place.Memory{g.gates, g.h0, g.y}, []place.Memory{g.reset})
+		p.emit(step{serial: func(st *state) { g.resetState(st, k) }}, []place.Memory{g.gates, g.h0, g.y}, []place.Memory{g.reset, g.gates})
 		p.emit(step{work: g.second.Cost(), chunks: g.second.Chunks(), grain: grain, body: func(st *state, _, lo, hi int) {
 			runTurning(g.second, k, lo, hi, gemm.Args{A: st.F32(g.reset), B: st.F32(g.r)[2*h*h:], Res: g.inputs(st, k)[2*h:], C: st.F32(g.candidate)})
 		}}, []place.Memory{g.reset, g.r, g.input}, []place.Memory{g.candidate})
@@ -182,7 +162,7 @@ func (p *planner) gruStep(g *gru, k int) {
 func (g *gru) resetState(st *state, k int) {
 	h, gates, reset, prev := g.hidden, st.F32(g.gates), st.F32(g.reset), g.state(st, k)
 	for b := range g.batch {
-		g.kernels.GRUReset(reset[b*h:(b+1)*h], gates[b*3*h+h:b*3*h+2*h], prev[b*g.states.row:][:h], nil)
+		g.letThrough(reset[b*h:(b+1)*h], gates[b*3*h+h:b*3*h+2*h], prev[b*g.states.row:][:h], nil)
 	}
 }
 
@@ -198,10 +178,22 @@ func (g *gru) finish(st *state, k int) {
 		if g.linear {
 			own, in := gates[b*3*h:(b+1)*3*h], input[b*3*h:(b+1)*3*h]
 			g.kernels.Binary(vec.Add, own[:2*h], own[:2*h], in[:2*h])
-			g.kernels.GRUReset(c, own[h:2*h], own[2*h:], in[2*h:])
+			g.letThrough(c, own[h:2*h], own[2*h:], in[2*h:])
 		}
-		row := b * g.states.row
-		g.kernels.GRU(next[row:][:h], z, c, prev[row:][:h])
+		if row := b * g.states.row; g.cell != nil {
+			g.cell.gru(next[row:][:h], z, c, prev[row:][:h])
+		} else {
+			g.kernels.GRU(next[row:][:h], z, c, prev[row:][:h])
+		}
+	}
+}
+
+// letThrough writes what is left of x when the reset gate r is applied, and y added.
+func (g *gru) letThrough(dst, r, x, y []float32) {
+	if g.cell != nil {
+		g.cell.reset(dst, r, x, y)
+	} else {
+		g.kernels.GRUReset(dst, r, x, y)
 	}
 }
 

@@ -20,9 +20,6 @@ func linearAttentionSignatures(n *graph.Node) ([]graph.Signature, *property.Reas
 			return nil, operators.NotFloat32(v)
 		}
 	}
-	if n.Output(1) == nil {
-		return nil, property.Because(property.Unsupported, "%v without a resulting state", n)
-	}
 	return operators.RowMajor(n), nil
 }
 
@@ -37,7 +34,7 @@ type linearRun struct {
 
 func planLinearAttention(p *planner, n *graph.Node) error {
 	dims := make([][]int, microsoft.LinearInputs)
-	r := &linearRun{kernels: p.kernels, y: p.Out(n.Outputs[0]), state: p.Out(n.Outputs[1])}
+	r := &linearRun{kernels: p.kernels, y: p.Out(n.Output(0)), state: p.Out(n.Output(1))}
 	var reads []place.Memory
 	for i := range r.in {
 		r.in[i] = place.Nowhere
@@ -49,6 +46,12 @@ func planLinearAttention(p *planner, n *graph.Node) error {
 	var err error
 	if r.LinearAttention, err = microsoft.ReadLinearAttention(n, dims); err != nil {
 		return property.Because(property.ShapeReason, "%v", err)
+	}
+	if r.state.Slot < 0 {
+		r.state = p.Temp(4 * r.Batch * r.Own * r.Size * r.Width)
+	}
+	if r.y.Slot < 0 {
+		r.y = p.Temp(4 * r.Batch * r.Length * max(r.Queries, r.Own) * r.Width)
 	}
 	_, queries, _ := r.QueriesOf(0)
 	for _, x := range []struct {

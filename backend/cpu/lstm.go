@@ -11,27 +11,19 @@ import (
 	"github.com/carve-dev/carve/property"
 )
 
-// LSTM with the default activations: the input's part of all gates is one matrix product over a block of the sequence; each
+// LSTM: the input's part of all gates is one matrix product over a block of the sequence; each
 // time step of the block then adds the recurrent part and applies the cell.
 
 func lstmSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 	if why := recurrentRefused(n, operators.IsFloat32); why != nil {
 		return nil, why
 	}
-	if why := lstmRefused(n); why != nil {
+	if _, why := cellActivations(n, lstmActivations, directionsOf(n)); why != nil {
 		return nil, why
 	}
 	s := graph.UniformSignature("packed", n, rowMaj)
 	s.Inputs[1], s.Inputs[2] = graph.Fixed(packedGates), graph.Fixed(packedGates)
 	return []graph.Signature{s}, nil
-}
-
-// lstmRefused tells what of an LSTM the backend has not, beside what recurrentRefused names.
-func lstmRefused(n *graph.Node) *property.Reason {
-	if n.Input(7) != nil || n.Strs("activations") != nil && !defaultLSTM(n) || n.Int("input_forget", 0) != 0 {
-		return property.Because(property.Attribute, "peepholes or activations of %v", n)
-	}
-	return nil
 }
 
 // recurrentRefused tells why a recurrent operator, all of whose operands but lengths have to be of a type, is none that the backend runs, as
@@ -42,12 +34,26 @@ func recurrentRefused(n *graph.Node, is func(...*graph.Value) bool) *property.Re
 			return operators.NotFloat32(v)
 		}
 	}
-	if n.Int("layout", 0) != 0 || n.Attrs.Lookup("clip") != nil {
-		return property.Because(property.Attribute, "layout or clip of %v", n)
+	if n.Int("layout", 0) != 0 { // graph/microsoft says it by transpositions, where the ranks are known
+		return property.Because(property.Attribute, "layout of %v", n)
+	}
+	return nil
+}
+
+// plainRefused tells why a recurrent operator has more than constant weights and the kernels' cell, whose activations these are; an RNN may have
+// another one of doubleActivations.
+func plainRefused(n *graph.Node, activations []string) *property.Reason {
+	if n.Attrs.Lookup("clip") != nil || n.Input(7) != nil || n.Int("input_forget", 0) != 0 {
+		return property.Because(property.Attribute, "clip, peepholes or coupled gates of %v", n)
 	}
 	for _, i := range []int{1, 2, 3} {
 		if v := n.Input(i); v != nil && !v.IsConst() {
 			return property.Because(property.Unsupported, "weights %v are not constant", v)
+		}
+	}
+	for i, a := range n.Strs("activations") {
+		if _, ok := doubleActivations[a]; !ok || !n.Is("RNN") && a != activations[i%len(activations)] {
+			return property.Because(property.Attribute, "activation %q of %v", a, n)
 		}
 	}
 	return nil
@@ -116,15 +122,6 @@ func (p *planner) padded(l lengths, y place.Memory, s states, dir, batch, hidden
 // writes them.
 var packedGates = mustFormat("aBc16b")
 
-func defaultLSTM(n *graph.Node) bool {
-	for i, a := range n.Strs("activations") {
-		if a != [...]string{"Sigmoid", "Tanh", "Tanh"}[i%3] {
-			return false
-		}
-	}
-	return true
-}
-
 func planLSTM(p *planner, n *graph.Node) error {
 	x, w, r := n.Inputs[0], n.Inputs[1], n.Inputs[2]
 	dx := p.Dims[x.ID]
@@ -142,15 +139,12 @@ func planLSTM(p *planner, n *graph.Node) error {
 		return place.Nowhere
 	}
 	h0, c0 := initial(5), initial(6)
-	var bias []float32
-	if b := n.Input(3); b != nil {
-		var err error
-		if bias, err = paddedFloats(b.Const, b.Const.Len()); err != nil {
-			return err
-		}
+	functions, err := p.cellsOf(n, lstmActivations, dirs, hidden)
+	if err != nil {
+		return err
 	}
 	states := statesAt(y, seq, dirs, batch, hidden)
-	cell, err := gemm.NewPlan(p.target, gateSpec(gemm.Spec{M: batch, N: gates, K: hidden, B: gemm.Packed, Residual: true, LDA: states.row}, r.Format))
+	product, err := gemm.NewPlan(p.target, gateSpec(gemm.Spec{M: batch, N: gates, K: hidden, B: gemm.Packed, Residual: true, LDA: states.row}, r.Format))
 	if err != nil {
 		return err
 	}
@@ -161,12 +155,12 @@ func planLSTM(p *planner, n *graph.Node) error {
 	}
 	for d := range dirs {
 		packedW, packedR := direction(allW, dirs, d), direction(allR, dirs, d)
-		sum := make([]float32, gates)
-		if bias != nil {
-			p.kernels.Binary(vec.Add, sum, bias[d*2*gates:d*2*gates+gates], bias[d*2*gates+gates:(d+1)*2*gates])
+		bias, _, err := p.gateBias(n, d, gates, true)
+		if err != nil {
+			return err
 		}
 		block := max(lstmRows/max(batch, 1), lstmBytes/max(batch*gates*4, 1), 1)
-		err := p.recurrence(&recurrence{kernels: p.kernels, cell: cell, r: packedR, w: packedW, x: source, rounded: rounded, bias: sum, in: words, narrow: w.Format, block: block,
+		err = p.recurrence(&recurrence{kernels: p.kernels, product: product, cell: functions[d], r: packedR, w: packedW, x: source, rounded: rounded, bias: bias, in: words, narrow: w.Format, block: block,
 			seq: seq, batch: batch, hidden: hidden, dirs: dirs, d: d, reverse: n.Str("direction", "forward") == "reverse" || d == 1,
 			all: p.Temp(min(block, seq) * batch * gates * 4), y: y, states: states, c: p.Temp(batch * hidden * 4), zero: p.Temp(batch * states.row * 4),
 			h0: h0, c0: c0, lastH: lastH, lastC: lastC, lengths: p.lengthsOf(n, seq)})
@@ -184,6 +178,14 @@ const (
 	lstmBytes = 256 << 10
 	lstmRows  = 12
 )
+
+// directionsOf returns how many directions a recurrent operator has.
+func directionsOf(n *graph.Node) int {
+	if n.Str("direction", "forward") == "bidirectional" {
+		return 2
+	}
+	return 1
+}
 
 // direction returns the part of packed weights that belongs to direction d.
 func direction(m place.Memory, dirs, d int) place.Memory {
@@ -232,11 +234,12 @@ func recurrentStrided(p *planner, n *graph.Node, v *graph.Value, m place.Memory)
 // recurrence is the sequential part of one direction.
 type recurrence struct {
 	kernels                     vec.Kernels
-	cell                        *gemm.Plan
+	product                     *gemm.Plan
+	cell                        *cell // nil: the default functions
 	r, w, x                     place.Memory
 	rounded                     place.Memory // a state in bfloat16, where weights are
 	narrow                      graph.Format // of w
-	bias                        []float32
+	bias                        rowBias
 	in, block                   int // elements of 4 bytes of a row of x, time steps of a block
 	seq, batch, hidden, dirs, d int
 	reverse                     bool
@@ -301,13 +304,17 @@ func (q *recurrence) prepare(st *state) {
 
 // pointwise applies the cell of step k to its gates.
 func (q *recurrence) pointwise(st *state, k int) {
-	g, c, y, h := q.gates(st, k), st.F32(q.c), q.state(st, k+1), q.hidden
+	g, c, y, h, peepholes := q.gates(st, k), st.F32(q.c), q.state(st, k+1), q.hidden, st.F32(q.cell.at())
 	for b := range q.batch {
 		if q.lengths.over(st, b, q.at(k)) {
 			copy(y[b*q.states.row:][:h], q.state(st, k)[b*q.states.row:])
 			continue
 		}
 		row, cb := g[b*4*h:(b+1)*4*h], c[b*h:(b+1)*h]
+		if q.cell != nil {
+			q.cell.lstm(peepholes, cb, y[b*q.states.row:][:h], row)
+			continue
+		}
 		// ONNX orders the gates i, o, f, c.
 		q.kernels.LSTM(cb, y[b*q.states.row:][:h], row[:h], row[h:2*h], row[2*h:3*h], row[3*h:], cb)
 	}
@@ -336,13 +343,13 @@ func (p *planner) recurrence(q *recurrence) error {
 				return err
 			}
 		}
-		s := step{work: q.cell.Cost(), chunks: q.cell.Chunks(), grain: productGrain(q.cell), body: func(st *state, _, lo, hi int) {
+		s := step{work: q.product.Cost(), chunks: q.product.Chunks(), grain: productGrain(q.product), body: func(st *state, _, lo, hi int) {
 			g := q.gates(st, k)
 			before := q.state(st, k)
 			if q.rounded.Slot >= 0 {
 				before = st.F32(q.rounded)
 			}
-			runTurning(q.cell, k, lo, hi, gemm.Args{A: before, B: st.F32(q.r), Res: g, C: g})
+			runTurning(q.product, k, lo, hi, gemm.Args{A: before, B: st.F32(q.r), Res: g, C: g})
 		}}
 		if k%q.block > 0 || q.rounded.Slot >= 0 {
 			s.serial = func(st *state) {
@@ -350,13 +357,13 @@ func (p *planner) recurrence(q *recurrence) error {
 					q.pointwise(st, k-1)
 				}
 				if q.rounded.Slot >= 0 {
-					q.cell.Spec().Pairs.Matrix(target, of[uint32](st, q.rounded), q.state(st, k), q.batch, q.hidden, q.states.row)
+					q.product.Spec().Pairs.Matrix(target, of[uint32](st, q.rounded), q.state(st, k), q.batch, q.hidden, q.states.row)
 				}
 			}
 		}
-		p.emit(s, []place.Memory{q.all, q.zero, q.r, q.lengths.in}, []place.Memory{q.all, q.y, q.c, q.rounded})
+		p.emit(s, []place.Memory{q.all, q.zero, q.r, q.lengths.in, q.cell.at()}, []place.Memory{q.all, q.y, q.c, q.rounded})
 	}
-	p.emit(step{serial: q.finish}, []place.Memory{q.all, q.c, q.y, q.zero, q.lengths.in}, []place.Memory{q.y, q.c, q.lastH, q.lastC})
+	p.emit(step{serial: q.finish}, []place.Memory{q.all, q.c, q.y, q.zero, q.lengths.in, q.cell.at()}, []place.Memory{q.y, q.c, q.lastH, q.lastC})
 	return nil
 }
 
@@ -383,12 +390,12 @@ func (p *planner) lstmGates(q *recurrence, k int) error {
 	source := q.x.Part(q.first(k)*q.batch*q.in*4, rows*q.in*4)
 	all, weights, bias := q.all, q.w, q.bias
 	s := step{work: pre.Cost(), chunks: pre.Chunks(), grain: 1, body: func(st *state, _, lo, hi int) {
-		pre.Run(lo, hi, gemm.Args{A: st.F32(source), B: st.F32(weights), Bias: bias, C: st.F32(all)})
+		pre.Run(lo, hi, gemm.Args{A: st.F32(source), B: st.F32(weights), Bias: bias.of(st), C: st.F32(all)})
 	}}
 	if k > 0 {
 		s.serial = func(st *state) { q.pointwise(st, k-1) }
 	}
-	p.emit(s, []place.Memory{source, weights, q.zero, q.lengths.in}, []place.Memory{all, q.y, q.c})
+	p.emit(s, []place.Memory{source, weights, bias.at, q.zero, q.lengths.in, q.cell.at()}, []place.Memory{all, q.y, q.c})
 	return nil
 }
 

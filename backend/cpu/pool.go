@@ -24,7 +24,11 @@ func poolSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 		return nil, property.Because(property.Attribute, "window of %v", n)
 	}
 	if is5D(x) {
-		return []graph.Signature{graph.UniformSignature("ncdhw16c", n, volume)}, nil
+		s := []graph.Signature{graph.UniformSignature("ncdhw16c", n, volume)}
+		if n.Is("MaxPool") {
+			s = append(s, operators.RowMajor(n)...)
+		}
+		return s, nil
 	}
 	if !is4D(x) {
 		return operators.RowMajor(n), nil
@@ -52,6 +56,9 @@ func planPool(p *planner, n *graph.Node) error {
 		if n.Int("count_include_pad", 0) != 0 {
 			kind = conv.AveragePadded
 		}
+	}
+	if is5D(x) && x.Format == rowMaj {
+		return planMaxRows(p, n)
 	}
 	if x.Format == volume {
 		return p.volumePool(x, y, &w, kind)

@@ -20,6 +20,19 @@ type rowWindows struct {
 	taps []rowTap // along the last axis
 }
 
+// tapsOf returns the taps along an axis that read the source somewhere.
+func tapsOf(x *poolAxis) (taps []rowTap) {
+	for k := range x.kernel {
+		shift := k*x.dilate - x.begin
+		from := ceilDiv(max(-shift, 0), x.stride)
+		to := min(x.out, ceilDiv(max(x.in-shift, 0), x.stride))
+		if from < to {
+			taps = append(taps, rowTap{from, to, from*x.stride + shift})
+		}
+	}
+	return taps
+}
+
 // rowTap is a tap along a row: results [from, to) read it within the source, the first of them at element first.
 type rowTap struct{ from, to, first int }
 
@@ -32,15 +45,7 @@ func newRowWindows(n *graph.Node, in, out []int) (*rowWindows, error) {
 		return nil, err
 	}
 	l := &rowWindows{axes: poolAxes(&w, in, out)}
-	x := &l.axes[2]
-	for k := range x.kernel {
-		shift := k*x.dilate - x.begin
-		from := ceilDiv(max(-shift, 0), x.stride)
-		to := min(x.out, ceilDiv(max(x.in-shift, 0), x.stride))
-		if from < to {
-			l.taps = append(l.taps, rowTap{from, to, from*x.stride + shift})
-		}
-	}
+	l.taps = tapsOf(&l.axes[2])
 	return l, nil
 }
 

@@ -3,42 +3,19 @@ package cpu
 import (
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/internal/kernel/gemm"
-	"github.com/carve-dev/carve/internal/kernel/vec"
 	"github.com/carve-dev/carve/internal/operators"
 	"github.com/carve-dev/carve/internal/place"
 	"github.com/carve-dev/carve/property"
 )
 
-// RNN with Tanh, Relu or Sigmoid: the input's part is one matrix product over the whole sequence; each time step adds the
+// RNN: the input's part is one matrix product over the whole sequence; each time step adds the
 // recurrent part and applies the activation.
-
-var rnnActivations = map[string]vec.Op{"Tanh": vec.Tanh, "Relu": vec.Relu, "Sigmoid": vec.Sigmoid}
-
-// rnnActivation returns the activation of a direction.
-func rnnActivation(n *graph.Node, d int) (vec.Op, bool) {
-	name := "Tanh"
-	if list := n.Strs("activations"); d < len(list) {
-		name = list[d]
-	}
-	op, ok := rnnActivations[name]
-	return op, ok
-}
-
-// rnnRefused tells what of an RNN the backend has not, beside what recurrentRefused names.
-func rnnRefused(n *graph.Node) *property.Reason {
-	_, ok1 := rnnActivation(n, 0)
-	_, ok2 := rnnActivation(n, 1)
-	if !ok1 || !ok2 {
-		return property.Because(property.Attribute, "activations of %v", n)
-	}
-	return nil
-}
 
 func rnnSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 	if why := recurrentRefused(n, operators.IsFloat32); why != nil {
 		return nil, why
 	}
-	if why := rnnRefused(n); why != nil {
+	if _, why := cellActivations(n, rnnActivations, directionsOf(n)); why != nil {
 		return nil, why
 	}
 	s := graph.UniformSignature("packed", n, rowMaj)
@@ -60,36 +37,35 @@ func planRNN(p *planner, n *graph.Node) error {
 	if v := n.Input(5); v != nil {
 		initial = p.In(v)
 	}
-	bias := make([]float32, dirs*2*hidden)
-	if b := n.Input(3); b != nil {
-		var err error
-		if bias, err = paddedFloats(b.Const, len(bias)); err != nil {
-			return err
-		}
+	acts, why := cellActivations(n, rnnActivations, dirs)
+	if why != nil {
+		return why
 	}
 	pre, err := gemm.NewPlan(p.target, gateSpec(gemm.Spec{M: seq * batch, N: hidden, K: dx[2], B: gemm.Packed, Bias: true}, w.Format))
 	if err != nil {
 		return err
 	}
-	cell, err := gemm.NewPlan(p.target, gateSpec(gemm.Spec{M: batch, N: hidden, K: hidden, B: gemm.Packed, Residual: true}, r.Format))
+	product, err := gemm.NewPlan(p.target, gateSpec(gemm.Spec{M: batch, N: hidden, K: hidden, B: gemm.Packed, Residual: true}, r.Format))
 	if err != nil {
 		return err
 	}
-	grain := productGrain(cell)
+	grain := productGrain(product)
 	kernels, lengths := p.kernels, p.lengthsOf(n, seq)
 	if lengths.in.Slot >= 0 {
 		p.emit(step{serial: func(st *state) { lengths.check(st, batch) }}, []place.Memory{lengths.in}, nil)
 	}
 	for d := range dirs {
-		act, _ := rnnActivation(n, d)
+		functions := &cell{kernels: kernels, act: acts[d], clip: n.Float("clip", inf)}
 		reverse := n.Str("direction", "forward") == "reverse" || d == 1
-		sum := make([]float32, hidden)
-		p.kernels.Binary(vec.Add, sum, bias[d*2*hidden:(d*2+1)*hidden], bias[(d*2+1)*hidden:(d+1)*2*hidden])
+		bias, _, err := p.gateBias(n, d, hidden, true)
+		if err != nil {
+			return err
+		}
 		weights, recurrent := direction(packedW, dirs, d), direction(packedR, dirs, d)
 		input, zero := p.Temp(seq*bh*4), place.Nowhere
 		p.emit(step{work: pre.Cost(), chunks: pre.Chunks(), grain: 1, body: func(st *state, _, lo, hi int) {
-			pre.Run(lo, hi, gemm.Args{A: st.F32(source), B: st.F32(weights), Bias: sum, C: st.F32(input)})
-		}}, []place.Memory{source, weights}, []place.Memory{input})
+			pre.Run(lo, hi, gemm.Args{A: st.F32(source), B: st.F32(weights), Bias: bias.of(st), C: st.F32(input)})
+		}}, []place.Memory{source, weights, bias.at}, []place.Memory{input})
 		prev := initial
 		if prev.Slot < 0 {
 			zero = p.Temp(bh * 4)
@@ -105,13 +81,13 @@ func planRNN(p *planner, n *graph.Node) error {
 			}
 			before, own, next := prev, input.Part(t*bh*4, bh*4), y.Part((t*dirs+d)*bh*4, bh*4)
 			before, _ = p.gateInputs(r, before, batch, hidden)
-			p.emit(step{work: cell.Cost(), chunks: cell.Chunks(), grain: grain, body: func(st *state, _, lo, hi int) {
-				runTurning(cell, k, lo, hi, gemm.Args{A: st.F32(before), B: st.F32(recurrent), Res: st.F32(own), C: st.F32(next)})
+			p.emit(step{work: product.Cost(), chunks: product.Chunks(), grain: grain, body: func(st *state, _, lo, hi int) {
+				runTurning(product, k, lo, hi, gemm.Args{A: st.F32(before), B: st.F32(recurrent), Res: st.F32(own), C: st.F32(next)})
 			}}, []place.Memory{before, recurrent, own}, []place.Memory{next})
 			kept := prev
 			p.emit(step{serial: func(st *state) {
 				h := st.F32(next)
-				kernels.Apply(act, h, h, vec.Params{})
+				functions.apply(0, h)
 				for b := range batch {
 					if lengths.over(st, b, t) {
 						copy(h[b*hidden:][:hidden], st.F32(kept)[b*hidden:])

@@ -23,16 +23,11 @@ func roundedLSTMSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) 
 			return nil, operators.NotFloat32(v)
 		}
 	}
-	if n.Input(4) != nil || n.Attrs.Lookup("clip") != nil {
-		return nil, property.Because(property.Attribute, "sequence lengths or clip of %v", n)
-	}
-	if why := lstmRefused(n); why != nil {
+	if why := lengthsRefused(n); why != nil {
 		return nil, why
 	}
-	for _, i := range []int{1, 2, 3} {
-		if v := n.Input(i); v != nil && !v.IsConst() {
-			return nil, property.Because(property.Unsupported, "weights %v are not constant", v)
-		}
+	if why := plainRefused(n, lstmActivations); why != nil {
+		return nil, why
 	}
 	if _, _, err := microsoft.DynamicLSTMParameters(n); err != nil || !isByte(n.Inputs[1]) || !isByte(n.Inputs[2]) {
 		return nil, property.Because(property.Unsupported, "weights of %v: %v", n, err)

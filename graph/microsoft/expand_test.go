@@ -73,7 +73,18 @@ var _ = DescribeTable("a node becomes the standard operators that it stands for"
 	Entry("the standard's Attention whose queries share heads, behind a cache and a mask", "input %q: f32[N,S,16]\n input %k: f32[N,S,8]\n input %p: f32[N,1,P,8]\n input %m: bool[S,P+S]\n"+
 		" %y, %a, %b = Attention/23(%q, %k, %k, %m, %p, %p; q_num_heads=2, kv_num_heads=1) \"node\"\n output %y",
 		"Reshape Transpose Reshape Transpose Reshape Transpose Concat Concat Unsqueeze Expand Reshape Unsqueeze Expand Reshape Transpose MatMul Mul Where Add Softmax ReduceMax Equal Where MatMul Transpose Reshape", "f32[N,S,16]"),
-	Entry("an Attention whose mask may be shorter than its keys", "input %q: f32[N,4,S,8]\n input %m: f32[S,M]\n %y = Attention/24(%q, %q, %q, %m) \"node\"\n output %y", "Attention", "f32[N,4,S,8]"),
+	Entry("an Attention whose mask may be shorter than its keys", "input %q: f32[N,4,S,8]\n input %m: f32[S,M]\n %y = Attention/24(%q, %q, %q, %m) \"node\"\n output %y",
+		"Transpose MatMul Mul Shape Equal Slice Where Shape Sub Shape Concat Expand Concat Shape Shape Concat Reshape Add Softmax ReduceMax Equal Where MatMul", "f32[N,4,S,8]"),
+	Entry("an Attention whose mask has one column", "input %q: f32[N,4,S,8]\n input %m: f32[S,1]\n %y = Attention/24(%q, %q, %q, %m) \"node\"\n output %y", "Attention", "f32[N,4,S,8]"),
+	Entry("an LSTM whose batch comes first", "input %x: f32[N,S,3]\n input %w: f32[1,8,3]\n input %r: f32[1,8,2]\n input %h: f32[N,1,2]\n"+
+		" %y, _, %c = LSTM/14(%x, %w, %r, _, _, %h; layout=1) \"node\"\n output %y\n output %c", "Transpose Transpose LSTM Transpose Transpose", "f32[N,S,1,2]"),
+	Entry("an LSTM whose sequence comes first", "input %x: f32[S,N,3]\n input %w: f32[1,8,3]\n input %r: f32[1,8,2]\n %y = LSTM/14(%x, %w, %r) \"node\"\n output %y", "LSTM", "f32[S,1,N,2]"),
+	Entry("a GRU of an unknown rank", "input %x: f32[*]\n input %w: f32[1,6,3]\n input %r: f32[1,6,2]\n %y = GRU/14(%x, %w, %r; layout=1) \"node\"\n output %y", "GRU", "f32[?1,?2,1,2]"),
+	Entry("the standard's LinearAttention", "input %q: f32[N,S,8]\n input %k: f32[N,S,4]\n %y = LinearAttention/27(%q, %k, %k; q_num_heads=2, kv_num_heads=1, update_rule=\"linear\") \"node\"\n output %y",
+		"LinearAttention", "f32[N,S,8]"),
+	Entry("the standard's CausalConvWithState", "input %x: f32[N,4,S]\n input %w: f32[4,1,3]\n %y, %z = CausalConvWithState/27(%x, %w; activation=\"silu\") \"node\"\n output %y\n output %z",
+		"Pad Conv Swish Shape Slice", "f32[N,4,S]"),
+	Entry("a CausalConvWithState of any number of taps", "input %x: f32[N,4,S]\n input %w: f32[4,1,K]\n %y, %z = CausalConvWithState/27(%x, %w) \"node\"\n output %y", "CausalConvWithState", "f32[N,4,S]"),
 	Entry("SwiGLU", "input %x: f32[N,8]\n input %z: f32[N,8]\n %y = SwiGLU/28(%x, %z; alpha=0.5) \"node\"\n output %y", "Mul Sigmoid Mul Mul", "f32[N,8]"),
 	Entry("CastLike", "input %x: f32[N]\n input %z: i64[]\n %y = CastLike/15(%x, %z) \"node\"\n output %y", "Cast", "i64[N]"),
 )

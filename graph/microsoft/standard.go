@@ -16,6 +16,21 @@ var standardOperators = map[string]*operator{
 		x, like := n.Inputs[0].Type, n.Inputs[1].Type // Cast has types of less than a byte in later versions
 		return !x.IsTensor() || !like.IsTensor() || x.DType.Size() == 0 || like.DType.Size() == 0
 	}},
+	"LSTM": {expand: batchFirst, keep: keepsLayout},
+	"GRU":  {expand: batchFirst, keep: keepsLayout},
+	"RNN":  {expand: batchFirst, keep: keepsLayout},
+	"CausalConvWithState": {expand: expandCausalConv, keep: func(n *graph.Node) bool {
+		w := n.Inputs[1].Type.Shape
+		return len(n.Inputs[0].Type.Shape) != 3 || len(w) != 3 || !w[1].Equal(graph.D(1)) || n.Input(3) != nil && len(n.Inputs[3].Type.Shape) != 3 || !positive(w[0]) || !positive(w[2])
+	}},
+	"LinearAttention": {expand: func(o *op) {
+		for i, v := range o.add(graph.Op{Domain: Domain, Name: "LinearAttention", Since: 1}, 2, o.attrsWithout("chunk_size"), o.in...) {
+			o.set(i, v)
+		}
+	}, keep: func(n *graph.Node) bool {
+		_, _, err := linearHeads(n)
+		return err != nil || len(n.Inputs[0].Type.Shape) != 3 || len(n.Inputs[2].Type.Shape) != 3
+	}},
 	"SwiGLU": {expand: func(o *op) {
 		gate := o.call("Sigmoid", nil, o.scaled(o.in[0], float64(o.n.Float("alpha", 1))))
 		o.set(0, o.times(o.times(o.in[0], gate), o.in[1]))
@@ -30,6 +45,12 @@ func expansionOf(n *graph.Node) *operator {
 		}
 	}
 	return expansions[n.Schema]
+}
+
+// positive reports whether a dim is a number that is not 0, and no more than a dim of weights is.
+func positive(d graph.Dim) bool {
+	n, ok := d.Const()
+	return ok && n > 0 && n <= 1<<20
 }
 
 // Operands of Attention.
@@ -56,7 +77,8 @@ func standardHeads(n *graph.Node, i int, attr string) (heads int64, rows graph.D
 	return 0, graph.Dim{}, false
 }
 
-// keepsAttention reports whether standard operators do not say an Attention: types differ, heads are not known, or a mask may be shorter than the keys.
+// keepsAttention reports whether standard operators do not say an Attention: types differ, heads are not known, or a mask may have one column for all keys or
+// for the first.
 func keepsAttention(n *graph.Node) bool {
 	dt := n.Inputs[0].Type.DType
 	for i, v := range n.Inputs {
@@ -79,7 +101,11 @@ func keepsAttention(n *graph.Node) bool {
 	}
 	if m := n.Input(attentionMask); m != nil {
 		s := m.Type.Shape
-		return len(s) == 0 || len(s) > 4 || m.Type.DType != tensor.Bool && m.Type.DType != dt || !s[len(s)-1].Equal(keys)
+		if len(s) == 0 || len(s) > 4 || m.Type.DType != tensor.Bool && m.Type.DType != dt {
+			return true
+		}
+		columns, known := s[len(s)-1].Const()
+		return !s[len(s)-1].Equal(keys) && known && columns == 1
 	}
 	return false
 }
@@ -133,6 +159,30 @@ func standardAttention(o *op) {
 	o.set(0, y)
 }
 
+// wholeMask returns a mask with a column for each of the keys [batch, heads, keys, size]: those that it has not are hidden, by false or none. Where a
+// run finds more columns than keys, or none, the Expand says so. Of floats a column that a run finds alone is that of all keys.
+func (o *op) wholeMask(m, keys *graph.Value, none float64) *graph.Value {
+	rank, s := int64(o.rank(m)), o.shape(m)
+	if s[rank-1].Equal(o.shape(keys)[2]) {
+		return m
+	}
+	columns := o.dim(m, int(rank-1))
+	rest := o.like(m, 0)
+	if o.dtype(m) != tensor.Bool {
+		alone := o.call("Equal", nil, columns, o.ints(1))
+		rest = o.call("Where", nil, alone, o.slice(m, rank-1, -1, toEnd), o.like(m, none))
+	}
+	front := func(last *graph.Value) *graph.Value {
+		if rank == 1 {
+			return last
+		}
+		return o.concat(0, o.call("Shape", attrs(graph.IntAttr("end", rank-1)), m), last)
+	}
+	more := o.call("Sub", nil, o.dim(keys, 2), columns)
+	all := o.concat(rank-1, m, o.call("Expand", nil, rest, front(more)))
+	return o.call("Reshape", attrs(graph.IntAttr("allowzero", 1)), all, front(o.dim(keys, 2)))
+}
+
 // attentionHeads returns operand i by heads.
 func (o *op) attentionHeads(i int, attr string) *graph.Value {
 	if o.rank(o.in[i]) == 4 {
@@ -154,8 +204,10 @@ func (o *op) repeated(x *graph.Value, times int64) *graph.Value {
 // whose row is all -inf.
 func (o *op) attentionBias(q, k, past *graph.Value) (bias *graph.Value, hidden bool) {
 	none := math.Inf(-1)
-	if bias = o.input(attentionMask); bias != nil && o.dtype(bias) == tensor.Bool {
-		bias = o.choose(bias, q, none)
+	if bias = o.input(attentionMask); bias != nil {
+		if bias = o.wholeMask(bias, k, none); o.dtype(bias) == tensor.Bool {
+			bias = o.choose(bias, q, none)
+		}
 	}
 	hidden = bias != nil
 	allowed, more := o.seenKeys(q, k, past)
