@@ -8,7 +8,7 @@ import (
 // dataGenerators are operators of which the data tells the shapes, and those that read shapes.
 var dataGenerators = map[string]generator{
 	"NonZero":  func(m *maker, op string) []*graph.Value { return one(m.nonZero()) },
-	"Compress": compress, "NonMaxSuppression": nonMaxSuppression,
+	"Compress": compress, "NonMaxSuppression": nonMaxSuppression, "Unique": unique,
 	"Shape": func(m *maker, op string) []*graph.Value {
 		c := m.call(op, m.measured(op))
 		if m.chance(2) {
@@ -31,6 +31,36 @@ func (m *maker) measured(op string) *graph.Value {
 		return m.nonZero()
 	}
 	return m.moved(op, 0, 5)
+}
+
+// unique finds what differs among few numbers, or among slices of one to three of them.
+func unique(m *maker, op string) []*graph.Value {
+	shape, most := m.shape(m.rank(1, 3)), pick(m, 1, 2, 40)
+	dt := m.dtype(op, 0)
+	if dt == tensor.String || dt.IsComplex() {
+		dt = tensor.Int64
+	}
+	c := m.call(op)
+	if a := m.r.IntN(len(shape)); m.chance(2) {
+		for i := range shape {
+			if i != a {
+				shape[i] = m.between(1, 2)
+			}
+		}
+		c.int("axis", pick(m, a, a-len(shape)))
+	}
+	lo := -most
+	if dt.IsUnsigned() || dt == tensor.Bool {
+		lo = 0
+	}
+	if dt == tensor.Bool {
+		most = 1
+	}
+	c.operand(0, m.feed(m.fill(dt, shape, func(int) float64 { return float64(m.between(lo, most)) })))
+	if m.chance(2) {
+		c.int("sorted", m.r.IntN(2))
+	}
+	return c.out(m.between(1, 4))
 }
 
 func compress(m *maker, op string) []*graph.Value {

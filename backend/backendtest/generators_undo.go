@@ -6,7 +6,7 @@ import (
 )
 
 // windowGenerators are what undoes windows, or moves what they see.
-var windowGenerators = map[string]generator{"MaxUnpool": unpool, "Col2Im": fold, "DeformConv": deform}
+var windowGenerators = map[string]generator{"MaxUnpool": unpool, "Col2Im": fold, "DeformConv": deform, "AffineGrid": affine, "EyeLike": eye, "MaxRoiPool": poolRegions}
 
 // spread is a window over the axes of an image, with the dims of what it makes.
 type spread struct{ kernel, strides, dilations, pads, out []int }
@@ -104,4 +104,37 @@ func deform(m *maker, op string) []*graph.Value {
 		c.operand(4, m.within(tensor.Float32, 0, 1, image[0], offsets*taps, s.out[0], s.out[1]))
 	}
 	return one(c.int("group", groups).int("offset_group", offsets).ints("strides", s.strides...).ints("dilations", s.dilations...).ints("pads", s.pads...).one())
+}
+
+func affine(m *maker, op string) []*graph.Value {
+	axes := m.between(2, 3)
+	size := []int64{int64(m.between(1, 3)), int64(m.between(1, 4))}
+	for range axes {
+		size = append(size, int64(pick(m, 1, 2, 5, 16, 17)))
+	}
+	c := m.call(op, m.operand(pick(m, tensor.Float32, tensor.Float32, tensor.Float64), int(size[0]), axes, axes+1), m.constant(tensor.From(size)))
+	return one(c.flag("align_corners").one())
+}
+
+func eye(m *maker, op string) []*graph.Value {
+	c := m.call(op, m.operand(m.dtype(op, 0), m.length(m.between(1, 20)), m.between(1, 20))).int("k", pick(m, 0, 0, m.between(-25, 25)))
+	if m.chance(2) {
+		c.int("dtype", int(pick(m, testedTypes...)))
+	}
+	return one(c.one())
+}
+
+func poolRegions(m *maker, op string) []*graph.Value {
+	x, count := m.image(2), m.length(m.between(1, 6))
+	if x[0] == 0 {
+		count = 0
+	}
+	rois := m.fill(tensor.Float32, []int{count, 5}, func(i int) float64 {
+		if i%5 == 0 {
+			return float64(m.r.IntN(x[0]))
+		}
+		return -3 + 26*m.r.Float64()
+	})
+	c := m.call(op, m.operand(tensor.Float32, x...), m.feed(rois)).ints("pooled_shape", m.between(1, 4), m.between(1, 4))
+	return one(c.float("spatial_scale", pick(m, 1, 0.5, 0.3)).one())
 }

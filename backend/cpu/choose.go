@@ -28,6 +28,7 @@ var choosers = map[string]func(c *choice) error{
 	"ConstantOfShape":   fillShape,
 	"Concat":            concatRun,
 	"Range":             rangeRun,
+	"Unique":            chooseUnique,
 	operators.Of(microsoft.Domain, "GroupQueryAttention"): chooseGroupQuery,
 }
 
@@ -120,6 +121,7 @@ type choice struct {
 	at       []int     // elements that were found
 	rows     rows      // of TopK
 	classes  classes   // of NonMaxSuppression
+	uniques  uniques   // of Unique
 	scores   []float32 // of attention, and what else its workers work in
 	reserved int64
 }
