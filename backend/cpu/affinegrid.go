@@ -69,17 +69,25 @@ func planGrid[T float32 | float64](p *planner, n *graph.Node) error {
 func affineRow[T float32 | float64](y, theta []T, places [][]float64, i int) {
 	axes := len(places)
 	last := places[axes-1]
+	var by, sum [3]float64
 	for r := range axes {
-		t := theta[r*(axes+1):][:axes+1]
-		sum, k := float64(t[axes]), i
+		t, k := theta[r*(axes+1):][:axes+1], i
+		by[r], sum[r] = float64(t[0]), float64(t[axes])
 		for a := axes - 2; a >= 0; a-- { // the numbers of theta belong to the axes from the last to the first
-			sum += float64(t[axes-1-a]) * places[a][k%len(places[a])]
+			sum[r] += float64(t[axes-1-a]) * places[a][k%len(places[a])]
 			k /= len(places[a])
 		}
-		by := float64(t[0])
-		for x, at := range last {
-			y[x*axes+r] = T(by*at + sum)
+	}
+	if axes == 2 {
+		for _, at := range last {
+			y[0], y[1] = T(by[0]*at+sum[0]), T(by[1]*at+sum[1])
+			y = y[2:]
 		}
+		return
+	}
+	for _, at := range last {
+		y[0], y[1], y[2] = T(by[0]*at+sum[0]), T(by[1]*at+sum[1]), T(by[2]*at+sum[2])
+		y = y[3:]
 	}
 }
 

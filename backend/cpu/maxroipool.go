@@ -5,6 +5,7 @@ import (
 
 	"github.com/carve-dev/carve/backend"
 	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/internal/kernel/vec"
 	"github.com/carve-dev/carve/internal/operators"
 	"github.com/carve-dev/carve/internal/place"
 	"github.com/carve-dev/carve/property"
@@ -50,14 +51,15 @@ func planMaxRoiPool(p *planner, n *graph.Node) error {
 			b.locate(rois[5*r:][:5], bins[r*b.region:][:b.region])
 		}
 	}}, []place.Memory{b.rois}, []place.Memory{b.bins})
-	p.emit(step{chunks: dr[0] * b.channels, grain: grainFor(float64(4 * b.oh * b.ow)), body: func(st *state, _, lo, hi int) {
+	kernels, room := p.kernels, p.scratch(4*b.w)
+	p.emit(step{chunks: dr[0] * b.channels, grain: grainFor(float64(4 * b.oh * b.ow)), body: func(st *state, worker, lo, hi int) {
 		x, y, bins := st.F32(b.src), st.F32(b.dst), of[int32](st, b.bins)
 		plane, out := b.h*b.w, b.oh*b.ow
 		for i := lo; i < hi; i++ {
 			region := bins[i/b.channels*b.region:][:b.region]
-			b.pool(y[i*out:][:out], x[(int(region[0])*b.channels+i%b.channels)*plane:][:plane], region[1:])
+			b.pool(kernels, y[i*out:][:out], x[(int(region[0])*b.channels+i%b.channels)*plane:][:plane], room.floats(st, worker)[:b.w], region[1:])
 		}
-	}}, []place.Memory{b.src, b.bins}, []place.Memory{b.dst})
+	}}, []place.Memory{b.src, b.bins}, []place.Memory{b.dst, room.at})
 	return nil
 }
 
@@ -89,23 +91,34 @@ func span(bins []int32, first, last float64, pixels int) {
 	}
 }
 
-// pool writes the bins of a channel; those without pixels are 0.
-func (b *roiBins) pool(out, plane []float32, bins []int32) {
+// pool writes the bins of a channel; those without pixels are 0. most has room for a row of pixels: the greatest of a row of bins, column by
+// column, of which those of each bin are looked at then.
+func (b *roiBins) pool(k vec.Kernels, out, plane, most []float32, bins []int32) {
 	rows, columns := bins[:2*b.oh], bins[2*b.oh:]
+	first, end := int(columns[0]), int(columns[2*b.ow-1])
 	for y := range b.oh {
 		from, to := int(rows[2*y]), int(rows[2*y+1])
-		for x := range b.ow {
-			left, right := int(columns[2*x]), int(columns[2*x+1])
-			best := -inf
-			if from >= to || left >= right {
-				best = 0
+		row := out[y*b.ow:][:b.ow]
+		if from >= to || first >= end {
+			clear(row)
+			continue
+		}
+		wide := plane[from*b.w+first : from*b.w+end]
+		for ; from+1 < to; from++ {
+			k.Binary(vec.Max, most[:end-first], wide, plane[(from+1)*b.w+first:(from+1)*b.w+end])
+			wide = most[:end-first]
+		}
+		for x := range row {
+			left, right := int(columns[2*x])-first, int(columns[2*x+1])-first
+			if left >= right {
+				row[x] = 0
+				continue
 			}
-			for row := from; row < to && left < right; row++ {
-				for _, v := range plane[row*b.w+left : row*b.w+right] {
-					best = max(best, v)
-				}
+			best := wide[left]
+			for _, v := range wide[left+1 : right] {
+				best = max(best, v)
 			}
-			out[y*b.ow+x] = best
+			row[x] = best
 		}
 	}
 }
