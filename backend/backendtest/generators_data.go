@@ -1,6 +1,8 @@
 package backendtest
 
 import (
+	"fmt"
+
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/tensor"
 )
@@ -8,7 +10,7 @@ import (
 // dataGenerators are operators of which the data tells the shapes, and those that read shapes.
 var dataGenerators = map[string]generator{
 	"NonZero":  func(m *maker, op string) []*graph.Value { return one(m.nonZero()) },
-	"Compress": compress, "NonMaxSuppression": nonMaxSuppression, "Unique": unique,
+	"Compress": compress, "NonMaxSuppression": nonMaxSuppression, "Unique": unique, "TfIdfVectorizer": countGrams,
 	"Shape": func(m *maker, op string) []*graph.Value {
 		c := m.call(op, m.measured(op))
 		if m.chance(2) {
@@ -61,6 +63,57 @@ func unique(m *maker, op string) []*graph.Value {
 		c.int("sorted", m.r.IntN(2))
 	}
 	return c.out(m.between(1, 4))
+}
+
+// countGrams counts n-grams of one to three of few words, or integers, in rows of them and of some more.
+func countGrams(m *maker, op string) []*graph.Value {
+	vocabulary, longest := m.between(1, 12), m.between(1, 3)
+	var pool, starts, indexes []int64
+	for size := range longest {
+		starts = append(starts, int64(len(pool)))
+		for range m.between(1, 6) {
+			for range size + 1 {
+				pool = append(pool, int64(m.between(0, vocabulary)))
+			}
+			indexes = append(indexes, int64(len(indexes)))
+		}
+	}
+	m.r.Shuffle(len(indexes), func(i, j int) { indexes[i], indexes[j] = indexes[j], indexes[i] })
+	shape := pick(m, []int{m.between(0, 12)}, []int{m.length(m.between(1, 5)), m.between(1, 12)})
+	row := m.fill(pick(m, tensor.Int64, tensor.Int32), shape, func(int) float64 { return float64(m.between(0, vocabulary+3)) })
+	mode := pick(m, "TF", "IDF", "TFIDF")
+	as := []graph.Attr{graph.IntsAttr("ngram_counts", starts...), graph.IntsAttr("ngram_indexes", indexes...), graph.StringAttr("mode", mode),
+		graph.IntAttr("min_gram_length", int64(m.between(1, longest))), graph.IntAttr("max_gram_length", int64(m.between(1, longest))), graph.IntAttr("max_skip_count", int64(m.between(0, 3)))}
+	c := m.call(op)
+	if m.chance(2) {
+		c.operand(0, m.leaf(wordsOf(row)))
+		as = append(as, graph.StringsAttr("pool_strings", wordsOf(tensor.From(pool)).Strings...))
+	} else {
+		c.operand(0, m.leaf(row))
+		as = append(as, graph.IntsAttr("pool_int64s", pool...))
+	}
+	if mode != "TF" && m.chance(2) {
+		weights := make([]float32, len(indexes))
+		for i := range weights {
+			weights[i] = float32(m.between(-4, 9)) / 4
+		}
+		as = append(as, graph.FloatsAttr("weights", weights...))
+	}
+	c.attrs = append(c.attrs, as...)
+	return one(c.one())
+}
+
+// wordsOf returns integers as words of their digits.
+func wordsOf(t *tensor.Tensor) *tensor.Tensor {
+	out := make([]string, t.Len())
+	for i := range out {
+		if t.DType == tensor.Int32 {
+			out[i] = fmt.Sprint("w", tensor.Of[int32](t)[i])
+		} else {
+			out[i] = fmt.Sprint("w", tensor.Of[int64](t)[i])
+		}
+	}
+	return tensor.FromStrings(out, t.Shape...)
 }
 
 func compress(m *maker, op string) []*graph.Value {
