@@ -161,6 +161,25 @@ var _ = Describe("Col2Im", func() {
 })
 
 var _ = Describe("DeformConv", func() {
+	DescribeTable("gives what the reference kernels give where there is nothing to sum up", func(ctx SpecContext, x, w, offsets []int) {
+		m := newModel(1)
+		y := m.op("DeformConv", m.input(x...), m.constant(w...), m.input(offsets...), m.constant(w[0]))
+		m.g.SetOutputs(y)
+		p, err := carve.Compile(ctx, carve.FromGraph(m.g), &carve.Options{Backends: []backend.Config{{Name: "cpu"}}})
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(p.Close)
+		got, err := p.Run(ctx, m.feeds)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(tensor.Of[float32](got[y.Name].(*tensor.Tensor))).To(Equal(tensor.Of[float32](m.known[y])))
+	},
+		Entry("without channels", []int{2, 0, 5, 5}, []int{4, 0, 3, 3}, []int{2, 18, 3, 3}),
+		Entry("without pixels and channels", []int{0, 0, 5, 5}, []int{4, 0, 3, 3}, []int{0, 18, 3, 3}))
+
+	It("is refused where its windows have no taps", func() {
+		m := newModel(1)
+		Expect(m.try("DeformConv", 1, []*graph.Value{m.input(1, 2, 5, 5), m.constant(4, 2, 0, 3), m.input(1, 0, 6, 3)})).To(BeNil())
+	})
+
 	It("agrees with the reference kernels", seeds(60, func(m *model) {
 		dims := m.imageDims(2)
 		w := m.windowOver(dims, 4)
