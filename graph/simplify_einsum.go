@@ -1,6 +1,7 @@
 package graph
 
 import (
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -10,16 +11,19 @@ import (
 
 // lowerEinsums replaces an Einsum of floating-point operands by the operators that it stands for, which backends know and
 // the other passes see through: sums over letters of one operand alone, transpositions, reshapes, and for two operands one
-// MatMul, or one Mul where no letter is summed over. What is left are equations with more operands, with a letter twice in
-// one of them, and with dims that broadcast or are not known to be equal.
+// MatMul, or one Mul where no letter is summed over. More operands are taken two by two. What is left are equations with a letter twice in
+// an operand, and with dims that broadcast or are not known to be equal.
 func (s *simplifier) lowerEinsums() error {
 	return s.each(func(n *Node) error {
-		if !n.Is("Einsum") || len(n.Inputs) > 2 || !onlyFirst(n) {
+		if !n.Is("Einsum") || !onlyFirst(n) {
 			return nil
 		}
 		l := &einsumLowering{s: s, n: n, reshape: Op{Name: "Reshape"}}
 		if !l.read() {
 			return nil
+		}
+		if len(n.Inputs) > 2 {
+			return l.pair()
 		}
 		s.changes++
 		return l.write()
@@ -96,6 +100,91 @@ func (l *einsumLowering) writable() bool {
 	t := Type{Kind: KindTensor, DType: l.terms[0].v.Type.DType}
 	return l.s.has(Op{Name: "Transpose"}, t, t) && l.s.has(l.reshape, t, t) && l.s.has(Op{Name: "ReduceSum"}, t, t) &&
 		l.s.has(Op{Name: "Mul"}, t, t, t) && l.s.has(Op{Name: "MatMul"}, t, t, t)
+}
+
+// pair makes of an equation of more than two operands one with one operand less: an Einsum of its own takes the two of which the least is left
+// behind, the first of such. It keeps the letters that the others or the result have.
+func (l *einsumLowering) pair() error {
+	bestI, bestJ, least := -1, -1, math.Inf(1)
+	for j := range l.terms {
+		for i := range j {
+			if size := l.sizeOf(l.kept(i, j)); size < least {
+				bestI, bestJ, least = i, j, size
+			}
+		}
+	}
+	names, ok := l.names()
+	if !ok || bestI < 0 {
+		return nil
+	}
+	x, y, kept := l.terms[bestI], l.terms[bestJ], l.kept(bestI, bestJ)
+	l.s.changes++
+	v := l.add(l.n.Op, []Attr{StringAttr("equation", names(x.letters)+","+names(y.letters)+"->"+names(kept))}, x.v, y.v)
+	terms := []einsumTerm{{v, kept}}
+	for k, t := range l.terms {
+		if k != bestI && k != bestJ {
+			terms = append(terms, t)
+		}
+	}
+	var in []*Value
+	var letters []string
+	for _, t := range terms {
+		in, letters = append(in, t.v), append(letters, names(t.letters))
+	}
+	l.n.Rewrite(l.n.Op, []Attr{StringAttr("equation", strings.Join(letters, ",")+"->"+names(l.out))}, in...)
+	if l.err == nil {
+		l.err = InferNode(l.n)
+	}
+	return l.err
+}
+
+// kept returns the letters of two operands that the others or the result have.
+func (l *einsumLowering) kept(i, j int) string {
+	others := l.out
+	for k, t := range l.terms {
+		if k != i && k != j {
+			others += t.letters
+		}
+	}
+	x, y := l.terms[i].letters, l.terms[j].letters
+	return within(x+without(y, x), others)
+}
+
+// sizeOf estimates how many elements a tensor with these letters has: a dim that is not known counts as 64.
+func (l *einsumLowering) sizeOf(letters string) float64 {
+	size := 1.0
+	for k := range letters {
+		n, ok := l.dims[letters[k]].Const()
+		if !ok {
+			n = 64
+		}
+		size *= float64(n)
+	}
+	return size
+}
+
+// names returns what names letters in an equation, where those behind an ellipsis get letters that no operand has; ok is false where there are
+// none left.
+func (l *einsumLowering) names() (of func(string) string, ok bool) {
+	free := "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+	var hidden []byte
+	for c := range l.dims {
+		if free = strings.ReplaceAll(free, string(c), ""); c >= '0' && c <= '9' {
+			hidden = append(hidden, c)
+		}
+	}
+	slices.Sort(hidden)
+	if len(hidden) > len(free) {
+		return nil, false
+	}
+	return func(letters string) string {
+		return strings.Map(func(r rune) rune {
+			if i := slices.Index(hidden, byte(r)); i >= 0 {
+				return rune(free[i])
+			}
+			return r
+		}, letters)
+	}, true
 }
 
 func (l *einsumLowering) write() error {

@@ -48,7 +48,9 @@ var _ = Describe("Lowering of Einsum", func() {
 			for _, n := range order {
 				names = append(names, n.Op.Name)
 			}
-			Expect(strings.Join(names, " ")).To(Equal(ops))
+			if ops != "?" { // the order is not what counts
+				Expect(strings.Join(names, " ")).To(Equal(ops))
+			}
 
 			feed := map[string]*tensor.Tensor{}
 			sizes := graph.Bindings{"A": 2, "B": 3, "C": 4, "D": 5}
@@ -87,6 +89,12 @@ var _ = Describe("Lowering of Einsum", func() {
 		Entry("ellipses", "...ij,...jk->...ik", "MatMul", "f32[A,B,3,4]", "f32[A,B,4,5]"),
 		Entry("ellipses of different ranks", "...ij,...jk->...ik", "MatMul", "f32[7,3,4]", "f32[4,5]"),
 		Entry("experts", "td,edf->tef", "Transpose Reshape MatMul Reshape", "f32[A,3]", "f32[2,3,4]"),
+		Entry("three operands", "i,j,k->ijk", "?", "f32[2]", "f32[3]", "f32[4]"),
+		Entry("products in a row", "bij,jk,kl->bil", "MatMul MatMul", "f32[A,B,C]", "f32[C,5]", "f32[5,6]"),
+		Entry("the smaller product first", "ij,jk,kl->il", "MatMul MatMul", "f32[20,30]", "f32[30,40]", "f32[40,2]"),
+		Entry("four operands behind ellipses", "...ij,...jk,kl,l->...i", "?", "f32[A,B,3,4]", "f32[A,B,4,5]", "f32[5,6]", "f32[6]"),
+		Entry("a bilinear form", "bi,oij,bj->bo", "?", "f32[A,3]", "f32[2,3,4]", "f32[A,4]"),
+		Entry("three operands summed up", "bi,bi,bi->b", "?", "f32[A,B]", "f32[A,B]", "f32[A,B]"),
 		Entry("products per expert", "tef,efd->ted", "Transpose MatMul Transpose", "f32[A,2,3]", "f32[2,3,4]"),
 	)
 	DescribeTable("leaves", func(equation string, types ...string) {
@@ -98,7 +106,6 @@ var _ = Describe("Lowering of Einsum", func() {
 		Entry("traces in a batch", "bii->b", "f32[A,3,3]"),
 		Entry("dims that broadcast", "ij,jk->ik", "f32[2,1]", "f32[3,4]"),
 		Entry("dims not known to be equal", "ij,jk->ik", "f32[2,A]", "f32[B,4]"),
-		Entry("three operands", "i,j,k->ijk", "f32[2]", "f32[3]", "f32[4]"),
 		Entry("integers", "ij,jk->ik", "i32[2,3]", "i32[3,4]"),
 	)
 	It("writes shapes of symbols that may be 0 so that they stay", func() {

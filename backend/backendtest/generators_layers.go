@@ -169,11 +169,15 @@ func resize(m *maker, op string) []*graph.Value {
 		h, w = max(h, 1), max(w, 1)
 	}
 	if !c.has("sizes") || m.chance(2) {
-		v := []float64{1, 1, h, w}
-		t := m.fill(tensor.Float32, []int{4}, func(i int) float64 { return v[i] })
+		v := m.some(c, 1.0, 1, h, w)
+		t := m.fill(tensor.Float32, []int{len(v)}, func(i int) float64 { return v[i] })
 		c.set("scales", t, graph.FloatsAttr("scales", tensor.Of[float32](t)...))
 	} else {
-		c.ints("sizes", x[0], x[1], m.between(1, 2*x[2]), m.between(1, 2*x[3]))
+		var v []int
+		for _, d := range m.some(c, float64(x[0]), float64(x[1]), float64(m.between(1, 2*x[2])), float64(m.between(1, 2*x[3]))) {
+			v = append(v, int(d))
+		}
+		c.ints("sizes", v...)
 	}
 	c.text("mode", pick(m, "nearest", "linear"))
 	if m.chance(2) {
@@ -199,6 +203,20 @@ func gridSample(m *maker, op string) []*graph.Value {
 		mode = map[string]string{"linear": "bilinear", "nearest": "nearest", "cubic": "bicubic"}[mode]
 	}
 	return one(c.text("mode", mode).text("padding_mode", pick(m, "zeros", "border", "reflection")).flag("align_corners").one())
+}
+
+// some returns what stands for the axes that a Resize names, at times fewer than all, which it then names.
+func (m *maker) some(c *call, all ...float64) []float64 {
+	if !c.attr("axes") || !m.chance(3) {
+		return all
+	}
+	axes := pick(m, []int64{2, 3}, []int64{-1, -2}, []int64{3}, []int64{2, 1, 3})
+	c.attrs = append(c.attrs, graph.IntsAttr("axes", axes...))
+	var out []float64
+	for _, a := range axes {
+		out = append(out, all[(a+4)%4])
+	}
+	return out
 }
 
 func roiAlign(m *maker, op string) []*graph.Value {
