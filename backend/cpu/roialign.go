@@ -22,13 +22,14 @@ func roiAlignSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 		return nil, operators.NotFloat32(batch)
 	case n.Str("mode", "avg") != "avg":
 		return nil, property.Because(property.Attribute, "mode %q", n.Str("mode", "avg"))
-	case n.Int("sampling_ratio", 0) < 1:
-		return nil, property.Because(property.Attribute, "the number of samples depends on the regions")
 	}
-	for _, name := range []string{"sampling_ratio", "output_height", "output_width"} {
-		if k := n.Int(name, 1); k < 1 || k > 1<<10 {
+	for _, name := range []string{"output_height", "output_width", "sampling_ratio"} {
+		if k := n.Int(name, 1); k < 1 && name != "sampling_ratio" || k > 1<<10 {
 			return nil, property.Because(property.Attribute, "%s %d", name, k)
 		}
+	}
+	if n.Int("sampling_ratio", 0) < 1 {
+		return operators.RowMajor(n), nil
 	}
 	s := graph.UniformSignature("nchw16c", n, rowMaj)
 	s.Inputs[0], s.Outputs[0] = graph.Fixed(blocked), graph.Fixed(blocked)
@@ -52,11 +53,19 @@ func (t *regionTables) of(st *state, region int) (y, x conv.RegionAxis) {
 	return y, x
 }
 
+// roiHalfPixel reports whether corners of regions are half a pixel off.
+func roiHalfPixel(n *graph.Node) bool {
+	return n.Op.Since >= 16 && n.Str("coordinate_transformation_mode", "half_pixel") == "half_pixel"
+}
+
 func planRoiAlign(p *planner, n *graph.Node) error {
+	if n.Int("sampling_ratio", 0) < 1 {
+		return planRoiAdaptive(p, n)
+	}
 	dx := p.Dims[n.Inputs[0].ID]
 	spec := conv.RegionSpec{H: dx[2], W: dx[3], OH: int(n.Int("output_height", 1)), OW: int(n.Int("output_width", 1)),
 		Ratio: int(n.Int("sampling_ratio", 1)), Scale: float64(n.Float("spatial_scale", 1)),
-		HalfPixel: n.Op.Since >= 16 && n.Str("coordinate_transformation_mode", "half_pixel") == "half_pixel"}
+		HalfPixel: roiHalfPixel(n)}
 	r, err := conv.NewRegions(p.target, spec)
 	if err != nil {
 		return property.Because(property.ShapeReason, "%v", err)

@@ -1,8 +1,14 @@
 package cpu_test
 
 import (
-	. "github.com/onsi/ginkgo/v2"
+	"errors"
+	"math"
 
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/carve-dev/carve"
+	"github.com/carve-dev/carve/backend"
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/tensor"
 )
@@ -18,7 +24,7 @@ var _ = Describe("regions of images", func() {
 			of[i] = int64(m.between(0, images-1))
 		}
 		which := m.feed(tensor.From(of, count))
-		args := []any{x, rois, which, graph.IntAttr("sampling_ratio", int64(m.between(1, 3))), graph.IntAttr("output_height", int64(m.between(1, 4))),
+		args := []any{x, rois, which, graph.IntAttr("sampling_ratio", int64(m.between(0, 3))), graph.IntAttr("output_height", int64(m.between(1, 4))),
 			graph.IntAttr("output_width", int64(m.between(1, 4))), graph.FloatAttr("spatial_scale", pick(m, float32(1), 0.5, 0.25)),
 			graph.StringAttr("coordinate_transformation_mode", pick(m, "half_pixel", "output_half_pixel"))}
 		y := m.op("RoiAlign", args...)
@@ -27,4 +33,28 @@ var _ = Describe("regions of images", func() {
 		}
 		m.sample(y)
 	}))
+
+	It("are refused by what they ask for: images that there are not, and samples without end", func(ctx SpecContext) {
+		m := newModel(1)
+		x, rois, which := m.input(2, 3, 9, 9), m.input(2, 4), m.feed(tensor.From([]int64{0, 1}))
+		y := m.op("RoiAlign", x, rois, which, graph.IntAttr("sampling_ratio", 0), graph.IntAttr("output_height", 2), graph.IntAttr("output_width", 2))
+		m.g.SetOutputs(y)
+		p, err := carve.Compile(ctx, carve.FromGraph(m.g), &carve.Options{Backends: []backend.Config{{Name: "cpu"}}})
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(p.Close)
+		feeds := func(region []float32, image int64) map[string]tensor.Value {
+			return map[string]tensor.Value{x.Name: m.feeds[x.Name], rois.Name: tensor.From(append([]float32{0, 0, 4, 4}, region...), 2, 4), which.Name: tensor.From([]int64{0, image})}
+		}
+		_, err = p.Run(ctx, feeds([]float32{1, 1, 5, 7}, 1))
+		Expect(err).NotTo(HaveOccurred())
+		_, err = p.Run(ctx, feeds([]float32{0, 0, 1e7, 4}, 1))
+		Expect(err).To(MatchError(tensor.ErrTooLarge))
+		Expect(err).To(MatchError(ContainSubstring("region 1")))
+		var out *backend.RangeError
+		_, err = p.Run(ctx, feeds([]float32{1, 1, 5, 7}, 2))
+		Expect(errors.As(err, &out)).To(BeTrue(), "%v", err)
+		got, err := p.Run(ctx, feeds([]float32{float32(math.NaN()), 1, 5, 7}, 1))
+		Expect(err).NotTo(HaveOccurred())
+		Expect(tensor.Of[float32](got[y.Name].(*tensor.Tensor))[12:]).To(Equal(make([]float32, 12)))
+	})
 })
