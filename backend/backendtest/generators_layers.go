@@ -157,6 +157,9 @@ func gemm(m *maker, op string) []*graph.Value {
 }
 
 func resize(m *maker, op string) []*graph.Value {
+	if op == "Resize" && m.call(op).schema.Since >= 11 && m.chance(3) {
+		return m.resample(op)
+	}
 	x := m.image(2)
 	c := m.call(op, m.picture(x))
 	if c.schema.Since == 11 { // which wants all operands, empty ones for none
@@ -203,6 +206,34 @@ func gridSample(m *maker, op string) []*graph.Value {
 		mode = map[string]string{"linear": "bilinear", "nearest": "nearest", "cubic": "bicubic"}[mode]
 	}
 	return one(c.text("mode", mode).text("padding_mode", pick(m, "zeros", "border", "reflection")).flag("align_corners").one())
+}
+
+// resample resizes some axes of any tensor in all ways that are sums of neighbours.
+func (m *maker) resample(op string) []*graph.Value {
+	shape := m.shape(m.between(1, 5))
+	for i := range shape {
+		shape[i] = max(min(shape[i], 9), 1)
+	}
+	c := m.call(op, m.operand(tensor.Float32, shape...))
+	if c.schema.Since == 11 {
+		c.operand(1, m.constant(m.fill(tensor.Float32, []int{0}, nil)))
+		c.operand(2, m.constant(m.fill(tensor.Float32, []int{0}, nil)))
+	}
+	if m.chance(2) {
+		c.set("scales", m.fill(tensor.Float32, []int{len(shape)}, func(i int) float64 { return pick(m, 1, 1, max(2.5, 1), max(0.4, 1/float64(shape[i]))) }), graph.Attr{})
+	} else {
+		var sizes []int
+		for _, d := range shape {
+			sizes = append(sizes, pick(m, d, m.between(1, 2*d)))
+		}
+		c.ints("sizes", sizes...)
+	}
+	c.text("mode", pick(m, "linear", "cubic", "cubic")).flag("antialias").flag("exclude_outside")
+	c.text("coordinate_transformation_mode", pick(m, "half_pixel", "pytorch_half_pixel", "half_pixel_symmetric", "align_corners", "asymmetric"))
+	if m.chance(2) {
+		c.float("cubic_coeff_a", -0.5)
+	}
+	return one(c.one())
 }
 
 // some returns what stands for the axes that a Resize names, at times fewer than all, which it then names.

@@ -87,7 +87,19 @@ func resizedAxis(n *graph.Node) int {
 	return -1
 }
 
+// resizeSignatures are those of the kernels of images, and of others the row-major one of planResample.
 func resizeSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
+	s, why := resizeImageSignatures(n)
+	if why == nil {
+		return s, nil
+	}
+	if _, other := resamplingOf(n); other != nil {
+		return nil, why
+	}
+	return operators.RowMajor(n), nil
+}
+
+func resizeImageSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 	x, y := n.Inputs[0], n.Outputs[0]
 	a := resizedAxis(n)
 	if a < 0 {
@@ -108,6 +120,9 @@ func resizeSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 }
 
 func planResize(p *planner, n *graph.Node) error {
+	if _, why := resizeImageSignatures(n); why != nil {
+		return planResample(p, n)
+	}
 	if !operators.IsFloat32(n.Inputs[0]) || resizedAxis(n) == 1 {
 		return planResizeElements(p, n)
 	}
