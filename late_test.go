@@ -127,7 +127,7 @@ var _ = Describe("groups whose shapes depend on data", func() {
   %%a = Concat(%%rows, %%x, %%rows; axis=0) "join"
   %%b = MatMul(%%a, %%w) "product"
   %%c = Flatten(%%b; axis=0) "flat"
-  %%d = EyeLike(%%c) "rest"
+  %%d = Shrink(%%c) "rest"
   %%e = Add(%%d, %%c) "sum"
   output %%e, %%b`, constant("w", 8, 4)), "join", "product", "flat", "sum"),
 		Entry("several in one model", fmt.Sprintf(`  %s
@@ -145,7 +145,7 @@ var _ = Describe("groups whose shapes depend on data", func() {
   %%c = Concat(%%b, %%z; axis=0) "join"
   output %%c`, constant("w", 8, 8)), "planned", "product", "softmax", "join"),
 		Entry("operands of which only what lengths are broadcast to is known", fmt.Sprintf(`  %s%s
-  %%a = EyeLike(%%both) "rest"
+  %%a = Shrink(%%both) "rest"
   %%b = MatMul(%%a, %%w) "product"
   %%c = Relu(%%b) "relu"
   output %%c`, twice, constant("w", 8, 4)), "rows", "product", "relu"),
@@ -163,7 +163,7 @@ var _ = Describe("groups whose shapes depend on data", func() {
   output %%y`, twice+"  "+constant("q", 8, 4)+"\n  "+constant("v", 4, 8)+"\n  %rows2q = MatMul(%rows2, %q) \"narrow\"\n", constant("w", 8, 4)),
 			"rows", "product1", "sum1", "product2", "sum2", "product3", "sum3", "softmax"),
 		Entry("and those where one of the lengths is known, too", fmt.Sprintf(`  %s%s
-  %%a = EyeLike(%%both) "rest"
+  %%a = Shrink(%%both) "rest"
   %%b = MatMul(%%a, %%w) "product"
   %%c = MatMul(%%rows, %%w) "other"
   %%d = Softmax(%%c; axis=1) "softmax"

@@ -62,18 +62,11 @@ func planRNN(p *planner, n *graph.Node) error {
 			return err
 		}
 		weights, recurrent := direction(packedW, dirs, d), direction(packedR, dirs, d)
-		input, zero := p.Temp(seq*bh*4), place.Nowhere
+		input := p.Temp(seq * bh * 4)
 		p.emit(step{work: pre.Cost(), chunks: pre.Chunks(), grain: 1, body: func(st *state, _, lo, hi int) {
 			pre.Run(lo, hi, gemm.Args{A: st.F32(source), B: st.F32(weights), Bias: bias.of(st), C: st.F32(input)})
 		}}, []place.Memory{source, weights, bias.at}, []place.Memory{input})
-		prev := initial
-		if prev.Slot < 0 {
-			zero = p.Temp(bh * 4)
-			p.emit(step{serial: func(st *state) { clear(st.F32(zero)) }}, nil, []place.Memory{zero})
-			prev = zero
-		} else {
-			prev = prev.Part(d*bh*4, bh*4)
-		}
+		prev := p.firstState(initial, d, bh)
 		for k := range seq {
 			t := k
 			if reverse {
@@ -102,6 +95,16 @@ func planRNN(p *planner, n *graph.Node) error {
 		p.padded(lengths, y, statesAt(y, seq, dirs, batch, hidden), d, batch, hidden)
 	}
 	return nil
+}
+
+// firstState returns the state of n floats before the first step of a direction: a part of what is given, or zeros.
+func (p *planner) firstState(given place.Memory, d, n int) place.Memory {
+	if given.Slot >= 0 {
+		return given.Part(d*n*4, n*4)
+	}
+	zero := p.Temp(n * 4)
+	p.emit(step{serial: func(st *state) { clear(st.F32(zero)) }}, nil, []place.Memory{zero})
+	return zero
 }
 
 func init() { table.Register("RNN", operator{Signatures: rnnSignatures, Plan: planRNN}) }
