@@ -145,6 +145,9 @@ func convSignature(n *graph.Node, k convKind, weights graph.Format) graph.Signat
 }
 
 func planConv(p *planner, n *graph.Node) error {
+	if n.Is("Conv") {
+		return p.convOrPair(convNode{n: n, head: n, in: n.Inputs})
+	}
 	return p.conv(n, n.Inputs, n.Outputs[0], tail{})
 }
 

@@ -164,6 +164,24 @@ func (p *planner) planChain(c *fuse.Chain, n *graph.Node) error {
 	if err != nil {
 		return err
 	}
+	t := tailOf(l, n)
+	in, out := fuse.Outers(n, l.Head.Inputs), n.Outputs[0]
+	switch {
+	case l.Head.Is("MatMul"):
+		return p.matmul(in, out, fuse.Outer(n, l.Bias), t)
+	case l.Head.Is("Gemm"):
+		return p.gemm(l.Head, in, out, t)
+	case l.Head.Is("BatchNormalization"):
+		return p.fusedBatchNorm(l.Head, in, out, t)
+	}
+	if part := (convNode{n, l.Head, in, t}); part.head.Is("Conv") {
+		return p.convOrPair(part)
+	}
+	return p.conv(l.Head, in, out, t)
+}
+
+// tailOf returns what a fused node does behind its kernel's bias.
+func tailOf(l *fuse.Links, n *graph.Node) tail {
 	t := tail{residual: fuse.Outer(n, l.Residual)}
 	switch {
 	case l.Silu():
@@ -174,16 +192,7 @@ func (p *planner) planChain(c *fuse.Chain, n *graph.Node) error {
 	if l.Rounding != nil {
 		t.levels, _ = fuse.LevelsOf(l.Rounding[0])
 	}
-	in, out := fuse.Outers(n, l.Head.Inputs), n.Outputs[0]
-	switch {
-	case l.Head.Is("MatMul"):
-		return p.matmul(in, out, fuse.Outer(n, l.Bias), t)
-	case l.Head.Is("Gemm"):
-		return p.gemm(l.Head, in, out, t)
-	case l.Head.Is("BatchNormalization"):
-		return p.fusedBatchNorm(l.Head, in, out, t)
-	}
-	return p.conv(l.Head, in, out, t)
+	return t
 }
 
 func init() {

@@ -181,6 +181,7 @@ func (p *Plan) Again(b graph.Bindings, r *Reach, emit func(q *Plan, n *graph.Nod
 			q.Reqs.Labels, q.again.labels = slices.Clone(q.Reqs.Labels), true
 		}
 		q.share(at.steps)
+		q.unit, q.first = "", nil
 	}
 	return &q, nil
 }

@@ -31,7 +31,9 @@ type Plan struct {
 	room      []int   // for dims of values
 	constants int     // of the subgraph
 	flops     float64 // of Node; negative before they are counted
-	work      []int   // of the node's steps
+	unit      string  // see Unit
+	first     *graph.Node
+	work      []int // of the node's steps
 	// Of estimates: every result has memory of its own, and over notes by node which operands it could have overwritten.
 	estimate bool
 	over     [][]int
@@ -195,6 +197,7 @@ func (p *Plan) Each(ctx context.Context, settle func(n *graph.Node), emit func(n
 		at.steps, at.slots = len(p.Reqs.Labels), len(p.Slots)
 		p.emitted = append(p.emitted, at)
 		p.share(at.steps)
+		p.unit, p.first = "", nil
 		for _, v := range n.Inputs {
 			if v != nil && p.Where[v.ID].Slot >= 0 {
 				p.Slots[p.Where[v.ID].Slot].left--
@@ -228,9 +231,16 @@ func (p *Plan) share(end int) {
 func (p *Plan) FLOPs() float64 {
 	if p.flops < 0 {
 		p.flops, _ = flops.OfArithmetic(p.Node, p.Bind)
+		if p.first != nil {
+			more, _ := flops.OfArithmetic(p.first, p.Bind)
+			p.flops += more
+		}
 	}
 	return p.flops
 }
+
+// Unit says that the steps of the node whose steps are emitted do what node first does as well, which has none: together they go by this name.
+func (p *Plan) Unit(name string, first *graph.Node) { p.unit, p.first, p.flops = name, first, -1 }
 
 // In returns where an operand lies.
 func (p *Plan) In(v *graph.Value) Memory {
@@ -412,6 +422,9 @@ func (p *Plan) Step(work int, reads, writes []Memory) {
 	}
 	if info.Op == "" {
 		info.Op = n.Op.String()
+	}
+	if p.first != nil {
+		info.Op, info.Origins = p.unit, slices.Concat(p.first.Provenance(), info.Origins)
 	}
 	p.work = append(p.work, work)
 	at := len(p.Reqs.Labels)

@@ -185,6 +185,12 @@ func (s *Spec) pixelBytes() int {
 	return 4 * s.lanes()
 }
 
+// sourcePlane returns the bytes between channel blocks of the source.
+func (s *Spec) sourcePlane() int { return max(s.H*s.W*s.pixelBytes(), 4*s.srcPlane) }
+
+// resultPlane returns the floats between channel blocks of the destination.
+func (s *Spec) resultPlane() int { return max(16*s.OH*s.OW, s.dstPlane) }
+
 // fewLanes reports whether there are groups and they have as many channels as results, two, four or eight: those of a result's group lie in its own
 // block of 16 channels, as many to a side.
 func (s *Spec) fewLanes() bool {
@@ -265,6 +271,12 @@ func (p *Plan) sizes() error {
 	}
 	p.srcNeed = (s.N-1)*s.SrcImage + srcChannels*s.H*s.W
 	p.dstNeed = (s.N-1)*s.DstImage + dstChannels*s.OH*s.OW
+	if s.srcPlane > 0 {
+		p.srcNeed = (blocksOf(s.C)-1)*s.srcPlane + 16*s.H*s.W
+	}
+	if s.dstPlane > 0 {
+		p.dstNeed = (blocksOf(s.OC)-1)*s.dstPlane + 16*s.OH*s.OW
+	}
 	p.resNeed = (s.N-1)*s.ResImage + dstChannels*s.OH*s.OW
 	p.biasNeed = dstChannels
 	p.lastBlock = blocksOf(s.OC) - 1
@@ -285,7 +297,7 @@ func (p *Plan) prototype() {
 			c.full, c.tail = c.full-1, 1
 			c.rest = int64(s.C / s.Groups % 16)
 		}
-		c.srcBlk = int64(s.H) * int64(s.W) * int64(pixel)
+		c.srcBlk = int64(p.spec.sourcePlane())
 	case orderLanes:
 		tapBytes = 64 * s.C / s.Groups
 	case orderDepth:
@@ -297,7 +309,7 @@ func (p *Plan) prototype() {
 	}
 	c.wBlk = int64(s.Kernel[0]) * int64(s.Kernel[1]) * int64(tapBytes)
 	c.wOC = c.wBlk * int64(p.blocks)
-	c.dstOC = int64(s.OH) * int64(s.OW) * 64
+	c.dstOC = 4 * int64(s.resultPlane())
 	c.step = int64(s.Dilate[1]) * 64
 	if p.order == orderLanes {
 		c.step = int64(s.C/s.Groups-2) * 64 // behind the tables of smaller groups
@@ -326,7 +338,7 @@ func (p *Plan) prototype() {
 // channelTiles cuts the output channel blocks into tiles.
 func (p *Plan) channelTiles() {
 	s := &p.spec
-	plane := s.H * s.W * s.pixelBytes()
+	plane := s.sourcePlane()
 	wOC := int(p.proto.wOC)
 	blocks := blocksOf(s.OC)
 	switch {

@@ -118,7 +118,7 @@ func (p *Plan) pace(c *tileCall, ct *channelTile, u0, u1 int) {
 // tile computes one channel tile of units [u0, u1) of image n.
 func (p *Plan) tile(c *tileCall, t *Tensors, n int, ct *channelTile, u0, u1 int) {
 	s := &p.spec
-	plane := n*s.DstImage + ct.block*s.OH*s.OW*16
+	plane := n*s.DstImage + ct.block*s.resultPlane()
 	c.src = unsafe.Add(unsafe.Pointer(&t.Src[n*s.SrcImage]), ct.source)
 	c.dst = unsafe.Pointer(&t.Dst[plane])
 	if s.Residual {
@@ -235,7 +235,7 @@ func (p *Plan) post(dst []float32, plane int, ct *channelTile, lo, hi int) {
 	if lo >= hi {
 		return
 	}
-	size := p.spec.OH * p.spec.OW * 16
+	size := p.spec.resultPlane()
 	for b := range ct.count {
 		run := dst[plane+b*size+lo : plane+b*size+hi : plane+b*size+hi]
 		p.spec.Post(run)

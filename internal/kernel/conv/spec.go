@@ -80,6 +80,8 @@ type Spec struct {
 	// SrcImage, DstImage and ResImage are the distances between images in floats; zero: tensors are not slices of bigger
 	// ones.
 	SrcImage, DstImage, ResImage int
+	// srcPlane and dstPlane are the distances between channel blocks in floats where images are bands of rows of higher ones; zero: they are not.
+	srcPlane, dstPlane int
 	Epilogue
 }
 
