@@ -31,3 +31,13 @@ func BasesOf(e backend.Executable) (kept, failed int) {
 	}
 	return len(x.list), failed
 }
+
+// WithSecondCache returns a backend that plans for second-level caches of so many bytes.
+func WithSecondCache(b backend.Backend, bytes int) backend.Backend {
+	c := b.(cpu)
+	c.target.Caches[1].Bytes = bytes
+	return c
+}
+
+// PairName is how profiles call a convolution of a single tap with the depthwise one behind it.
+const PairName = pairName

@@ -40,6 +40,8 @@ type model struct {
 	err     error                           // of the last node that the reference kernels refused
 
 	options map[string]string // of the backend, beside the instruction set
+	cache   int               // bytes of the second-level cache, 0: the processor's
+	steps   []string          // operators of the steps of cpu in the last run
 
 	judge func(got map[string]tensor.Value) string // what is wrong with results; nil: differ says it
 }
@@ -228,6 +230,9 @@ func (m *model) run(w way) error {
 	if err != nil {
 		return err
 	}
+	if m.cache > 0 {
+		b = cpu.WithSecondCache(b, m.cache)
+	}
 	if w.formats != 0 {
 		b = backendtest.Scramble(b, w.formats)
 	}
@@ -252,6 +257,7 @@ func (m *model) run(w way) error {
 	defer p.Close()
 	for range 2 { // the second run finds memory that was used
 		got, err := p.Run(ctx, m.feeds)
+		m.steps = wrapped.steps
 		if err := errors.Join(errors.Join(wrapped.faults...), errors.Join(other.faults...), err); err != nil {
 			return err
 		}
