@@ -87,6 +87,22 @@ func conv(c, o, side int, w window) task {
 	return t
 }
 
+// pair has copies of a convolution with a single tap, of c channels to o, with the depthwise one behind it, on so many images.
+func pair(images, c, o, side, kernel, stride int) task {
+	t := task{name: fmt.Sprintf("Conv 1×1 %d→%d@%d and %d×%d/%d behind, %d images", c, o, side, kernel, kernel, stride, images), unit: true,
+		inputs: []string{fmt.Sprintf("%%x: f32[%d,%d,%d,%d]", images, c, side, side)}}
+	pad, out := kernel/2, (side-1)/stride+1
+	for i := range copies {
+		t.inputs = append(t.inputs, fmt.Sprintf("%%w%d: f32[%d,%d,1,1]", 2*i, o, c), fmt.Sprintf("%%w%d: f32[%d,1,%d,%d]", 2*i+1, o, kernel, kernel))
+		t.nodes = append(t.nodes, fmt.Sprintf("%%a%d = Conv(%%x, %%w%d)", i, 2*i), fmt.Sprintf("%%b%d = Relu(%%a%d)", i, i),
+			fmt.Sprintf("%%c%d = Conv(%%b%d, %%w%d; pads=[%[4]d,%[4]d,%[4]d,%[4]d], strides=[%[5]d,%[5]d], group=%[6]d)", i, i, 2*i+1, pad, stride, o),
+			fmt.Sprintf("%%y%d = GlobalAveragePool(%%c%d)", i, i))
+		t.result = append(t.result, fmt.Sprintf("%%y%d", i))
+		t.flops += 2 * float64(images) * float64(o) * (float64(c*side*side) + float64(kernel*kernel*out*out))
+	}
+	return t
+}
+
 // products are those of transformers, classifiers and detectors: any number of rows, and batches of small ones.
 func products() (list []task) {
 	for _, m := range []int{1, 2, 4, 8, 16, 49, 128, 197, 384, 784} {
@@ -120,6 +136,7 @@ func convolutions() (list []task) {
 	for _, s := range [][3]int{{128, 56, 32}, {256, 28, 8}, {1024, 14, 32}, {48, 56, 2}, {336, 14, 14}} {
 		list = append(list, conv(s[0], s[0], s[1], window{3, 1, s[2], 1}))
 	}
+	list = append(list, pair(1, 16, 96, 112, 3, 2), pair(4, 24, 144, 56, 3, 1), pair(1, 24, 144, 56, 3, 1), pair(1, 40, 240, 28, 5, 1), pair(1, 64, 384, 14, 3, 1))
 	return append(list, conv(64, 64, 56, window{3, 1, 1, 2}), conv(256, 256, 28, window{3, 1, 1, 4}))
 }
 
