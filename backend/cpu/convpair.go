@@ -3,6 +3,7 @@ package cpu
 import (
 	"slices"
 
+	"github.com/carve-dev/carve/backend"
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/internal/fuse"
 	"github.com/carve-dev/carve/internal/kernel/conv"
@@ -135,4 +136,19 @@ func (p *planner) convPair(first, second convNode) error {
 		}
 	}}, []place.Memory{src, w, v}, []place.Memory{dst, work.at})
 	return nil
+}
+
+// withinSources says in an estimate that what is between the convolutions of a unit takes no memory, and that what the first reads is there until the
+// second has run.
+func (p *planner) withinSources(f *backend.Footprint) {
+	for _, n := range p.Order {
+		first, ok := p.convNodeOf(n)
+		if !ok {
+			continue
+		}
+		if _, ok := p.behind(first); ok {
+			v := n.Outputs[0].ID
+			f.Within[v], f.Bytes[v] = f.Within[first.in[0].ID], 0
+		}
+	}
 }

@@ -145,7 +145,11 @@ func (c cpu) Estimate(ctx context.Context, sub *graph.Graph, b graph.Bindings, o
 	if err != nil {
 		return nil, err
 	}
-	return p.Estimate(ctx, p.settle)
+	f, err := p.Estimate(ctx, p.settle)
+	if err == nil {
+		p.withinSources(f)
+	}
+	return f, err
 }
 
 // settle says how a node's results lie with regard to its operands.
