@@ -8,8 +8,6 @@ import (
 	"maps"
 	"math"
 	"math/rand/v2"
-	"os"
-	"strconv"
 	"strings"
 
 	"github.com/google/go-cmp/cmp"
@@ -25,6 +23,7 @@ import (
 	"github.com/carve-dev/carve/graph/tensor"
 	"github.com/carve-dev/carve/internal/kernel/guard"
 	"github.com/carve-dev/carve/internal/kernel/isa"
+	"github.com/carve-dev/carve/internal/testshare"
 )
 
 // model is a graph that is computed by the reference kernels while it is built, node by node, and then compared with what
@@ -379,17 +378,8 @@ func (m *model) sample(outputs ...*graph.Value) {
 	}
 }
 
-// seedShare says that specs try one random model in so many: the race detector's share, times CARVE_TEST_SHARE, for processors that are emulated.
-var seedShare = func() int {
-	share := 1
-	if text := os.Getenv("CARVE_TEST_SHARE"); text != "" {
-		var err error
-		if share, err = strconv.Atoi(text); err != nil || share < 1 {
-			panic("CARVE_TEST_SHARE is a number from 1 on")
-		}
-	}
-	return detectorShare * share
-}()
+// seedShare says that specs try one random model in so many: the race detector's share, times that of processors that are emulated.
+var seedShare = detectorShare * testshare.Share
 
 // seeds calls a spec with models of n seeds, or of a part of them (seedShare).
 func seeds(n int, fn func(m *model)) func() {

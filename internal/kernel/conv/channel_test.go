@@ -9,12 +9,13 @@ import (
 
 	"github.com/carve-dev/carve/internal/kernel/conv"
 	"github.com/carve-dev/carve/internal/kernel/isa"
+	"github.com/carve-dev/carve/internal/testshare"
 )
 
 var _ = Describe("NewGlobalPool", func() {
 	onTargets("reduces each channel", func(target isa.Target) {
 		r := rand.New(rand.NewPCG(8, 8))
-		for range 60 {
+		for range testshare.Of(60) {
 			n, c, hw := 1+r.IntN(3), 1+r.IntN(50), 1+r.IntN(70)
 			pooling := conv.Pooling(r.IntN(2))
 			channels := (c + 15) / 16 * 16
@@ -71,7 +72,7 @@ var _ = Describe("NewGlobalPool", func() {
 var _ = Describe("NewScale", func() {
 	onTargets("scales and shifts each channel, of each image or of all", func(target isa.Target) {
 		r := rand.New(rand.NewPCG(9, 9))
-		for range 60 {
+		for range testshare.Of(60) {
 			s := conv.ScaleSpec{N: 1 + r.IntN(3), C: 1 + r.IntN(50), HW: 1 + r.IntN(60)}
 			channels := (s.C + 15) / 16 * 16
 			if r.IntN(2) == 0 {
@@ -207,7 +208,7 @@ var _ = Describe("NewResize", func() {
 
 	onTargets("resizes any number of channels and images", func(target isa.Target) {
 		r := rand.New(rand.NewPCG(10, 10))
-		for range 40 {
+		for range testshare.Of(40) {
 			n, c, h, w, oh, ow := 1+r.IntN(2), 1+r.IntN(40), 1+r.IntN(9), 1+r.IntN(9), 1+r.IntN(20), 1+r.IntN(20)
 			coordinates := conv.Coordinates(r.IntN(4))
 			nearest := r.IntN(2) == 0

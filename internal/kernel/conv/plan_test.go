@@ -14,6 +14,7 @@ import (
 	"github.com/carve-dev/carve/internal/kernel/conv"
 	"github.com/carve-dev/carve/internal/kernel/isa"
 	"github.com/carve-dev/carve/internal/kernel/pairs"
+	"github.com/carve-dev/carve/internal/testshare"
 )
 
 // layoutCase is how one comparison lays its tensors out.
@@ -262,7 +263,7 @@ var _ = Describe("Plan", func() {
 
 	fuzz := func(target isa.Target, count int, seed uint64, change func(r *rand.Rand, s *conv.Spec)) {
 		r := rand.New(rand.NewPCG(seed, 2))
-		for done := 0; done < count; {
+		for done := 0; done < testshare.Of(count); {
 			s := conv.Spec{N: 1 + r.IntN(2), C: 1 + r.IntN(40), OC: 1 + r.IntN(70)}
 			change(r, &s)
 			if s.Map == (conv.Map{}) {
@@ -402,7 +403,7 @@ var _ = Describe("Plan", func() {
 	})
 	onTargets("computes convolutions with a single tap", func(target isa.Target) {
 		r := rand.New(rand.NewPCG(11, 2))
-		for i := range 120 {
+		for i := range testshare.Of(120) {
 			lim, groups := limits[r.IntN(len(limits))], 1+i%8/7
 			s := conv.Spec{N: 1 + i%2, C: 1 + r.IntN(90), OC: 1 + r.IntN(70), Epilogue: conv.Epilogue{Lo: lim[0], Hi: lim[1], Residual: r.IntN(3) == 0},
 				Map: conv.Map{H: 1 + r.IntN(9), W: 1 + r.IntN(70), Kernel: [2]int{1, 1}, Stride: [2]int{1 + i%3/2, 1 + i%5/4}}}
@@ -492,7 +493,7 @@ var _ = Describe("Plan", func() {
 	})
 
 	onTargets("computes single taps on maps of any size, with whatever comes behind sums", func(target isa.Target) {
-		for i := range 40 {
+		for i := range testshare.Of(40) {
 			r := rand.New(rand.NewPCG(23, uint64(i)))
 			s := conv.Spec{N: 1 + r.IntN(2), C: 1 + r.IntN(70), OC: 1 + r.IntN(70), Map: conv.Map{H: 1 + r.IntN(9), W: 1 + r.IntN(25), Kernel: [2]int{1, 1}}}
 			switch r.IntN(4) {
@@ -512,7 +513,7 @@ var _ = Describe("Plan", func() {
 	})
 
 	onTargets("gives the same bits however chunks are cut, on small maps with a single tap", func(target isa.Target) {
-		for i := range 12 {
+		for i := range testshare.Of(12) {
 			r := rand.New(rand.NewPCG(17, uint64(i)))
 			s := conv.Spec{N: 1 + r.IntN(2), C: 1 + r.IntN(700), OC: 1 + r.IntN(700), Map: conv.Map{H: 1 + r.IntN(9), W: 1 + r.IntN(9), Kernel: [2]int{1, 1}}}
 			p, err := conv.NewConv(target, s)

@@ -10,13 +10,14 @@ import (
 	"github.com/carve-dev/carve/internal/kernel/gemm"
 	"github.com/carve-dev/carve/internal/kernel/guard"
 	"github.com/carve-dev/carve/internal/kernel/isa"
+	"github.com/carve-dev/carve/internal/testshare"
 )
 
 var _ = Describe("RunBatch", func() {
 	It("gives the bits that Run gives, product by product, and writes nothing else", func() {
 		rng := rand.New(rand.NewPCG(11, 12))
 		for _, target := range isa.Targets() {
-			for range 400 {
+			for range testshare.Of(400) {
 				s := gemm.Spec{M: 1 + rng.IntN(40), N: 1 + rng.IntN(70), K: rng.IntN(50), B: gemm.Layout(rng.IntN(3)), Bias: rng.IntN(2) > 0, Residual: rng.IntN(2) > 0}
 				s.LDA, s.LDC, s.LDR = s.K+rng.IntN(3), s.N+rng.IntN(3), s.N+rng.IntN(3)
 				plan, err := gemm.NewPlan(target, s)
@@ -55,7 +56,7 @@ var _ = Describe("RunBatch", func() {
 	It("reads and writes up to forbidden pages, and no further", func() {
 		rng := rand.New(rand.NewPCG(13, 14))
 		for _, target := range isa.Targets() {
-			for i := range 300 {
+			for i := range testshare.Of(300) {
 				s := gemm.Spec{M: 1 + rng.IntN(20), N: 1 + rng.IntN(40), K: 1 + rng.IntN(30), B: gemm.Layout(rng.IntN(2)), Bias: i%2 > 0, Residual: i%3 > 0}
 				p := newProduct(s, rng, guard.Side(i%2))
 				plan, err := gemm.NewPlan(target, s)

@@ -20,6 +20,7 @@ import (
 	"github.com/carve-dev/carve/internal/kernel/guard"
 	"github.com/carve-dev/carve/internal/kernel/isa"
 	"github.com/carve-dev/carve/internal/kernel/pairs"
+	"github.com/carve-dev/carve/internal/testshare"
 )
 
 var layouts = []gemm.Layout{gemm.Packed, gemm.Rows, gemm.Columns}
@@ -276,7 +277,7 @@ var _ = Describe("Run", func() {
 			if target.Set != isa.AVX2 {
 				return
 			}
-			for range 40 {
+			for range testshare.Of(40) {
 				size := 256 << (10 + rng.IntN(4))
 				target.Caches[1].Bytes = size
 				m, k := 13+rng.IntN(400), 200+rng.IntN(900)
@@ -302,7 +303,7 @@ var _ = Describe("Run", func() {
 	It("computes products by the parts of small second-level caches", func() {
 		rng := rand.New(rand.NewPCG(43, 44))
 		onTargets(func(target isa.Target) {
-			for range 12 {
+			for range testshare.Of(12) {
 				target.Caches[1].Bytes = 128 << (10 + rng.IntN(3))
 				s := gemm.Spec{M: 1 + rng.IntN(250), N: 1 + rng.IntN(200), K: 1 + rng.IntN(1500), Bias: rng.IntN(2) == 0, Residual: rng.IntN(2) == 0}
 				newProduct(s, rng, guard.Side(rng.IntN(2))).check(target)

@@ -14,6 +14,7 @@ import (
 	"github.com/carve-dev/carve/internal/kernel/guard"
 	"github.com/carve-dev/carve/internal/kernel/isa"
 	"github.com/carve-dev/carve/internal/kernel/pairs"
+	"github.com/carve-dev/carve/internal/testshare"
 )
 
 // rounded returns a number as a type has it.
@@ -197,7 +198,7 @@ var _ = Describe("A product of bfloat16 or float16", func() {
 	It("is that of many rows and columns, of which the last fill no tile, wherever rows lie", func() {
 		rng := rand.New(rand.NewPCG(9, 10))
 		onTypes(func(target isa.Target, y pairs.Type) {
-			for range 20 {
+			for range testshare.Of(20) {
 				s := gemm.Spec{M: 17 + rng.IntN(300), N: 1 + rng.IntN(200), Bias: rng.IntN(2) == 0, Residual: rng.IntN(3) == 0}
 				if s.Clip = rng.IntN(3) == 0; s.Clip {
 					s.Lo, s.Hi = -1, 1.5

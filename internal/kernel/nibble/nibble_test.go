@@ -15,6 +15,7 @@ import (
 	"github.com/carve-dev/carve/internal/kernel/guard"
 	"github.com/carve-dev/carve/internal/kernel/isa"
 	"github.com/carve-dev/carve/internal/kernel/nibble"
+	"github.com/carve-dev/carve/internal/testshare"
 )
 
 var _ = It("generated files are up to date", func(ctx SpecContext) {
@@ -40,7 +41,7 @@ func guarded(n int, side guard.Side) []float32 {
 var _ = It("products are those of the definition, for every instruction set, and the same bits for a row whatever stands beside it", func() {
 	r := rand.New(rand.NewPCG(1, 2))
 	for _, t := range isa.Targets() {
-		for range 60 {
+		for range testshare.Of(60) {
 			side := []guard.Side{guard.End, guard.Start}[r.IntN(2)]
 			rows, n, first := 1+r.IntN(20), 1+r.IntN(7), r.IntN(3)
 			w := &nibble.Weights{Blocks: 1 + r.IntN(4), Block: nibble.Group << r.IntN(3)}
@@ -92,7 +93,7 @@ var _ = It("products are those of the definition, for every instruction set, and
 var _ = It("columns are unpacked into panels of floats", func() {
 	r := rand.New(rand.NewPCG(3, 4))
 	for _, t := range isa.Targets() {
-		for range 60 {
+		for range testshare.Of(60) {
 			side := []guard.Side{guard.End, guard.Start}[r.IntN(2)]
 			n, first := 1+r.IntN(nibble.Panel), r.IntN(3)
 			w := &nibble.Weights{Blocks: 1 + r.IntN(4), Block: nibble.Group << r.IntN(3)}
@@ -132,7 +133,7 @@ var _ = It("rows that were rounded multiply as their integers do, and the same b
 	if !kernels.Rounds(&nibble.Weights{Block: nibble.Group}) {
 		Skip("no SDOT, by which rows of integers are multiplied: arm64 only")
 	}
-	for range 300 {
+	for range testshare.Of(300) {
 		side := []guard.Side{guard.End, guard.Start}[r.IntN(2)]
 		rows, n, first := 1+r.IntN(14), 1+r.IntN(7), r.IntN(3)
 		w := &nibble.Weights{Blocks: 1 + r.IntN(9), Block: nibble.Group << r.IntN(4)}

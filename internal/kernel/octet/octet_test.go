@@ -16,6 +16,7 @@ import (
 	"github.com/carve-dev/carve/internal/kernel/guard"
 	"github.com/carve-dev/carve/internal/kernel/isa"
 	"github.com/carve-dev/carve/internal/kernel/octet"
+	"github.com/carve-dev/carve/internal/testshare"
 )
 
 var _ = It("generated files are up to date", func(ctx SpecContext) {
@@ -138,7 +139,7 @@ var _ = It("products are those of the definition, for every instruction set, and
 	r := rand.New(rand.NewPCG(1, 2))
 	for _, t := range isa.Targets() {
 		kernels := octet.For(t)
-		for range 60 {
+		for range testshare.Of(60) {
 			p := newProduct(r, block(r), octet.Kernels{}, octet.OneDigit)
 			a, lda := p.x, p.k
 			if !p.Even(p.k) {
@@ -162,7 +163,7 @@ var _ = It("products are those of the definition, for every instruction set, and
 var _ = It("columns are unpacked into panels of floats", func() {
 	r := rand.New(rand.NewPCG(3, 4))
 	for _, t := range isa.Targets() {
-		for range 60 {
+		for range testshare.Of(60) {
 			p := newProduct(r, block(r), octet.Kernels{}, octet.OneDigit)
 			panel := guarded(p.k*octet.Panel, p.side)
 			octet.For(t).Unpack(panel, p.Weights, p.matrix, p.first/octet.Panel, p.k)
@@ -184,7 +185,7 @@ var _ = DescribeTable("rows that were rounded multiply as their integers do, and
 	if !kernels.Rounds(&octet.Weights{Bits: 4, Block: 16}, digits) {
 		Skip("nothing by which rows of integers are multiplied")
 	}
-	for range 400 {
+	for range testshare.Of(400) {
 		p := newProduct(r, block(r), kernels, digits)
 		if !kernels.Rounds(p.Weights, digits) { // AVX2 multiplies those of 4 bits only
 			continue
@@ -238,7 +239,7 @@ var _ = It("tiles of AMX give the same bits as vectors", func() {
 	}
 	r := rand.New(rand.NewPCG(9, 10))
 	tiles, vectors := octet.For(host), octet.For(host.WithoutTiles())
-	for range 60 {
+	for range testshare.Of(60) {
 		p := newProduct(r, 128<<r.IntN(2), tiles, octet.OneDigit)
 		rows, size := 32+r.IntN(300), p.RoundedBytes(octet.OneDigit)
 		a, x := guardedBytes(rows*size, p.side), make([]float32, p.k)

@@ -15,6 +15,7 @@ import (
 	"github.com/carve-dev/carve/internal/kernel/guard"
 	"github.com/carve-dev/carve/internal/kernel/isa"
 	"github.com/carve-dev/carve/internal/kernel/pairwise"
+	"github.com/carve-dev/carve/internal/testshare"
 )
 
 var _ = It("generated files are up to date", func(ctx SpecContext) {
@@ -54,7 +55,7 @@ var _ = It("products and distances are those of the definition, for every instru
 	r := rand.New(rand.NewPCG(1, 2))
 	for _, t := range isa.Targets() {
 		kernels := pairwise.For(t)
-		for range 200 {
+		for range testshare.Of(200) {
 			rows, n, length := r.IntN(20), r.IntN(40), 1+r.IntN(30)
 			first := r.IntN(length)
 			count := r.IntN(length - first + 1)
@@ -111,7 +112,7 @@ var _ = It("products and distances are those of the definition, for every instru
 var _ = It("products of rows of float32 with one vector are those of the definition, and the same bits for a row whatever stands beside it", func() {
 	r := rand.New(rand.NewPCG(7, 8))
 	for _, t := range isa.Targets() {
-		for range 200 {
+		for range testshare.Of(200) {
 			rows, k := 1+r.IntN(9), r.IntN(40)
 			ldx, bias := k+r.IntN(3), r.NormFloat64()
 			x, w, y, one := singles(r, (rows-1)*ldx+k), guarded(r, k, true), guarded(r, rows, false), make([]float64, 1)
@@ -166,7 +167,7 @@ var _ = It("e^x is so within two units in the last place, and at the ends of the
 var _ = It("powers are products of as many factors, and tangents those of math", func() {
 	r := rand.New(rand.NewPCG(7, 8))
 	for _, t := range isa.Targets() {
-		for range 50 {
+		for range testshare.Of(50) {
 			n, degree := r.IntN(2000), 1+r.IntN(8)
 			x, shift := guarded(r, n, true), r.NormFloat64()*float64(r.IntN(2))
 			was := append([]float64(nil), x...)
@@ -198,7 +199,7 @@ var _ = It("numbers are converted and standardized as in Go", func() {
 	r := rand.New(rand.NewPCG(5, 6))
 	for _, t := range isa.Targets() {
 		kernels := pairwise.For(t)
-		for range 100 {
+		for range testshare.Of(100) {
 			n := r.IntN(50)
 			x, offset, scale := guarded(r, n, true), guarded(r, n, true), guarded(r, n, true)
 			for i := range x {
@@ -225,7 +226,7 @@ var _ = It("rows with a bias, and the first of the greatest", func() {
 	special := []float64{0, math.Copysign(0, -1), 1, -1, math.Inf(1), math.Inf(-1), math.NaN(), math.MaxFloat64}
 	for _, t := range isa.Targets() {
 		for n := 1; n <= 19; n++ {
-			for range 12 {
+			for range testshare.Of(12) {
 				rows, width := 1+r.IntN(20), pairwise.Width(n)
 				x, bias, dst := guarded(r, rows*width, true), guarded(r, n, true), guarded(r, rows*n, false)
 				if r.IntN(2) == 0 {

@@ -10,6 +10,7 @@ import (
 	. "github.com/onsi/gomega"
 
 	"github.com/carve-dev/carve/internal/kernel/quant"
+	"github.com/carve-dev/carve/internal/testshare"
 )
 
 // integerRow are n integers of a kind, in runs that have a scale and a zero point each.
@@ -62,7 +63,7 @@ func (c *integerRow) integer(i int) int32 {
 var _ = Describe("elements and runs with a scale each", func() {
 	It("are quantised half to even, bounded, NaN as nothing", func() {
 		everywhere(func(k quant.Kernels, r *rand.Rand, front bool) {
-			for i := range 8 {
+			for i := range testshare.Of(8) {
 				for _, n := range append(sizes, 40000)[:len(sizes)+1-min(i, 1)] { // a long one once
 					c := newIntegerRow(r, n, front)
 					for i := range c.Scales {
@@ -91,7 +92,7 @@ var _ = Describe("elements and runs with a scale each", func() {
 
 	It("are dequantised", func() {
 		everywhere(func(k quant.Kernels, r *rand.Rand, front bool) {
-			for i := range 8 {
+			for i := range testshare.Of(8) {
 				for _, n := range append(sizes, 40000)[:len(sizes)+1-min(i, 1)] { // a long one once
 					c := newIntegerRow(r, n, front)
 					if c.run == 1 {

@@ -16,6 +16,7 @@ import (
 	"github.com/carve-dev/carve/internal/kernel/guard"
 	"github.com/carve-dev/carve/internal/kernel/isa"
 	"github.com/carve-dev/carve/internal/kernel/quant"
+	"github.com/carve-dev/carve/internal/testshare"
 )
 
 var _ = It("generated files are up to date", func(ctx SpecContext) {
@@ -102,7 +103,7 @@ func start(n int, r *rand.Rand, front bool) []int32 {
 var _ = Describe("products", func() {
 	It("are exact sums, of rows that lie anywhere", func() {
 		everywhere(func(k quant.Kernels, r *rand.Rand, front bool) {
-			for range 120 {
+			for range testshare.Of(120) {
 				signed, quads, n, panels := r.IntN(2) == 0, r.IntN(12), 1+r.IntN(20), 1+r.IntN(9)
 				if r.IntN(20) == 0 { // more than is put together at a time
 					quads, n, panels = 100+r.IntN(200), 1+r.IntN(8), 1+r.IntN(3)
@@ -150,7 +151,7 @@ var _ = Describe("products", func() {
 
 	It("are exact sums, whatever the middle of the elements is and how far they lie from it", func() {
 		everywhere(func(k quant.Kernels, r *rand.Rand, front bool) {
-			for i := range 40 {
+			for i := range testshare.Of(40) {
 				signed, quads, n, panels := r.IntN(2) == 0, 8+r.IntN(40), 1+r.IntN(60), 3+r.IntN(12)
 				switch i % 8 {
 				case 6: // more quads than are put together at a time
@@ -265,7 +266,7 @@ var _ = Describe("products", func() {
 
 	It("are depthwise convolutions, of windows that lie anywhere", func() {
 		everywhere(func(k quant.Kernels, r *rand.Rand, front bool) {
-			for range 60 {
+			for range testshare.Of(60) {
 				taps, n := 1+r.IntN(10), 1+r.IntN(5)
 				t := quant.Taps{LDC: quant.Panel * (1 + r.IntN(2)), Offsets: make([]int, (taps+1)/2*2), Signed: r.IntN(2) == 0}
 				far, last := 0, 0
@@ -300,7 +301,7 @@ var _ = Describe("products", func() {
 
 	It("read panels as they are packed, whose columns are summed", func() {
 		everywhere(func(k quant.Kernels, r *rand.Rand, front bool) {
-			for range 60 {
+			for range testshare.Of(60) {
 				rows, n, signed := 1+r.IntN(18), 1+r.IntN(70), r.IntN(2) == 0
 				if r.IntN(20) == 0 {
 					rows = 5000
@@ -518,7 +519,7 @@ var _ = Describe("sums", func() {
 
 var _ = It("matrices of bytes are transposed", func() {
 	everywhere(func(k quant.Kernels, r *rand.Rand, front bool) {
-		for range 80 {
+		for range testshare.Of(80) {
 			rows, cols := 1+r.IntN(50), 1+r.IntN(50)
 			lds, ldd := cols+r.IntN(3), rows+r.IntN(3)
 			src, dst := fillBytes(guarded[byte]((rows-1)*lds+cols, front), r), guarded[byte]((cols-1)*ldd+rows, front)

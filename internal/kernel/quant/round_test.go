@@ -9,6 +9,7 @@ import (
 
 	"github.com/carve-dev/carve/internal/kernel/isa"
 	"github.com/carve-dev/carve/internal/kernel/quant"
+	"github.com/carve-dev/carve/internal/testshare"
 )
 
 // rounding returns a rounding of so many columns, whose vectors are as long, and what it is made of.
@@ -39,7 +40,7 @@ func rounds(body func(k, plain quant.Kernels, r *rand.Rand, front bool)) {
 var _ = Describe("sums that are rounded where they are made", func() {
 	It("are those of products", func() {
 		rounds(func(k, plain quant.Kernels, r *rand.Rand, front bool) {
-			for range 50 {
+			for range testshare.Of(50) {
 				quads, n, cols := 1+r.IntN(12), 1+r.IntN(20), 1+r.IntN(150)
 				p := &quant.Product{Segments: []int{r.IntN(40), r.IntN(40)}[:1+r.IntN(2)], Quads: quads, Signed: r.IntN(2) == 0, LDC: quant.Panel * quant.Panels(cols)}
 				rows := make([]int, n)
@@ -66,7 +67,7 @@ var _ = Describe("sums that are rounded where they are made", func() {
 
 	It("are those of depthwise convolutions", func() {
 		rounds(func(k, plain quant.Kernels, r *rand.Rand, front bool) {
-			for range 60 {
+			for range testshare.Of(60) {
 				taps, n, channels := 1+r.IntN(12), 1+r.IntN(6), 16+r.IntN(200)
 				step, ldd := r.IntN(300), channels+r.IntN(3)
 				w, s := make([]int16, channels*taps), start(channels, r, front)
@@ -138,7 +139,7 @@ var _ = Describe("integers of 8 bits", func() {
 	It("are added as the floats that they stand for", func() {
 		plain, made := quant.For(isa.Target{}), 0
 		everywhere(func(k quant.Kernels, r *rand.Rand, front bool) {
-			for range 30 {
+			for range testshare.Of(30) {
 				levels := func(signed bool) quant.Levels {
 					return quant.Levels{Scale: []float32{r.Float32(), 0.5, 0.25, 0.1}[r.IntN(4)], Zero: value(byte(r.Uint32()), signed), Signed: signed}
 				}

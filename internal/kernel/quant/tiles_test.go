@@ -9,6 +9,7 @@ import (
 
 	"github.com/carve-dev/carve/internal/kernel/isa"
 	"github.com/carve-dev/carve/internal/kernel/quant"
+	"github.com/carve-dev/carve/internal/testshare"
 )
 
 // windows returns the offsets of rows that lie in lines, as the windows of a convolution do: so many of a line at one distance, from
@@ -53,7 +54,7 @@ var _ = Describe("products of many rows, with and without tiles", func() {
 
 	It("are the same", func() {
 		everywhere(func(k quant.Kernels, r *rand.Rand, front bool) {
-			for range 15 {
+			for range testshare.Of(15) {
 				p := newLined(r, front)
 				n := (len(p.rows)-1)*p.LDC + p.panels*quant.Panel
 				got, want := guarded[int32](n, front), make([]int32, n)
@@ -69,7 +70,7 @@ var _ = Describe("products of many rows, with and without tiles", func() {
 
 	It("are rounded to the same", func() {
 		rounds(func(k, plain quant.Kernels, r *rand.Rand, front bool) {
-			for range 15 {
+			for range testshare.Of(15) {
 				p := newLined(r, front)
 				cols, at := p.panels*quant.Panel-r.IntN(quant.Panel), r.IntN(5)
 				s, to, lo, hi := rounding(at+quant.Panel*p.panels, r, front)

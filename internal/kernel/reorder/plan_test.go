@@ -15,6 +15,7 @@ import (
 	"github.com/carve-dev/carve/internal/kernel/asm"
 	"github.com/carve-dev/carve/internal/kernel/isa"
 	"github.com/carve-dev/carve/internal/kernel/reorder"
+	"github.com/carve-dev/carve/internal/testshare"
 )
 
 // offset is where element (c, px) of an image is.
@@ -128,7 +129,7 @@ func checkPlan(p *reorder.Plan, r *rand.Rand, front bool) error {
 var _ = Describe("Plan", func() {
 	onTargets("moves every element between all layouts", func(target isa.Target) {
 		r := rand.New(rand.NewPCG(1, 2))
-		for range 40 {
+		for range testshare.Of(40) {
 			for from := reorder.NCHW; from <= reorder.NCHW8c; from++ {
 				for to := reorder.NCHW; to <= reorder.NCHW8c; to++ {
 					s := reorder.Spec{N: 1 + r.IntN(2), C: 1 + r.IntN(70), HW: 1 + r.IntN(90), From: from, To: to}
@@ -178,7 +179,7 @@ var _ = Describe("Plan", func() {
 	onTargets("writes large tensors past the caches, and begins anywhere", func(target isa.Target) {
 		r := rand.New(rand.NewPCG(9, 10))
 		streamed := 0
-		for range 20 {
+		for range testshare.Of(20) {
 			for from := reorder.NCHW; from <= reorder.NCHW8c; from++ {
 				for to := reorder.NCHW; to <= reorder.NCHW8c; to++ {
 					s := reorder.Spec{N: 1 + r.IntN(2), C: 1 + r.IntN(50), HW: 1 + r.IntN(90), From: from, To: to}
@@ -380,7 +381,7 @@ var _ = Describe("Gather", func() {
 	}
 	onTargets("takes any channel from anywhere", func(target isa.Target) {
 		r := rand.New(rand.NewPCG(5, 6))
-		for range 60 {
+		for range testshare.Of(60) {
 			channels := []int{1 + r.IntN(40), 1 + r.IntN(70), 16}
 			table := make([]reorder.Channel, 1+r.IntN(60))
 			for c := range table {
@@ -456,7 +457,7 @@ var _ = Describe("Transpose2D", func() {
 	}
 	onTargets("transposes matrices of any shape", func(target isa.Target) {
 		r := rand.New(rand.NewPCG(11, 12))
-		for range 300 {
+		for range testshare.Of(300) {
 			rows, cols := 1+r.IntN(90), 1+r.IntN(90)
 			if r.IntN(4) == 0 {
 				rows = 1 + r.IntN(700)
@@ -473,7 +474,7 @@ var _ = Describe("Transpose2D", func() {
 	})
 	onTargets("writes past the caches", func(target isa.Target) {
 		r := rand.New(rand.NewPCG(13, 14))
-		for range 60 {
+		for range testshare.Of(60) {
 			rows, cols := 1+r.IntN(600), 1+r.IntN(200)
 			check(target, reorder.TransposeStreaming, rows, cols, cols, (rows+15)/16*16, true)
 		}
