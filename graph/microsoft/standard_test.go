@@ -187,8 +187,12 @@ var _ = DescribeTable("the standard's Attention has NaN where its definition has
 		}
 	}
 	Expect([]int{zeros, plain}).To(HaveEach(BeNumerically(">", 1000)))
-	Expect(nans > 1000).To(Equal(!clean))
-	Expect(units > 150).To(Equal(backends[0] == "cpu"))
+	if !clean {
+		Expect(nans).To(BeNumerically(">", 1000))
+	}
+	if backends[0] == "cpu" {
+		Expect(units).To(BeNumerically(">", 150))
+	}
 },
 	Entry("on reference", false, "reference"),
 	Entry("on cpu", false, "cpu"),
