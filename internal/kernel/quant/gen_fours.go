@@ -119,22 +119,12 @@ func findFours(f *asm.File, signed bool) string {
 		kind, most, doc = "Signed", 128, "have positive or negative elements that add up to more than 128"
 	}
 	name := "findFours" + kind
-	fn := f.Func(name, fmt.Sprintf("%s writes for each of n groups of 32 bytes which fours %s: four bits each, two for each pair; n > 0. It returns the number of these bits.", name, doc),
-		asm.Typed("masks", "*uint32"), asm.Typed("src", "*byte"), asm.Int("n"))
-	fn.Result("found", "int")
-	fn.I("XORQ R8, R8")
-	fn.Load("masks", "DI")
-	fn.Load("src", "SI")
-	fn.Load("n", "CX")
-	fn.I("MOVL $%d, AX", most|most<<16)
-	fn.I("VMOVD AX, X14")
-	fn.I("VPBROADCASTD X14, Y14")
-	fn.I("VPCMPEQB Y15, Y15, Y15")
-	fn.I("VPABSB Y15, Y15")
-	if signed {
-		fn.I("VPXOR Y13, Y13, Y13")
-	}
-	fn.Loop("CX", func() {
+	doc = fmt.Sprintf("%s writes for each of n groups of 32 bytes which fours %s: four bits each, two for each pair; n > 0. It returns the number of these bits.", name, doc)
+	return finder(f, name, doc, most, func(fn *asm.Func) {
+		if signed {
+			fn.I("VPXOR Y13, Y13, Y13")
+		}
+	}, func(fn *asm.Func) {
 		fn.I("VMOVDQU (SI), Y0")
 		if signed {
 			fn.I("VPMINSB Y13, Y0, Y1")
@@ -146,17 +136,7 @@ func findFours(f *asm.File, signed bool) string {
 		if signed {
 			fn.I("VPMAXSW Y1, Y0, Y0")
 		}
-		fn.I("VPCMPGTW Y14, Y0, Y0")
-		fn.I("VPMOVMSKB Y0, AX")
-		fn.I("MOVL AX, (DI)")
-		fn.I("POPCNTL AX, AX")
-		fn.I("ADDQ AX, R8")
-		fn.I("ADDQ $32, SI")
-		fn.I("ADDQ $4, DI")
 	})
-	fn.I("MOVQ R8, %s", fn.Addr("found"))
-	fn.Ret()
-	return name
 }
 
 // sumFours makes words of the unsigned bytes of a vector: the sums of the fours that they belong to.

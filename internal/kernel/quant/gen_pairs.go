@@ -228,8 +228,22 @@ func findExcess(f *asm.File, signed bool) string {
 		kind, most = "Signed", 128
 	}
 	name := "find" + kind
-	fn := f.Func(name, fmt.Sprintf("%s writes for each of n groups of 32 bytes which pairs add up to more than %d: two bits each; n > 0. It returns the number of these bits.", name, most),
-		asm.Typed("masks", "*uint32"), asm.Typed("src", "*byte"), asm.Int("n"))
+	doc := fmt.Sprintf("%s writes for each of n groups of 32 bytes which pairs add up to more than %d: two bits each; n > 0. It returns the number of these bits.", name, most)
+	return finder(f, name, doc, most, func(fn *asm.Func) {}, func(fn *asm.Func) {
+		if signed {
+			fn.I("VPMADDUBSW (SI), Y15, Y0")
+			fn.I("VPABSW Y0, Y0")
+		} else {
+			fn.I("VMOVDQU (SI), Y0")
+			fn.I("VPMADDUBSW Y15, Y0, Y0")
+		}
+	})
+}
+
+// finder writes a kernel that writes for each of n groups of 32 bytes at SI in which words of vector 0, as add makes them of the bytes, there is more than
+// most, and returns how many bits that are. begin stands before the loop; vector 15 has bytes of one.
+func finder(f *asm.File, name, doc string, most int, begin, add func(fn *asm.Func)) string {
+	fn := f.Func(name, doc, asm.Typed("masks", "*uint32"), asm.Typed("src", "*byte"), asm.Int("n"))
 	fn.Result("found", "int")
 	fn.I("XORQ R8, R8")
 	fn.Load("masks", "DI")
@@ -240,14 +254,9 @@ func findExcess(f *asm.File, signed bool) string {
 	fn.I("VPBROADCASTD X14, Y14")
 	fn.I("VPCMPEQB Y15, Y15, Y15")
 	fn.I("VPABSB Y15, Y15")
+	begin(fn)
 	fn.Loop("CX", func() {
-		if signed {
-			fn.I("VPMADDUBSW (SI), Y15, Y0")
-			fn.I("VPABSW Y0, Y0")
-		} else {
-			fn.I("VMOVDQU (SI), Y0")
-			fn.I("VPMADDUBSW Y15, Y0, Y0")
-		}
+		add(fn)
 		fn.I("VPCMPGTW Y14, Y0, Y0")
 		fn.I("VPMOVMSKB Y0, AX")
 		fn.I("MOVL AX, (DI)")

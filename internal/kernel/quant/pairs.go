@@ -295,19 +295,7 @@ func (k Kernels) lessenFours(x *pairRows, kind pairKind, height, ld int) bool {
 	if found/4 > min(height*ld/8/manyFours, len(x.list)/mostOfFour) { // a four has four bits, and a pair of quads one or two fours
 		return false
 	}
-	count := 0
-	for r := range height {
-		row := x.bytes[r*ld:][:ld]
-		for g, m := range x.masks[r*groups:][:groups] {
-			for m != 0 {
-				at := bits.TrailingZeros32(m) / 8 * 8
-				m &^= 0xff << at
-				at += g * pairGroup
-				count = kind.lessenFours((*[8]byte)(row[at:]), uint32(at*Panel), x.list, count)
-			}
-		}
-		x.ends[r] = count
-	}
+	kind.lessenFound(x, height, ld, 8)
 	return true
 }
 
@@ -415,21 +403,30 @@ func (k Kernels) lessenPairs(x *pairRows, kind pairKind, height, ld int) bool {
 	if found/2 > min(most, len(x.list)) { // a pair has two bits, and a quad one pair or two
 		return false
 	}
-	count := 0
+	kind.lessenFound(x, height, ld, 4)
+	return true
+}
+
+// lessenFound lessens what masks of near rows say, in pieces of so many bytes: the pairs of a quad in 4, or the fours of two quads in 8.
+func (kind pairKind) lessenFound(x *pairRows, height, ld, piece int) {
+	groups, count := ld/pairGroup, 0
 	for r := range height {
 		row := x.bytes[r*ld:][:ld]
 		for g, m := range x.masks[r*groups:][:groups] {
 			for m != 0 {
-				at := bits.TrailingZeros32(m) / 4 * 4
-				m &^= 0xf << at
+				at := bits.TrailingZeros32(m) &^ (piece - 1)
+				m &^= (1<<piece - 1) << at
 				at += g * pairGroup
+				if piece == 8 {
+					count = kind.lessenFours((*[8]byte)(row[at:]), uint32(at*Panel), x.list, count)
+					continue
+				}
 				x.list[count] = excess{at: uint32(at * Panel), bytes: kind.lessen((*[4]byte)(row[at:]))}
 				count++
 			}
 		}
 		x.ends[r] = count
 	}
-	return true
 }
 
 // lessen lessens the pairs of a quad, and returns by what.
