@@ -9,24 +9,31 @@ import (
 	"github.com/carve-dev/carve/graph/tensor"
 )
 
+// mostEinsum is the most operands of an Einsum that is taken two by two: which two come next is found in a time that grows with the fourth power.
+const mostEinsum = 24
+
 // lowerEinsums replaces an Einsum of floating-point operands by the operators that it stands for, which backends know and
 // the other passes see through: sums over letters of one operand alone, transpositions, reshapes, and for two operands one
-// MatMul, or one Mul where no letter is summed over. More operands are taken two by two. What is left are equations with a letter twice in
+// MatMul, or one Mul where no letter is summed over. More operands, up to mostEinsum, are taken two by two. What is left are equations with more, with a letter twice in
 // an operand, and with dims that broadcast or are not known to be equal.
 func (s *simplifier) lowerEinsums() error {
 	return s.each(func(n *Node) error {
-		if !n.Is("Einsum") || !onlyFirst(n) {
+		if !n.Is("Einsum") || !onlyFirst(n) || len(n.Inputs) > mostEinsum {
 			return nil
 		}
-		l := &einsumLowering{s: s, n: n, reshape: Op{Name: "Reshape"}}
-		if !l.read() {
-			return nil
+		for {
+			l := &einsumLowering{s: s, n: n, reshape: Op{Name: "Reshape"}}
+			if !l.read() {
+				return nil
+			}
+			if len(n.Inputs) <= 2 {
+				s.changes++
+				return l.write()
+			}
+			if paired, err := l.pair(); !paired || err != nil {
+				return err
+			}
 		}
-		if len(n.Inputs) > 2 {
-			return l.pair()
-		}
-		s.changes++
-		return l.write()
 	})
 }
 
@@ -103,8 +110,9 @@ func (l *einsumLowering) writable() bool {
 }
 
 // pair makes of an equation of more than two operands one with one operand less: an Einsum of its own takes the two of which the least is left
-// behind, the first of such. It keeps the letters that the others or the result have.
-func (l *einsumLowering) pair() error {
+// behind, the first of such. It keeps the letters that the others or the result have. Where there are no names for its letters nothing is changed, and it
+// reports false.
+func (l *einsumLowering) pair() (bool, error) {
 	bestI, bestJ, least := -1, -1, math.Inf(1)
 	for j := range l.terms {
 		for i := range j {
@@ -115,7 +123,7 @@ func (l *einsumLowering) pair() error {
 	}
 	names, ok := l.names()
 	if !ok || bestI < 0 {
-		return nil
+		return false, nil
 	}
 	x, y, kept := l.terms[bestI], l.terms[bestJ], l.kept(bestI, bestJ)
 	l.s.changes++
@@ -135,7 +143,7 @@ func (l *einsumLowering) pair() error {
 	if l.err == nil {
 		l.err = InferNode(l.n)
 	}
-	return l.err
+	return true, l.err
 }
 
 // kept returns the letters of two operands that the others or the result have.

@@ -94,6 +94,7 @@ var _ = Describe("Lowering of Einsum", func() {
 		Entry("the smaller product first", "ij,jk,kl->il", "MatMul MatMul", "f32[20,30]", "f32[30,40]", "f32[40,2]"),
 		Entry("four operands behind ellipses", "...ij,...jk,kl,l->...i", "?", "f32[A,B,3,4]", "f32[A,B,4,5]", "f32[5,6]", "f32[6]"),
 		Entry("a bilinear form", "bi,oij,bj->bo", "?", "f32[A,3]", "f32[2,3,4]", "f32[A,4]"),
+		Entry("as many operands as are taken two by two", append([]any{strings.Repeat("ab,", 23) + "ab->a", "?"}, slices.Repeat([]any{"f32[2,3]"}, 24)...)...),
 		Entry("three operands summed up", "bi,bi,bi->b", "?", "f32[A,B]", "f32[A,B]", "f32[A,B]"),
 		Entry("products per expert", "tef,efd->ted", "Transpose MatMul Transpose", "f32[A,2,3]", "f32[2,3,4]"),
 	)
@@ -107,6 +108,7 @@ var _ = Describe("Lowering of Einsum", func() {
 		Entry("dims that broadcast", "ij,jk->ik", "f32[2,1]", "f32[3,4]"),
 		Entry("dims not known to be equal", "ij,jk->ik", "f32[2,A]", "f32[B,4]"),
 		Entry("integers", "ij,jk->ik", "i32[2,3]", "i32[3,4]"),
+		Entry("more operands than are taken two by two", append([]any{strings.Repeat("a,", 24) + "a->a"}, slices.Repeat([]any{"f32[3]"}, 25)...)...),
 	)
 	It("writes shapes of symbols that may be 0 so that they stay", func() {
 		g := parse(einsum(18, "bshd,hdk->bsk", []string{"f32[A,B,2,3]", "f32[2,3,5]"}))

@@ -1,6 +1,9 @@
 package cpu_test
 
 import (
+	"context"
+	"math"
+
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
@@ -8,6 +11,7 @@ import (
 	"github.com/carve-dev/carve/backend"
 	"github.com/carve-dev/carve/backend/backendtest"
 	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/graph/tensor"
 )
 
 var _ = Describe("operators with states", func() {
@@ -45,4 +49,46 @@ var _ = Describe("operators with states", func() {
 		}
 		m.sample(m.ops(op, 2, values...)...)
 	}))
+
+	It("are others' where bounds are in the wrong order, or none", func(ctx SpecContext) {
+		for _, clip := range []float32{-1, float32(math.NaN())} {
+			m := newModel(1)
+			m.beyond(ctx, m.op("RNN", m.input(3, 2, 4), m.constant(1, 5, 4), m.constant(1, 5, 5), graph.IntAttr("hidden_size", 5), graph.FloatAttr("clip", clip)))
+		}
+	})
 })
+
+var _ = Describe("sizes that a table or a row's work would be too large for", func() {
+	It("are others': axes of a Resize", func(ctx SpecContext) {
+		m := newModel(1)
+		m.beyond(ctx, m.op("Resize", m.input(3), nil, nil, m.ints(1<<20+1), graph.StringAttr("mode", "cubic")))
+	})
+
+	It("are others': rows of a TfIdfVectorizer of which many words are skipped", func(ctx SpecContext) {
+		m := newModel(1)
+		row := m.feed(tensor.From(m.int64s(1200, 0, 3), 1200))
+		m.beyond(ctx, m.op("TfIdfVectorizer", row, graph.StringAttr("mode", "IDF"), graph.IntAttr("min_gram_length", 1), graph.IntAttr("max_gram_length", 1<<20),
+			graph.IntAttr("max_skip_count", 1<<62), graph.IntsAttr("ngram_counts", 0, 2), graph.IntsAttr("ngram_indexes", 0, 1, 2), graph.IntsAttr("pool_int64s", 0, 1, 0, 1)))
+	})
+})
+
+// beyond compares a value with the reference kernels', which cpu leaves to them.
+func (m *model) beyond(ctx context.Context, y *graph.Value) {
+	GinkgoHelper()
+	m.g.SetOutputs(y)
+	for _, strict := range []bool{false, true} {
+		p, err := carve.Compile(ctx, carve.FromGraph(m.g), &carve.Options{Backends: []backend.Config{{Name: "cpu"}}, Strict: strict})
+		if strict && err != nil {
+			return
+		}
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(p.Close)
+		got, err := p.Run(ctx, m.feeds)
+		if strict {
+			Expect(err).To(HaveOccurred())
+			return
+		}
+		Expect(err).NotTo(HaveOccurred())
+		Expect(differ(got[y.Name].(*tensor.Tensor), m.known[y])).To(Succeed())
+	}
+}

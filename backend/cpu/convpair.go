@@ -86,7 +86,8 @@ func (p *planner) behind(first convNode) (second convNode, ok bool) {
 	return second, err == nil && s.Kernel == [2]int{1, 1} && s.Stride == [2]int{1, 1} && s.Pad == [4]int{} && s.OH == s.H && s.OW == s.W
 }
 
-// convOrPair emits a convolution, alone or with the one before it, or nothing where the one behind it does that.
+// convOrPair emits a convolution, alone or with the one before it, or nothing where the one behind it does that. Each of the two decides by sizes
+// alone, and nothing is kept, as one may be planned again without the other.
 func (p *planner) convOrPair(c convNode) error {
 	if _, ok := p.behind(c); ok {
 		return nil

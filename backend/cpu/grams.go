@@ -154,13 +154,24 @@ func (g *grams) path(gram []int32) int32 {
 // edge is a node and a word behind it.
 func edge(node, word int32) uint64 { return uint64(uint32(node))<<32 | uint64(uint32(word)) }
 
-// most bounds how often a row of so many words counts.
+// visits bounds how many n-grams begin or go on in a row of so many words; more than limit are limit+1.
+func (g *grams) visits(columns, limit int) int {
+	n := columns
+	for _, times := range []int{min(g.hi, columns), min(g.skips, columns) + 1} {
+		if n = min(n, limit+1) * max(times, 1); n > limit {
+			return limit + 1
+		}
+	}
+	return n
+}
+
+// most bounds how often a row of so many words counts; more than there are counters are as many and one.
 func (g *grams) most(columns int) int {
 	longest := 1
 	for _, e := range g.ends {
 		longest = max(longest, len(e))
 	}
-	return columns * max(min(g.hi, columns), 1) * (min(g.skips, columns) + 1) * longest
+	return min(g.visits(columns, g.width)*longest, g.width+1)
 }
 
 // count counts the n-grams of a row of numbers of words, -1 for what the pool has not. Those of one word count once, whatever is skipped. It
@@ -227,6 +238,9 @@ func (g *grams) row(out []float32, ids, some []int32) {
 	}
 }
 
+// mostVisits is about how much work a row may be: less than a second's.
+const mostVisits = 1 << 28
+
 func planGrams(p *planner, n *graph.Node) error {
 	g, err := keep(p.e, n, func() (*grams, error) {
 		g, why := newGrams(n)
@@ -241,6 +255,9 @@ func planGrams(p *planner, n *graph.Node) error {
 	x := n.Inputs[0]
 	d := p.Dims[x.ID]
 	columns := d[len(d)-1]
+	if g.visits(columns, mostVisits) > mostVisits { // of which package reference can be stopped within a row
+		return property.Because(property.ShapeReason, "%v: rows of %d words, of which up to %d are skipped", n, columns, g.skips)
+	}
 	dst, src, room := p.Out(n.Outputs[0]), p.In(x), p.scratch(4*max(columns, 1))
 	most := g.most(columns)
 	if g.weights == nil && !g.binary || g.unusual || most > g.width {

@@ -37,6 +37,9 @@ func recurrentRefused(n *graph.Node, is func(...*graph.Value) bool) *property.Re
 	if n.Int("layout", 0) != 0 { // graph/microsoft says it by transpositions, where the ranks are known
 		return property.Because(property.Attribute, "layout of %v", n)
 	}
+	if clip := n.Float("clip", inf); !(clip >= 0) { // bounds in the wrong order
+		return property.Because(property.Attribute, "clip %v of %v", clip, n)
+	}
 	return nil
 }
 

@@ -47,6 +47,9 @@ func resamplingOf(n *graph.Node) (*resampling, *property.Reason) {
 	return r, nil
 }
 
+// mostResampled is the most elements along an axis that is resized: the table has some 50 bytes for each.
+const mostResampled = 1 << 20
+
 // neighbours are those of each element of the result along an axis: the first, and their weights.
 type neighbours struct {
 	first   []int
@@ -62,7 +65,7 @@ func (r *resampling) along(axis, in, out int) (*neighbours, *property.Reason) {
 	if in == out && scale == 1 {
 		return nil, nil
 	}
-	if in < 1 || !(scale > 1.0/(1<<20)) {
+	if in < 1 || out > mostResampled || !(scale > 1.0/mostResampled) {
 		return nil, property.Because(property.ShapeReason, "%d elements become %d", in, out)
 	}
 	list := &neighbours{}

@@ -2,6 +2,7 @@ package cpu
 
 import (
 	"math/bits"
+	"math/rand/v2"
 	"slices"
 
 	"github.com/carve-dev/carve/graph"
@@ -65,9 +66,12 @@ func (u *uniques) same(a, b int) bool {
 // slice returns the keys of slice j that lie together.
 func (u *uniques) slice(o, j int) []uint64 { return u.keys[(o*u.n+j)*u.inner:][:u.inner] }
 
+// uniqueSeed is another one in each process, so that nobody can choose elements that are all looked for at the same place.
+var uniqueSeed = rand.Uint64()
+
 // slot returns where slice j is looked for first.
 func (u *uniques) slot(j int) int {
-	var h uint64
+	h := uniqueSeed
 	for o := range u.outer {
 		for _, k := range u.slice(o, j) {
 			high, low := bits.Mul64(h^k^0x9e3779b97f4a7c15, 0xd1b54a32d192ed03)

@@ -151,9 +151,6 @@ var _ = Describe("pairs of a convolution with a single tap and a depthwise one",
 	})
 
 	onTargets("go through maps in bands", func(target isa.Target) {
-		if target.Set == isa.Portable {
-			Skip("the bands are those of the other targets")
-		}
 		r := rand.New(rand.NewPCG(7, 8))
 		for _, row := range []pairRow{{2, 24, 40, 112, 3, 2}, {1, 40, 24, 120, 5, 1}, {1, 8, 32, 300, 3, 1}} {
 			checkPair(target, row.spec(), r)

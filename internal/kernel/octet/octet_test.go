@@ -183,7 +183,7 @@ var _ = DescribeTable("rows that were rounded multiply as their integers do, and
 	r := rand.New(rand.NewPCG(5, uint64(digits)))
 	kernels := octet.For(isa.Host())
 	if !kernels.Rounds(&octet.Weights{Bits: 4, Block: 16}, digits) {
-		Skip("nothing by which rows of integers are multiplied")
+		Skip("no kernels of this processor multiply rows of integers of so many digits")
 	}
 	for range testshare.Of(400) {
 		p := newProduct(r, block(r), kernels, digits)
