@@ -14,8 +14,8 @@ type PairSpec struct{ Point, Depth Spec }
 // Sums are those of the two plans apart, in the same order, so that results have the same bits, however they are cut. It is immutable and
 // safe for concurrent use.
 //
-// On an AMD Zen 3, whose third-level cache holds what is between, 16 to 96 channels of 112x112 pixels with 3x3 taps behind, at a stride of 2, take 0.82
-// to 0.91 of the time of the two apart; maps of less than five second-level caches 0.97 to 1.07: PairPays.
+// On an AMD Zen 3, whose third-level cache holds what is between, 16 to 96 channels of 112x112 pixels with 3x3 taps behind, at a stride of 2, take 0.79
+// to 0.83 of the time of the two apart, and 16 to 64 of 160x160 0.65; maps of less than five second-level caches 0.96 to 1.08: PairPays.
 type Pair struct {
 	spec                                 PairSpec
 	bands                                []band
@@ -35,8 +35,8 @@ type band struct {
 type slabPlans struct{ point, depth *Plan }
 
 // PairPays reports whether a Pair is faster than its two convolutions apart where what is between has so many bytes, of all images: where the
-// second-level cache is far from holding it. On an AMD Zen 3 (512 KiB, 32 MiB of third level) one thread takes 1.0 to 1.08 of the time at 0.3 to 2.0 MB, 0.82
-// to 0.97 at 3 to 7 MB, and less beyond, where images are several.
+// second-level cache is far from holding it. On an AMD Zen 3 (512 KiB, 32 MiB of third level) one thread takes 0.96 to 1.08 of the time at 0.2 to 2.0 MB, 0.64
+// to 0.96 at 3 to 7 MB (BenchmarkPair).
 func PairPays(t isa.Target, bytes int) bool { return bytes > 5*t.SecondCache() }
 
 // NewPair plans a pair for a target. Errors are those of NewConv; ErrUnsupported is for a pair whose parts are other convolutions.
