@@ -8,6 +8,7 @@ import (
 
 	"github.com/carve-dev/carve/internal/kernel/conv"
 	"github.com/carve-dev/carve/internal/kernel/isa"
+	"github.com/carve-dev/carve/internal/testshare"
 )
 
 // apart are the two convolutions of a pair.
@@ -135,7 +136,7 @@ func clearBehind(t *conv.PairTensors, s *conv.PairSpec) {
 
 var _ = Describe("pairs of a convolution with a single tap and a depthwise one", func() {
 	onTargets("have the bits of the two apart", func(target isa.Target) {
-		count := 200
+		count := testshare.Of(200)
 		if target.Set == isa.Portable {
 			count = 8
 		}
