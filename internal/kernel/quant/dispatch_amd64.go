@@ -175,6 +175,20 @@ func widen(set isa.Set, signed bool, dst *int16, odd int, src *byte, n int) {
 	}
 }
 
+// widenRows widens n rows of bytes, of all segments, one behind the other, as widen does.
+func widenRows(set isa.Set, signed bool, p *tileParams, dst *int16, a *byte, rows *int, n int) {
+	switch set {
+	case isa.AVX512, isa.AVX2:
+		if signed {
+			widenRowsSigned(p, dst, a, rows, n)
+		} else {
+			widenRowsUnsigned(p, dst, a, rows, n)
+		}
+	default:
+		genericWidenRows(set, signed, p, dst, a, rows, n)
+	}
+}
+
 // flip writes the bytes of src with their upper bits turned around, n groups of 32.
 func flip(set isa.Set, dst, src *byte, n int) {
 	switch set {

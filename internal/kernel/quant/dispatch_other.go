@@ -58,6 +58,11 @@ func widen(set isa.Set, signed bool, dst *int16, odd int, src *byte, n int) {
 	genericWiden(signed, dst, odd, src, n)
 }
 
+// widenRows widens n rows of bytes, of all segments, one behind the other, as widen does.
+func widenRows(set isa.Set, signed bool, p *tileParams, dst *int16, a *byte, rows *int, n int) {
+	genericWidenRows(set, signed, p, dst, a, rows, n)
+}
+
 // flip writes the bytes of src with their upper bits turned around, n groups of 32.
 func flip(set isa.Set, dst, src *byte, n int) {
 	genericFlip(dst, src, 32*n)

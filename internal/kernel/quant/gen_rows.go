@@ -67,35 +67,66 @@ func widens(f *asm.File) {
 		fn.Load("odd", "BX")
 		fn.Load("src", "SI")
 		fn.Load("n", "CX")
-		right := map[string]string{"Signed": "VPSRAW", "Unsigned": "VPSRLW"}[k.name]
-		parts := func(letter string) {
-			fn.I("VPSLLW $8, %[1]s0, %[1]s1", letter)
-			fn.I("%[2]s $8, %[1]s1, %[1]s1", letter, right)
-			fn.I("%[2]s $8, %[1]s0, %[1]s0", letter, right)
-		}
-		fn.While("CX", 8, func() {
-			fn.I("VMOVDQU (SI), Y0")
-			parts("Y")
-			fn.I("VMOVDQU Y1, (DI)")
-			fn.I("VMOVDQU Y0, (DI)(BX*1)")
-			fn.I("ADDQ $32, SI")
-			fn.I("ADDQ $32, DI")
-		})
-		end := fn.NewLabel("end")
-		fn.I("TESTQ CX, CX")
-		fn.I("JZ %s", end)
-		fn.Loop("CX", func() {
-			fn.I("VMOVD (SI), X0")
-			parts("X")
-			fn.I("VMOVD X1, (DI)")
-			fn.I("VMOVD X0, (DI)(BX*1)")
-			fn.I("ADDQ $4, SI")
-			fn.I("ADDQ $4, DI")
-		})
-		fn.Label(end)
+		widenQuads(fn, k.name)
 		fn.Ret()
+		widenRows(f, k.name)
 	}
 	served(f, "widen", "if signed {\nwidenSigned(dst, odd, src, n)\n} else {\nwidenUnsigned(dst, odd, src, n)\n}")
+	served(f, "widenRows", "if signed {\nwidenRowsSigned(p, dst, a, rows, n)\n} else {\nwidenRowsUnsigned(p, dst, a, rows, n)\n}")
+}
+
+// widenQuads emits what widens CX quads at SI to DI, and their odd elements BX bytes behind.
+func widenQuads(fn *asm.Func, kind string) {
+	right := map[string]string{"Signed": "VPSRAW", "Unsigned": "VPSRLW"}[kind]
+	step := func(load, letter string, bytes int) {
+		fn.I("%s (SI), %s0", load, letter)
+		fn.I("VPSLLW $8, %[1]s0, %[1]s1", letter)
+		fn.I("%[2]s $8, %[1]s1, %[1]s1", letter, right)
+		fn.I("%[2]s $8, %[1]s0, %[1]s0", letter, right)
+		fn.I("%s %s1, (DI)", load, letter)
+		fn.I("%s %s0, (DI)(BX*1)", load, letter)
+		fn.I("ADDQ $%d, SI", bytes)
+		fn.I("ADDQ $%d, DI", bytes)
+	}
+	fn.While("CX", 8, func() { step("VMOVDQU", "Y", 32) })
+	fn.While("CX", 4, func() { step("VMOVDQU", "X", 16) })
+	end := fn.NewLabel("end")
+	fn.I("TESTQ CX, CX")
+	fn.I("JZ %s", end)
+	fn.Loop("CX", func() { step("VMOVD", "X", 4) })
+	fn.Label(end)
+}
+
+// widenRows writes the kernel that widens whole rows, of all segments.
+//
+// Registers: AX params, DX where segments begin and R8 how far they are, R9 segments left; R10 rows and R11 how many are left; CX, SI, DI and BX as widenQuads has them.
+func widenRows(f *asm.File, kind string) {
+	name := "widenRows" + kind
+	fn := f.Func(name, name+" widens n rows of bytes, those of all segments, as widen does; n > 0.",
+		asm.Typed("p", "*tileParams"), pointer("dst", "int16"), pointer("a", "byte"), pointer("rows", "int"), asm.Int("n"))
+	fn.Load("p", "AX")
+	fn.Load("dst", "DI")
+	fn.Load("rows", "R10")
+	fn.Load("n", "R11")
+	fn.I("MOVQ %d(AX), BX", offCount)
+	fn.I("IMULQ %d(AX), BX", offQuads)
+	fn.I("SHLQ $2, BX")
+	fn.Loop("R11", func() {
+		fn.Load("a", "DX")
+		fn.I("ADDQ (R10), DX")
+		fn.I("ADDQ $8, R10")
+		fn.I("MOVQ %d(AX), R8", offSegments)
+		fn.I("MOVQ %d(AX), R9", offCount)
+		fn.Loop("R9", func() {
+			fn.I("MOVQ (R8), SI")
+			fn.I("ADDQ $8, R8")
+			fn.I("ADDQ DX, SI")
+			fn.I("MOVQ %d(AX), CX", offQuads)
+			widenQuads(fn, kind)
+		})
+		fn.I("ADDQ BX, DI")
+	})
+	fn.Ret()
 }
 
 func flips(f *asm.File) {
@@ -371,6 +402,18 @@ var sumRowArgs = []asm.Arg{pointer("sums", "int32"), asm.Ptr("scale"), asm.Ptr("
 	asm.Int("n"), asm.Int("rows"), asm.Int("ldd"), asm.Int("lds")}
 
 func sumRow(fn *asm.Func, group int, body func()) {
+	sumLines(fn, func() {
+		fn.Loop("CX", func() {
+			body()
+			for _, r := range []string{"SI", "AX", "R8"} {
+				fn.I("ADDQ $%d, %s", 4*group, r)
+			}
+		})
+	})
+}
+
+// sumLines is sumRow whose body does a row, of CX groups.
+func sumLines(fn *asm.Func, body func()) {
 	fn.Load("dst", "R9")
 	fn.Load("sums", "R10")
 	fn.Load("rows", "R11")
@@ -382,12 +425,7 @@ func sumRow(fn *asm.Func, group int, body func()) {
 		fn.Load("scale", "AX")
 		fn.Load("bias", "R8")
 		fn.Load("n", "CX")
-		fn.Loop("CX", func() {
-			body()
-			for _, r := range []string{"SI", "AX", "R8"} {
-				fn.I("ADDQ $%d, %s", 4*group, r)
-			}
-		})
+		body()
 		fn.I("ADDQ R12, R9")
 		fn.I("ADDQ R13, R10")
 	})
@@ -402,23 +440,78 @@ func scaled(fn *asm.Func, v asm.ISA, i int) {
 }
 
 func requantizes(f *asm.File) {
+	v := asm.AVX512()
+	name := named("requantize", v)
+	fn := f.Func(name, name+" rounds sums*scale + bias, adds the zero point and bounds it; rows, n > 0.",
+		append([]asm.Arg{pointer("dst", "byte")}, sumRowArgs...)...)
+	fn.Load("l", "BX")
+	loadLevels(fn, v, "BX")
+	sumRow(fn, 16, func() {
+		scaled(fn, v, 0)
+		storeBytes(fn, v)
+		fn.I("ADDQ $16, DI")
+	})
+	fn.Ret()
 	for _, v := range sets {
-		name := named("requantize", v)
-		fn := f.Func(name, name+" rounds sums*scale + bias, adds the zero point and bounds it; rows, n > 0.",
-			append([]asm.Arg{pointer("dst", "byte")}, sumRowArgs...)...)
-		fn.Load("l", "BX")
-		loadLevels(fn, v, "BX")
-		bytesMask(fn, v)
-		sumRow(fn, 16, func() {
-			for i := range bytesVectors(v) {
-				scaled(fn, v, i)
-			}
-			storeBytes(fn, v)
-			fn.I("ADDQ $16, DI")
-		})
-		fn.Ret()
-		f.Serve("requantize", v, name+"(dst, sums, scale, bias, l, n, rows, ldd, 4*lds)")
+		f.Serve("requantize", v, named("requantize", v)+"(dst, sums, scale, bias, l, n, rows, ldd, 4*lds)")
 	}
+	requantizeWords(f)
+}
+
+// requantizeWords writes requantize for AVX2: of 32 sums, and then of 16, floats are bounded by the upper limit alone, so that integers of 32
+// bits hold them, and words by the lower one. What is less than integers are becomes the least of them, and NaN too.
+//
+// Vectors 0 to 3 are sums, 10 the order in which quarters of them become bytes, 11 words of 255, 13 the zero point and 14 the lower limit in words, 15 the upper one, less the
+// zero point, in floats.
+func requantizeWords(f *asm.File) {
+	f.Data("quartersInOrder", 0, 4, 1, 5, 2, 6, 3, 7)
+	fn := f.Func("requantize2", "requantize2 rounds sums*scale + bias, adds the zero point and bounds it; rows, n > 0.",
+		append([]asm.Arg{pointer("dst", "byte")}, sumRowArgs...)...)
+	v := asm.AVX2()
+	fn.Load("l", "BX")
+	loadLevels(fn, v, "BX")
+	bytesMask(fn, v)
+	fn.I("VCVTPS2DQ Y14, Y14")
+	fn.I("VPADDD Y13, Y14, Y14")
+	fn.I("VPACKSSDW Y13, Y13, Y13")
+	fn.I("VPACKSSDW Y14, Y14, Y14")
+	fn.I("VMOVDQU %s, Y10", asm.DataAt("quartersInOrder", 0))
+	words := func(i int) { // of sums i and i+1
+		for j := i; j < i+2; j++ {
+			scaled(fn, v, j)
+			fn.I("VMINPS Y%[1]d, Y15, Y%[1]d", j)
+			fn.I("VCVTPS2DQ Y%[1]d, Y%[1]d", j)
+		}
+		fn.I("VPACKSSDW Y%d, Y%[2]d, Y%[2]d", i+1, i)
+		fn.I("VPADDSW Y13, Y%[1]d, Y%[1]d", i)
+		fn.I("VPMAXSW Y14, Y%[1]d, Y%[1]d", i)
+		fn.I("VPAND Y11, Y%[1]d, Y%[1]d", i)
+	}
+	next := func(n int) {
+		fn.I("ADDQ $%d, DI", n)
+		for _, r := range []string{"SI", "AX", "R8"} {
+			fn.I("ADDQ $%d, %s", 4*n, r)
+		}
+	}
+	sumLines(fn, func() {
+		fn.While("CX", 2, func() {
+			words(0)
+			words(2)
+			fn.I("VPACKUSWB Y2, Y0, Y0")
+			fn.I("VPERMD Y0, Y10, Y0")
+			fn.I("VMOVDQU Y0, (DI)")
+			next(32)
+		})
+		end := fn.NewLabel("end")
+		fn.I("TESTQ CX, CX")
+		fn.I("JZ %s", end)
+		words(0)
+		fn.I("VPACKUSWB Y0, Y0, Y0")
+		fn.I("VPERMD Y0, Y10, Y0")
+		fn.I("VMOVDQU X0, (DI)")
+		fn.Label(end)
+	})
+	fn.Ret()
 }
 
 func scales(f *asm.File) {

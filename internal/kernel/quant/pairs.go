@@ -475,9 +475,7 @@ func (k Kernels) widenPart(x *pairPart, near []int16, a *byte, rows []int) {
 		for at := 0; at < x.params.quads; at += most {
 			n := min(most, x.params.quads-at)
 			params.quads, params.lda = n, 8*n
-			for r, row := range some {
-				k.widenRow(x.p, near[4*n*r:][:4*n], advance(a, row), x.q+at, n)
-			}
+			k.widenSome(x.p, near, a, some, x.q+at, n)
 			k.callPanels(x.p.Signed, len(some), &params, &near[0], advance(x.b, at*4*Panel), start, c, x.panels)
 			start, params.lds = c, x.params.ldc
 		}

@@ -170,9 +170,7 @@ func (k Kernels) multiplyWide(p *Product, near []int16, c *int32, a *byte, rows 
 		for q := 0; q < quads; q += most {
 			n := min(most, quads-q)
 			params.quads, params.lda = n, 8*n
-			for r, row := range rows[:height] {
-				k.widenRow(p, near[4*n*r:][:4*n], advance(a, row), q, n)
-			}
+			k.widenSome(p, near, a, rows[:height], q, n)
 			from := start
 			if params.lds = 0; q > 0 {
 				from, params.lds = c, params.ldc
@@ -217,6 +215,28 @@ func (k Kernels) widest() int {
 		return 2
 	}
 	return 1
+}
+
+// widenSome widens n quads of the segments of some rows, from quad q on, as widenRow does.
+func (k Kernels) widenSome(p *Product, dst []int16, a *byte, rows []int, q, n int) {
+	if n == len(p.Segments)*p.Quads {
+		params := tileParams{segments: unsafe.SliceData(p.Segments), count: len(p.Segments), quads: p.Quads}
+		widenRows(k.set, !p.Signed, &params, first(dst, 4*n*len(rows)), a, unsafe.SliceData(rows), len(rows))
+		return
+	}
+	for r, row := range rows {
+		k.widenRow(p, dst[4*n*r:][:4*n], advance(a, row), q, n)
+	}
+}
+
+// genericWidenRows is widenRows by widen.
+func genericWidenRows(set isa.Set, signed bool, p *tileParams, dst *int16, a *byte, rows *int, n int) {
+	all := p.count * p.quads
+	for r, row := range view(rows, n) {
+		for i, s := range view(p.segments, p.count) {
+			widen(set, signed, advance(dst, 4*all*r+2*p.quads*i), 4*all, advance(a, row+s), p.quads)
+		}
+	}
 }
 
 // widenRow widens n quads of the segments of a row, from quad q on: the even elements, then the odd ones.

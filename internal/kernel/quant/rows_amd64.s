@@ -20,6 +20,16 @@ DATA sixteens<>+56(SB)/4, $0x80808080
 DATA sixteens<>+60(SB)/4, $0x80808080
 GLOBL sixteens<>(SB), RODATA|NOPTR, $64
 
+DATA quartersInOrder<>+0(SB)/4, $0x00000000
+DATA quartersInOrder<>+4(SB)/4, $0x00000004
+DATA quartersInOrder<>+8(SB)/4, $0x00000001
+DATA quartersInOrder<>+12(SB)/4, $0x00000005
+DATA quartersInOrder<>+16(SB)/4, $0x00000002
+DATA quartersInOrder<>+20(SB)/4, $0x00000006
+DATA quartersInOrder<>+24(SB)/4, $0x00000003
+DATA quartersInOrder<>+28(SB)/4, $0x00000007
+GLOBL quartersInOrder<>(SB), RODATA|NOPTR, $32
+
 // func widenUnsigned(dst *int16, odd int, src *byte, n int)
 TEXT ·widenUnsigned(SB), NOSPLIT, $0-32
 	MOVQ dst+0(FP), DI
@@ -43,10 +53,27 @@ loop1:
 
 done2:
 	ADDQ $8, CX
-	TESTQ CX, CX
-	JZ end3
+	SUBQ $4, CX
+	JLT done4
 
-loop4:
+loop3:
+	VMOVDQU (SI), X0
+	VPSLLW $8, X0, X1
+	VPSRLW $8, X1, X1
+	VPSRLW $8, X0, X0
+	VMOVDQU X1, (DI)
+	VMOVDQU X0, (DI)(BX*1)
+	ADDQ $16, SI
+	ADDQ $16, DI
+	SUBQ $4, CX
+	JGE loop3
+
+done4:
+	ADDQ $4, CX
+	TESTQ CX, CX
+	JZ end5
+
+loop6:
 	VMOVD (SI), X0
 	VPSLLW $8, X0, X1
 	VPSRLW $8, X1, X1
@@ -56,9 +83,89 @@ loop4:
 	ADDQ $4, SI
 	ADDQ $4, DI
 	DECQ CX
-	JNZ loop4
+	JNZ loop6
 
-end3:
+end5:
+	VZEROUPPER
+	RET
+
+// func widenRowsUnsigned(p *tileParams, dst *int16, a *byte, rows *int, n int)
+TEXT ·widenRowsUnsigned(SB), NOSPLIT, $0-40
+	MOVQ p+0(FP), AX
+	MOVQ dst+8(FP), DI
+	MOVQ rows+24(FP), R10
+	MOVQ n+32(FP), R11
+	MOVQ 8(AX), BX
+	IMULQ 16(AX), BX
+	SHLQ $2, BX
+
+loop1:
+	MOVQ a+16(FP), DX
+	ADDQ (R10), DX
+	ADDQ $8, R10
+	MOVQ 0(AX), R8
+	MOVQ 8(AX), R9
+
+loop2:
+	MOVQ (R8), SI
+	ADDQ $8, R8
+	ADDQ DX, SI
+	MOVQ 16(AX), CX
+	SUBQ $8, CX
+	JLT done4
+
+loop3:
+	VMOVDQU (SI), Y0
+	VPSLLW $8, Y0, Y1
+	VPSRLW $8, Y1, Y1
+	VPSRLW $8, Y0, Y0
+	VMOVDQU Y1, (DI)
+	VMOVDQU Y0, (DI)(BX*1)
+	ADDQ $32, SI
+	ADDQ $32, DI
+	SUBQ $8, CX
+	JGE loop3
+
+done4:
+	ADDQ $8, CX
+	SUBQ $4, CX
+	JLT done6
+
+loop5:
+	VMOVDQU (SI), X0
+	VPSLLW $8, X0, X1
+	VPSRLW $8, X1, X1
+	VPSRLW $8, X0, X0
+	VMOVDQU X1, (DI)
+	VMOVDQU X0, (DI)(BX*1)
+	ADDQ $16, SI
+	ADDQ $16, DI
+	SUBQ $4, CX
+	JGE loop5
+
+done6:
+	ADDQ $4, CX
+	TESTQ CX, CX
+	JZ end7
+
+loop8:
+	VMOVD (SI), X0
+	VPSLLW $8, X0, X1
+	VPSRLW $8, X1, X1
+	VPSRLW $8, X0, X0
+	VMOVD X1, (DI)
+	VMOVD X0, (DI)(BX*1)
+	ADDQ $4, SI
+	ADDQ $4, DI
+	DECQ CX
+	JNZ loop8
+
+end7:
+	DECQ R9
+	JNZ loop2
+	ADDQ BX, DI
+	DECQ R11
+	JNZ loop1
 	VZEROUPPER
 	RET
 
@@ -85,10 +192,27 @@ loop1:
 
 done2:
 	ADDQ $8, CX
-	TESTQ CX, CX
-	JZ end3
+	SUBQ $4, CX
+	JLT done4
 
-loop4:
+loop3:
+	VMOVDQU (SI), X0
+	VPSLLW $8, X0, X1
+	VPSRAW $8, X1, X1
+	VPSRAW $8, X0, X0
+	VMOVDQU X1, (DI)
+	VMOVDQU X0, (DI)(BX*1)
+	ADDQ $16, SI
+	ADDQ $16, DI
+	SUBQ $4, CX
+	JGE loop3
+
+done4:
+	ADDQ $4, CX
+	TESTQ CX, CX
+	JZ end5
+
+loop6:
 	VMOVD (SI), X0
 	VPSLLW $8, X0, X1
 	VPSRAW $8, X1, X1
@@ -98,9 +222,89 @@ loop4:
 	ADDQ $4, SI
 	ADDQ $4, DI
 	DECQ CX
-	JNZ loop4
+	JNZ loop6
 
-end3:
+end5:
+	VZEROUPPER
+	RET
+
+// func widenRowsSigned(p *tileParams, dst *int16, a *byte, rows *int, n int)
+TEXT ·widenRowsSigned(SB), NOSPLIT, $0-40
+	MOVQ p+0(FP), AX
+	MOVQ dst+8(FP), DI
+	MOVQ rows+24(FP), R10
+	MOVQ n+32(FP), R11
+	MOVQ 8(AX), BX
+	IMULQ 16(AX), BX
+	SHLQ $2, BX
+
+loop1:
+	MOVQ a+16(FP), DX
+	ADDQ (R10), DX
+	ADDQ $8, R10
+	MOVQ 0(AX), R8
+	MOVQ 8(AX), R9
+
+loop2:
+	MOVQ (R8), SI
+	ADDQ $8, R8
+	ADDQ DX, SI
+	MOVQ 16(AX), CX
+	SUBQ $8, CX
+	JLT done4
+
+loop3:
+	VMOVDQU (SI), Y0
+	VPSLLW $8, Y0, Y1
+	VPSRAW $8, Y1, Y1
+	VPSRAW $8, Y0, Y0
+	VMOVDQU Y1, (DI)
+	VMOVDQU Y0, (DI)(BX*1)
+	ADDQ $32, SI
+	ADDQ $32, DI
+	SUBQ $8, CX
+	JGE loop3
+
+done4:
+	ADDQ $8, CX
+	SUBQ $4, CX
+	JLT done6
+
+loop5:
+	VMOVDQU (SI), X0
+	VPSLLW $8, X0, X1
+	VPSRAW $8, X1, X1
+	VPSRAW $8, X0, X0
+	VMOVDQU X1, (DI)
+	VMOVDQU X0, (DI)(BX*1)
+	ADDQ $16, SI
+	ADDQ $16, DI
+	SUBQ $4, CX
+	JGE loop5
+
+done6:
+	ADDQ $4, CX
+	TESTQ CX, CX
+	JZ end7
+
+loop8:
+	VMOVD (SI), X0
+	VPSLLW $8, X0, X1
+	VPSRAW $8, X1, X1
+	VPSRAW $8, X0, X0
+	VMOVD X1, (DI)
+	VMOVD X0, (DI)(BX*1)
+	ADDQ $4, SI
+	ADDQ $4, DI
+	DECQ CX
+	JNZ loop8
+
+end7:
+	DECQ R9
+	JNZ loop2
+	ADDQ BX, DI
+	DECQ R11
+	JNZ loop1
 	VZEROUPPER
 	RET
 
@@ -1818,6 +2022,11 @@ TEXT ·requantize2(SB), NOSPLIT, $0-72
 	VBROADCASTSS 4(BX), Y15
 	VPCMPEQD Y11, Y11, Y11
 	VPSRLW $8, Y11, Y11
+	VCVTPS2DQ Y14, Y14
+	VPADDD Y13, Y14, Y14
+	VPACKSSDW Y13, Y13, Y13
+	VPACKSSDW Y14, Y14, Y14
+	VMOVDQU quartersInOrder<>+0(SB), Y10
 	MOVQ dst+0(FP), R9
 	MOVQ sums+8(FP), R10
 	MOVQ rows+48(FP), R11
@@ -1830,34 +2039,71 @@ loop1:
 	MOVQ scale+16(FP), AX
 	MOVQ bias+24(FP), R8
 	MOVQ n+40(FP), CX
+	SUBQ $2, CX
+	JLT done3
 
 loop2:
 	VCVTDQ2PS 0(SI), Y0
 	VMULPS 0(AX), Y0, Y0
 	VADDPS 0(R8), Y0, Y0
+	VMINPS Y0, Y15, Y0
+	VCVTPS2DQ Y0, Y0
 	VCVTDQ2PS 32(SI), Y1
 	VMULPS 32(AX), Y1, Y1
 	VADDPS 32(R8), Y1, Y1
-	VMAXPS Y14, Y0, Y0
-	VMINPS Y15, Y0, Y0
-	VCVTPS2DQ Y0, Y0
-	VPADDD Y13, Y0, Y0
-	VMAXPS Y14, Y1, Y1
-	VMINPS Y15, Y1, Y1
+	VMINPS Y1, Y15, Y1
 	VCVTPS2DQ Y1, Y1
-	VPADDD Y13, Y1, Y1
 	VPACKSSDW Y1, Y0, Y0
-	VPERMQ $0xd8, Y0, Y0
+	VPADDSW Y13, Y0, Y0
+	VPMAXSW Y14, Y0, Y0
 	VPAND Y11, Y0, Y0
-	VEXTRACTI128 $1, Y0, X1
-	VPACKUSWB X1, X0, X0
+	VCVTDQ2PS 64(SI), Y2
+	VMULPS 64(AX), Y2, Y2
+	VADDPS 64(R8), Y2, Y2
+	VMINPS Y2, Y15, Y2
+	VCVTPS2DQ Y2, Y2
+	VCVTDQ2PS 96(SI), Y3
+	VMULPS 96(AX), Y3, Y3
+	VADDPS 96(R8), Y3, Y3
+	VMINPS Y3, Y15, Y3
+	VCVTPS2DQ Y3, Y3
+	VPACKSSDW Y3, Y2, Y2
+	VPADDSW Y13, Y2, Y2
+	VPMAXSW Y14, Y2, Y2
+	VPAND Y11, Y2, Y2
+	VPACKUSWB Y2, Y0, Y0
+	VPERMD Y0, Y10, Y0
+	VMOVDQU Y0, (DI)
+	ADDQ $32, DI
+	ADDQ $128, SI
+	ADDQ $128, AX
+	ADDQ $128, R8
+	SUBQ $2, CX
+	JGE loop2
+
+done3:
+	ADDQ $2, CX
+	TESTQ CX, CX
+	JZ end4
+	VCVTDQ2PS 0(SI), Y0
+	VMULPS 0(AX), Y0, Y0
+	VADDPS 0(R8), Y0, Y0
+	VMINPS Y0, Y15, Y0
+	VCVTPS2DQ Y0, Y0
+	VCVTDQ2PS 32(SI), Y1
+	VMULPS 32(AX), Y1, Y1
+	VADDPS 32(R8), Y1, Y1
+	VMINPS Y1, Y15, Y1
+	VCVTPS2DQ Y1, Y1
+	VPACKSSDW Y1, Y0, Y0
+	VPADDSW Y13, Y0, Y0
+	VPMAXSW Y14, Y0, Y0
+	VPAND Y11, Y0, Y0
+	VPACKUSWB Y0, Y0, Y0
+	VPERMD Y0, Y10, Y0
 	VMOVDQU X0, (DI)
-	ADDQ $16, DI
-	ADDQ $64, SI
-	ADDQ $64, AX
-	ADDQ $64, R8
-	DECQ CX
-	JNZ loop2
+
+end4:
 	ADDQ R12, R9
 	ADDQ R13, R10
 	DECQ R11

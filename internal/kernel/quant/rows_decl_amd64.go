@@ -9,10 +9,20 @@ import "unsafe"
 //go:noescape
 func widenUnsigned(dst *int16, odd int, src *byte, n int)
 
+// widenRowsUnsigned widens n rows of bytes, those of all segments, as widen does; n > 0.
+//
+//go:noescape
+func widenRowsUnsigned(p *tileParams, dst *int16, a *byte, rows *int, n int)
+
 // widenSigned widens n quads of bytes: elements 0 and 2 of each to dst, 1 and 3 behind an offset in bytes; n > 0.
 //
 //go:noescape
 func widenSigned(dst *int16, odd int, src *byte, n int)
+
+// widenRowsSigned widens n rows of bytes, those of all segments, as widen does; n > 0.
+//
+//go:noescape
+func widenRowsSigned(p *tileParams, dst *int16, a *byte, rows *int, n int)
 
 // flip2 writes the bytes of src with their upper bits turned around, n groups of 32; n > 0.
 //
