@@ -402,18 +402,6 @@ var sumRowArgs = []asm.Arg{pointer("sums", "int32"), asm.Ptr("scale"), asm.Ptr("
 	asm.Int("n"), asm.Int("rows"), asm.Int("ldd"), asm.Int("lds")}
 
 func sumRow(fn *asm.Func, group int, body func()) {
-	sumLines(fn, func() {
-		fn.Loop("CX", func() {
-			body()
-			for _, r := range []string{"SI", "AX", "R8"} {
-				fn.I("ADDQ $%d, %s", 4*group, r)
-			}
-		})
-	})
-}
-
-// sumLines is sumRow whose body does a row, of CX groups.
-func sumLines(fn *asm.Func, body func()) {
 	fn.Load("dst", "R9")
 	fn.Load("sums", "R10")
 	fn.Load("rows", "R11")
@@ -425,7 +413,12 @@ func sumLines(fn *asm.Func, body func()) {
 		fn.Load("scale", "AX")
 		fn.Load("bias", "R8")
 		fn.Load("n", "CX")
-		body()
+		fn.Loop("CX", func() {
+			body()
+			for _, r := range []string{"SI", "AX", "R8"} {
+				fn.I("ADDQ $%d, %s", 4*group, r)
+			}
+		})
 		fn.I("ADDQ R12, R9")
 		fn.I("ADDQ R13, R10")
 	})
@@ -458,58 +451,71 @@ func requantizes(f *asm.File) {
 	requantizeWords(f)
 }
 
-// requantizeWords writes requantize for AVX2: of 32 sums, and then of 16, floats are bounded by the upper limit alone, so that integers of 32
-// bits hold them, and words by the lower one. What is less than integers are becomes the least of them, and NaN too.
+// requantizeWords writes requantize for AVX2, of 16 columns after the other, two rows at a time, and a last one alone. Floats are bounded by the upper limit alone, so that
+// integers of 32 bits hold them, and words by the lower one. What is less than integers are becomes the least of them, and NaN too.
 //
-// Vectors 0 to 3 are sums, 10 the order in which quarters of them become bytes, 11 words of 255, 13 the zero point and 14 the lower limit in words, 15 the upper one, less the
-// zero point, in floats.
+// Registers: BX sums and CX integers of 16 columns, SI and DI those of a row, AX factors, R8 addends, R9 columns left, R11 rows left, R12 and R13 the distances of rows. Vectors 0 to 3
+// are sums, 4 and 5 factors, 6 and 7 addends, 10 the order in which quarters of words become bytes, 11 words of 255, 13 the zero point and 14 the lower limit in
+// words, 15 the upper one, less the zero point, in floats.
 func requantizeWords(f *asm.File) {
 	f.Data("quartersInOrder", 0, 4, 1, 5, 2, 6, 3, 7)
 	fn := f.Func("requantize2", "requantize2 rounds sums*scale + bias, adds the zero point and bounds it; rows, n > 0.",
 		append([]asm.Arg{pointer("dst", "byte")}, sumRowArgs...)...)
 	v := asm.AVX2()
-	fn.Load("l", "BX")
+	for _, a := range [][2]string{{"l", "BX"}, {"dst", "CX"}, {"scale", "AX"}, {"bias", "R8"}, {"n", "R9"}, {"ldd", "R12"}, {"lds", "R13"}} {
+		fn.Load(a[0], a[1])
+	}
 	loadLevels(fn, v, "BX")
+	fn.Load("sums", "BX")
 	bytesMask(fn, v)
 	fn.I("VCVTPS2DQ Y14, Y14")
 	fn.I("VPADDD Y13, Y14, Y14")
 	fn.I("VPACKSSDW Y13, Y13, Y13")
 	fn.I("VPACKSSDW Y14, Y14, Y14")
 	fn.I("VMOVDQU %s, Y10", asm.DataAt("quartersInOrder", 0))
-	words := func(i int) { // of sums i and i+1
-		for j := i; j < i+2; j++ {
-			scaled(fn, v, j)
-			fn.I("VMINPS Y%[1]d, Y15, Y%[1]d", j)
-			fn.I("VCVTPS2DQ Y%[1]d, Y%[1]d", j)
+	words := func(to int, offset string) { // of a row
+		for j := range 2 {
+			fn.I("VCVTDQ2PS %d(SI)%s, Y%d", 32*j, offset, to+j)
+			fn.I("VMULPS Y%d, Y%[2]d, Y%[2]d", 4+j, to+j)
+			fn.I("VADDPS Y%d, Y%[2]d, Y%[2]d", 6+j, to+j)
+			fn.I("VMINPS Y%[1]d, Y15, Y%[1]d", to+j)
+			fn.I("VCVTPS2DQ Y%[1]d, Y%[1]d", to+j)
 		}
-		fn.I("VPACKSSDW Y%d, Y%[2]d, Y%[2]d", i+1, i)
-		fn.I("VPADDSW Y13, Y%[1]d, Y%[1]d", i)
-		fn.I("VPMAXSW Y14, Y%[1]d, Y%[1]d", i)
-		fn.I("VPAND Y11, Y%[1]d, Y%[1]d", i)
+		fn.I("VPACKSSDW Y%d, Y%[2]d, Y%[2]d", to+1, to)
+		fn.I("VPADDSW Y13, Y%[1]d, Y%[1]d", to)
+		fn.I("VPMAXSW Y14, Y%[1]d, Y%[1]d", to)
+		fn.I("VPAND Y11, Y%[1]d, Y%[1]d", to)
 	}
-	next := func(n int) {
-		fn.I("ADDQ $%d, DI", n)
-		for _, r := range []string{"SI", "AX", "R8"} {
-			fn.I("ADDQ $%d, %s", 4*n, r)
+	fn.Loop("R9", func() {
+		for j := range 2 {
+			fn.I("VMOVUPS %d(AX), Y%d", 32*j, 4+j)
+			fn.I("VMOVUPS %d(R8), Y%d", 32*j, 6+j)
 		}
-	}
-	sumLines(fn, func() {
-		fn.While("CX", 2, func() {
-			words(0)
-			words(2)
+		fn.I("MOVQ BX, SI")
+		fn.I("MOVQ CX, DI")
+		fn.Load("rows", "R11")
+		fn.While("R11", 2, func() {
+			words(0, "")
+			words(2, "(R13*1)")
 			fn.I("VPACKUSWB Y2, Y0, Y0")
 			fn.I("VPERMD Y0, Y10, Y0")
-			fn.I("VMOVDQU Y0, (DI)")
-			next(32)
+			fn.I("VMOVDQU X0, (DI)")
+			fn.I("VEXTRACTI128 $1, Y0, (DI)(R12*1)")
+			fn.I("LEAQ (SI)(R13*2), SI")
+			fn.I("LEAQ (DI)(R12*2), DI")
 		})
-		end := fn.NewLabel("end")
-		fn.I("TESTQ CX, CX")
-		fn.I("JZ %s", end)
-		words(0)
+		last := fn.NewLabel("last")
+		fn.I("TESTQ R11, R11")
+		fn.I("JZ %s", last)
+		words(0, "")
 		fn.I("VPACKUSWB Y0, Y0, Y0")
 		fn.I("VPERMD Y0, Y10, Y0")
 		fn.I("VMOVDQU X0, (DI)")
-		fn.Label(end)
+		fn.Label(last)
+		for _, r := range []string{"BX", "AX", "R8"} {
+			fn.I("ADDQ $64, %s", r)
+		}
+		fn.I("ADDQ $16, CX")
 	})
 	fn.Ret()
 }
