@@ -53,7 +53,8 @@ const (
 	pairRowsMost = 48      // rows that are near at a time
 	mostFailed   = 1       // times that a list was too long, behind which no more are tried
 	manyRows     = 24      // rows from which on sums of columns are worth making, for turned operands
-	fewPairs     = 96      // quads of panels below which rows are not worth looking through
+	fewPairs     = 96      // quads of panels below which rows are not worth looking through,
+	fewPanels    = 5       // and panels: what rows are prepared for
 )
 
 // pairRows are some rows of A, near each other, with zeros up to whole groups.

@@ -87,7 +87,7 @@ func (k Kernels) Multiply(p *Product, c []int32, a []byte, rows []int, b []byte,
 	case k.by > paired:
 		params := tileParams{ldc: 4 * p.LDC}
 		k.multiplyBytes(p, &params, (*byte)(unsafe.Pointer(cc)), unsafe.SliceData(a), rows, bb, ss, panels)
-	case k.by == paired && (n >= Height || p.Columns != nil) && quads*panels >= fewPairs:
+	case k.by == paired && (n >= Height && panels >= fewPanels || n < Height && p.Columns != nil) && quads*panels >= fewPairs:
 		k.multiplyPairs(p, cc, unsafe.SliceData(a), rows, bb, ss, panels)
 	case quads <= fewQuads: // less to clear
 		var near [4 * Height * fewQuads]int16
