@@ -46,7 +46,8 @@ type BatchOptions struct {
 	// Lengths are what Mask pads to; nil means 8, 16, 32 and so on. What is longer than the last is not padded.
 	Lengths []int
 	// Delay is how long the first call of a run waits for others. By default a run begins when a session is free, with
-	// the calls that wait by then. A run that is full, or has a call whose deadline is near, does not wait.
+	// the calls that wait by then, or, where runs take no more than 100 µs, those of goroutines that are ready. A run that is full, or
+	// has a call whose deadline is near, does not wait.
 	Delay time.Duration
 	// MaxWaiting bounds the calls that wait for their turn, MaxWaitingBytes their inputs; 0 means 1024, and 256 MiB. Calls beyond
 	// fail with ErrOverloaded at once.

@@ -3,6 +3,7 @@ package batching
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"time"
 )
 
@@ -32,6 +33,8 @@ func (q *Queue) lead(ctx context.Context, c *Call, now time.Time) error {
 		c.reason = Alone
 	case q.o.Delay > 0:
 		err, now = q.gather(ctx, c), time.Now()
+	case c.lane.expects(c):
+		now = q.yield(c, now)
 	}
 	if err == nil && q.o.Turns != nil && !q.o.Turns.Try() {
 		err, now = q.turn(ctx, c), time.Now()
@@ -101,6 +104,48 @@ func (q *Queue) gather(ctx context.Context, c *Call) error {
 			return err
 		}
 	}
+}
+
+// Yielding: see lane.expects.
+const (
+	shortRun  = 100 * time.Microsecond // a run that takes longer is not held up
+	leastWait = 2 * time.Microsecond   // in less than that no other goroutine has run on the same processor
+	mostWait  = time.Millisecond       // other goroutines have run for so long that it was not worth it
+	maxLonely = 63                     // runs without yielding between tries
+)
+
+// expects reports whether c's run is to let other goroutines go first. Where runs are shorter than it takes to read a request, calls
+// never meet: goroutines that are ready to call wait for a processor, rather than for a slot, and each finds one free then. It is called
+// with mu held.
+func (l *lane) expects(c *Call) bool {
+	if usual := l.usual(c.Rows); usual == 0 || usual > shortRun || c.Rows >= l.q.most() {
+		return false
+	}
+	if l.rest > 0 {
+		l.rest--
+		return false
+	}
+	return true
+}
+
+// yield has goroutines that are ready go first, so that their calls join the run that c leads since now. Where none does, or they take
+// long, or come from other processors, which would have run them, it is done less often. It is called with mu held, which it gives up in
+// between, and returns the time.
+func (q *Queue) yield(c *Call, now time.Time) time.Time {
+	l := c.lane
+	l.gathering = c
+	q.mu.Unlock()
+	runtime.Gosched()
+	q.mu.Lock()
+	l.gathering = nil
+	after := time.Now()
+	if d := after.Sub(now); l.head != nil && d >= leastWait && d < mostWait {
+		l.lonely = 0
+	} else {
+		l.lonely = min(2*l.lonely+1, maxLonely)
+	}
+	l.rest = l.lonely
+	return after
 }
 
 // due returns when a run that c gathers begins at the latest, and why then. It is called with mu held.

@@ -9,6 +9,9 @@
 // one call that needs no padding is the caller's own, on its own tensors; of other runs the leader copies the inputs
 // of all together, and each caller takes its rows of the results.
 //
+// The leader of a short run lets goroutines go first that are ready: their callers wait for a processor, and would each find a slot
+// free. It does so less and less often where nobody joins.
+//
 // Queue.mu guards everything but the tensors of a run under way, which are its leader's, and then its callers', to read.
 package batching
 

@@ -19,6 +19,8 @@ type lane struct {
 	uses       int   // calls between Prepare and Leave
 	memories   [][]*memory
 	times      []time.Duration // of runs by bucket, smoothed
+	lonely     int             // runs that do not yield after one to which that brought nothing
+	rest       int             // of these
 }
 
 // memory is what a run of a bucket works in.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"sync"
 	"time"
 
@@ -20,6 +21,7 @@ type gated struct {
 	mu    sync.Mutex
 	runs  [][]int64 // the inputs of each
 	panic bool
+	least time.Duration // that a run takes
 }
 
 func newGated(edit func(*Options)) *gated {
@@ -41,6 +43,8 @@ func (g *gated) compute(ctx context.Context, in, out []*tensor.Tensor) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+	for begin := time.Now(); time.Since(begin) < g.least; { // it computes, and gives its processor to nobody
+	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.panic {
@@ -54,6 +58,26 @@ func (g *gated) compute(ctx context.Context, in, out []*tensor.Tensor) error {
 	return nil
 }
 
+// once makes a call of one row.
+func (g *gated) once(ctx context.Context, v int64, priority int) error {
+	x, y := tensor.From([]int64{v}), tensor.From([]int64{0})
+	c, err := g.Prepare([]*tensor.Tensor{x}, 1)
+	Expect(err).NotTo(HaveOccurred())
+	c.Priority = priority
+	err = g.Enter(ctx, c)
+	switch {
+	case err == nil && c.Direct:
+		err = g.compute(ctx, []*tensor.Tensor{x}, []*tensor.Tensor{y})
+	case err == nil:
+		c.CopyTo([]*tensor.Tensor{y})
+	}
+	g.Leave(c, err)
+	if got := tensor.Of[int64](y)[0]; err == nil && got != v+1 {
+		err = fmt.Errorf("%d in place of %d", got, v+1)
+	}
+	return err
+}
+
 // ask makes a call of one row, and returns a channel with its error or nil.
 func (g *gated) ask(ctx context.Context, v int64, priority int) <-chan error {
 	GinkgoHelper()
@@ -61,23 +85,7 @@ func (g *gated) ask(ctx context.Context, v int64, priority int) <-chan error {
 	done := make(chan error, 1)
 	go func() {
 		defer GinkgoRecover()
-		var err error
-		x, y := tensor.From([]int64{v}), tensor.From([]int64{0})
-		c, err := g.Prepare([]*tensor.Tensor{x}, 1)
-		Expect(err).NotTo(HaveOccurred())
-		c.Priority = priority
-		err = g.Enter(ctx, c)
-		switch {
-		case err == nil && c.Direct:
-			err = g.compute(ctx, []*tensor.Tensor{x}, []*tensor.Tensor{y})
-		case err == nil:
-			c.CopyTo([]*tensor.Tensor{y})
-		}
-		g.Leave(c, err)
-		if got := tensor.Of[int64](y)[0]; err == nil && got != v+1 {
-			err = fmt.Errorf("%d in place of %d", got, v+1)
-		}
-		done <- err
+		done <- g.once(ctx, v, priority)
 	}()
 	Eventually(func() bool { // it waits, has a slot, or is over
 		n := g.Counts()
@@ -223,6 +231,41 @@ var _ = Describe("a Queue", func() {
 		}
 		Expect(g.runs).To(Equal([][]int64{{2, 3, 4, 2}}))
 		Expect(t).To(HaveLen(1))
+	})
+
+	Describe("whose callers share one processor", func() {
+		// many has so many callers call so often each, with two slots, and returns what has happened.
+		many := func(ctx context.Context, callers, times int, least time.Duration) Counts {
+			GinkgoHelper()
+			DeferCleanup(runtime.GOMAXPROCS, runtime.GOMAXPROCS(1))
+			q := newGated(func(o *Options) { o.Slots = 2 })
+			q.least = least
+			close(q.gate)
+			var group sync.WaitGroup
+			for i := range callers {
+				group.Go(func() {
+					defer GinkgoRecover()
+					for k := range times {
+						Expect(q.once(ctx, int64(times*i+k), 0)).To(Succeed())
+					}
+				})
+			}
+			group.Wait()
+			return q.Counts()
+		}
+
+		It("has calls join a short run that are ready when it begins", func(ctx SpecContext) {
+			n := many(ctx, 16, 200, 0)
+			Expect(n.Calls).To(BeEquivalentTo(16 * 200))
+			Expect(n.Runs).To(BeNumerically("<", n.Calls/2))
+		})
+
+		It("has long runs, and those of one caller, begin at once", func(ctx SpecContext) {
+			n := many(ctx, 2, 100, 2*shortRun)
+			Expect([]uint64{n.Calls, n.Runs}).To(HaveEach(BeEquivalentTo(2 * 100)))
+			n = many(ctx, 1, 200, 0)
+			Expect([]uint64{n.Calls, n.Runs}).To(HaveEach(BeEquivalentTo(200)))
+		})
 	})
 
 	It("drains: takes no more, and answers what it has taken", func(ctx SpecContext) {
