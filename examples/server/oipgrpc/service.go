@@ -39,8 +39,8 @@ const streamWorkers = 32
 // whose stacks have grown.
 func TransportOptions() []grpc.ServerOption {
 	return []grpc.ServerOption{
-		grpc.NumStreamWorkers(streamWorkers), grpc.WriteBufferSize(writeBuffer), grpc.InitialWindowSize(1 << 20), grpc.InitialConnWindowSize(4 << 20),
-		grpc.MaxSendMsgSize(1<<31 - 1),
+		grpc.NumStreamWorkers(streamWorkers), grpc.WriteBufferSize(writeBuffer), grpc.ReadBufferSize(readBuffer), grpc.InitialWindowSize(streamWindow),
+		grpc.InitialConnWindowSize(connWindow), grpc.MaxSendMsgSize(1<<31 - 1),
 	}
 }
 
