@@ -26,6 +26,7 @@ type measured struct {
 	rate      []float64       // requests a second of many callers, by round
 	processor []float64       // microseconds of processor time a request, of both ends, by round
 	kept      []float64       // requests a second at 80 %, of those that were due, by round
+	busy      []float64       // which part of the processors' time both ends take meanwhile, by round
 }
 
 // warm is how often each way is asked before it is measured.
@@ -77,7 +78,9 @@ func (w *way) round(length time.Duration, callers int) error {
 		return err
 	}
 	w.many = append(w.many, times...)
+	begin, used := time.Now(), clock.Process()
 	times, late, kept, err := pace(w.ask, 0.8*rate, length, callers)
+	w.busy = append(w.busy, (clock.Process()-used).Seconds()/time.Since(begin).Seconds()/float64(listen.PrepareProcess().Runs))
 	w.steady, w.late, w.kept = append(w.steady, times...), append(w.late, late...), append(w.kept, kept)
 	w.tails = append(w.tails, float64(at(times, 99))/float64(max(1, at(times, 50))))
 	return err

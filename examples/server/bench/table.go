@@ -61,12 +61,12 @@ func (v verdict) String() string {
 // print prints all numbers, and those that have limits beside these.
 func (t *table) print(out io.Writer) {
 	fmt.Fprintf(out, "%s: %d bytes a request\n\n%-24s %18s   %9s %2d %-41s   %s\n", t.x.name, t.sent, "times in µs", "1 caller", "", t.callers, "callers", "80 % of that")
-	fmt.Fprintf(out, "%-24s %8s %9s   %8s %9s %9s %8s %10s %5s   %8s %9s %6s %9s\n", "", "p50", "p99", "p50", "p99", "req/s", "of bare", "processor", "idle", "p50", "p99", "kept", "late p99")
+	fmt.Fprintf(out, "%-24s %8s %9s   %8s %9s %9s %8s %10s %5s   %8s %9s %6s %5s %9s\n", "", "p50", "p99", "p50", "p99", "req/s", "of bare", "processor", "idle", "p50", "p99", "kept", "busy", "late p99")
 	bare := t.ways[0]
 	for _, w := range t.ways {
-		fmt.Fprintf(out, "%-24s %8.1f %9.1f   %8.1f %9.1f %9.0f %7.0f%% %10.1f %4.0f%%   %8.1f %9.1f %5.0f%% %9.1f\n", w.name, micros(at(w.alone, 50)), micros(at(w.alone, 99)),
+		fmt.Fprintf(out, "%-24s %8.1f %9.1f   %8.1f %9.1f %9.0f %7.0f%% %10.1f %4.0f%%   %8.1f %9.1f %5.0f%% %4.0f%% %9.1f\n", w.name, micros(at(w.alone, 50)), micros(at(w.alone, 99)),
 			micros(at(w.many, 50)), micros(at(w.many, 99)), median(w.rate), 100*paired.Of(w.rate, bare.rate).Median, median(w.processor), 100*w.idle(),
-			micros(at(w.steady, 50)), micros(at(w.steady, 99)), 100*median(w.kept), micros(at(w.late, 99)))
+			micros(at(w.steady, 50)), micros(at(w.steady, 99)), 100*median(w.kept), 100*median(w.busy), micros(at(w.late, 99)))
 	}
 	fmt.Fprintln(out)
 	for _, v := range t.x.judges(t) {
