@@ -22,7 +22,7 @@ func NewClient(conn grpc.ClientConnInterface) *Client { return &Client{conn} }
 // Sizes, in bytes. A message of hundreds of kilobytes goes out in an eighth of the writes that grpc-go's own size takes, and comes in by half
 // of the reads: the memory is held while there is something to write or to read. grpc-go says that there is room again when a quarter of a
 // window has been read; with windows of 1 MiB it does so twice within such a message, for which a thread of the sender's is woken at each of
-// them, while it sends. A window of 2 MiB has that once. Messages of 602 kB take four fifths of the time so.
+// them, while it sends. A window of 2 MiB has that once. Messages of 602 kB take three quarters of the time so.
 const (
 	writeBuffer  = 256 << 10
 	readBuffer   = 64 << 10
