@@ -11,16 +11,8 @@ import (
 // foursHeight is the most rows of a tile of fours.
 const foursHeight = 4
 
-// onesData is a vector of words of one, in memory: such a kernel has no register left for them.
-const onesData = "wordsOfOne"
-
 // fours writes the kernels that add products of bytes in fours, for AVX2.
 func fours(f *asm.File) {
-	words := make([]uint32, 8)
-	for i := range words {
-		words[i] = 0x00010001
-	}
-	f.Data(onesData, words...)
 	var code string
 	for i := range pairKinds {
 		for height := 1; height <= foursHeight; height++ {
@@ -35,12 +27,22 @@ func fours(f *asm.File) {
 // four is a kernel as paired is, of which two quads of k are multiplied at a time: their products are added in 16 bits before they become
 // 32. That takes three multiplications for 64 products where pairs take four.
 //
-// Vectors 0 to 7 are sums, 8 to 11 two quads of B, 12 to 15 products.
+// Vectors 0 to 7 are sums, 8 to 11 two quads of B, 12 to 14 products, 15 words of one. Up to three rows leave vector 6 to products, and 7 to upper bits.
 type four struct{ paired }
+
+// lowFours is the most rows of a tile of fours that leaves two vectors.
+const lowFours = 3
+
+// low reports whether the tile does.
+func (t *four) low() bool { return t.height <= lowFours }
 
 func (t *four) emit(f *asm.File) string {
 	name := fmt.Sprintf("fours%s_%d", pairKinds[t.kind].name, t.height)
 	t.begin(f, name)
+	wordsOfOne(t.Func)
+	if t.low() {
+		loadUpper(t.Func, t.kind, 7)
+	}
 	t.I("SHRQ $1, CX")
 	t.I("JZ last")
 	t.Loop("CX", func() {
@@ -64,15 +66,21 @@ func (t *four) octet() {
 	}
 	for r := range t.height {
 		t.I("VPBROADCASTD (%s)(BX*1), Y12", row(r))
-		t.I("VPBROADCASTD 4(%s)(BX*1), Y14", row(r))
 		t.products(8, 12, 13)
 		t.products(9, 12, 12)
-		t.products(10, 14, 15)
+		t.I("VPBROADCASTD 4(%s)(BX*1), Y14", row(r))
+		if t.low() {
+			t.products(10, 14, 6)
+			t.I("VPADDW Y6, Y13, Y13")
+		} else { // A's quad is read twice
+			t.products(10, 14, 14)
+			t.I("VPADDW Y14, Y13, Y13")
+			t.I("VPBROADCASTD 4(%s)(BX*1), Y14", row(r))
+		}
 		t.products(11, 14, 14)
-		t.I("VPADDW Y15, Y13, Y13")
 		t.I("VPADDW Y14, Y12, Y12")
-		t.add(13, 2*r)
-		t.add(12, 2*r+1)
+		addWords(t.Func, 13, 2*r)
+		addWords(t.Func, 12, 2*r+1)
 	}
 }
 
@@ -84,33 +92,22 @@ func (t *four) quad() {
 		t.I("VPBROADCASTD (%s)(BX*1), Y12", row(r))
 		t.products(8, 12, 13)
 		t.products(9, 12, 12)
-		t.add(13, 2*r)
-		t.add(12, 2*r+1)
+		addWords(t.Func, 13, 2*r)
+		addWords(t.Func, 12, 2*r+1)
 	}
 }
 
 // loadB loads half a quad of B to a vector.
 func (t *four) loadB(to, off int) {
-	t.I("VMOVDQU %d(AX), Y%d", off, to)
-	if pairKinds[t.kind].turned {
-		t.I("VPXOR %s, Y%[2]d, Y%[2]d", asm.DataAt(upperBits, 0), to)
+	upper := -1
+	if t.low() {
+		upper = 7
 	}
+	loadHalf(t.Func, t.kind, off, "AX", to, upper)
 }
 
 // products multiplies vectors of B and A.
-func (t *four) products(b, a, to int) {
-	if pairKinds[t.kind].signed {
-		t.I("VPMADDUBSW Y%d, Y%d, Y%d", b, a, to)
-	} else {
-		t.I("VPMADDUBSW Y%d, Y%d, Y%d", a, b, to)
-	}
-}
-
-// add adds words of a vector to sums.
-func (t *four) add(from, sum int) {
-	t.I("VPMADDWD %s, Y%[2]d, Y%[2]d", asm.DataAt(onesData, 0), from)
-	t.I("VPADDD Y%d, Y%[2]d, Y%[2]d", from, sum)
-}
+func (t *four) products(b, a, to int) { multiplyBytes(t.Func, t.kind, b, a, to) }
 
 // findFours writes the kernel that finds fours whose sum is too large, and returns its name.
 func findFours(f *asm.File, signed bool) string {

@@ -71,7 +71,7 @@ func pairs(f *asm.File) {
 //
 // Registers: AX b, BX the place in the rows, CX quads left, DI params, SI the distance of panels, R8 to R13 the rows of A; behind the last
 // quad DX is where start points, R14 where c does, R15 where turns do and CX where columns do. Vectors 0 to 11 are sums, 12 and 13 quads of B, 14 one of A, 15
-// words of one.
+// words of one. Up to five rows leave vector 10 to products, and 11 to upper bits: memory is read less often.
 type paired struct {
 	*asm.Func
 	kind, height int
@@ -81,6 +81,9 @@ func (t *paired) emit(f *asm.File) string {
 	name := fmt.Sprintf("pairs%s_%d", pairKinds[t.kind].name, t.height)
 	t.begin(f, name)
 	wordsOfOne(t.Func)
+	if t.height <= lowPairs {
+		loadUpper(t.Func, t.kind, 11)
+	}
 	unrolled(t.Func, 2, t.quad, func(n int) {
 		t.I("ADDQ $%d, BX", 4*n)
 		t.I("ADDQ $%d, AX", 64*n)
@@ -147,14 +150,31 @@ func (t *paired) end() {
 	t.Ret()
 }
 
+// lowPairs is the most rows of a tile of pairs that leaves two vectors.
+const lowPairs = 5
+
 // quad emits four k.
 func (t *paired) quad(u int) {
-	loadPairs(t.Func, t.kind, 64*u, "AX")
-	for r := range t.height {
-		for j := range 2 {
-			t.I("VPBROADCASTD %d(%s)(BX*1), Y14", 4*u, row(r))
-			addPairs(t.Func, t.kind, j, 2*r+j)
+	low := t.height <= lowPairs
+	for j := range 2 {
+		if low {
+			loadHalf(t.Func, t.kind, 64*u+32*j, "AX", 12+j, 11)
+		} else {
+			loadHalf(t.Func, t.kind, 64*u+32*j, "AX", 12+j, -1)
 		}
+	}
+	for r := range t.height {
+		t.I("VPBROADCASTD %d(%s)(BX*1), Y14", 4*u, row(r))
+		if low {
+			multiplyBytes(t.Func, t.kind, 12, 14, 10)
+			addWords(t.Func, 10, 2*r)
+		} else {
+			multiplyBytes(t.Func, t.kind, 12, 14, 14)
+			addWords(t.Func, 14, 2*r)
+			t.I("VPBROADCASTD %d(%s)(BX*1), Y14", 4*u, row(r))
+		}
+		multiplyBytes(t.Func, t.kind, 13, 14, 14)
+		addWords(t.Func, 14, 2*r+1)
 	}
 }
 
@@ -164,27 +184,39 @@ func wordsOfOne(fn *asm.Func) {
 	fn.I("VPSRLW $15, Y15, Y15")
 }
 
-// loadPairs loads a quad of a panel of B to vectors 12 and 13.
-func loadPairs(fn *asm.Func, kind, off int, at string) {
-	for j := range 2 {
-		fn.I("VMOVDQU %d(%s), Y%d", off+32*j, at, 12+j)
-	}
+// loadUpper loads the upper bits of bytes to a vector where operands of a kind are turned.
+func loadUpper(fn *asm.Func, kind, to int) {
 	if pairKinds[kind].turned {
-		for j := range 2 {
-			fn.I("VPXOR %s, Y%[2]d, Y%[2]d", asm.DataAt(upperBits, 0), 12+j)
-		}
+		fn.I("VMOVDQU %s, Y%d", asm.DataAt(upperBits, 0), to)
 	}
 }
 
-// addPairs adds the products of A's quad, in vector 14, with half j of B's to a sum. Vector 14 is overwritten.
-func addPairs(fn *asm.Func, kind, j, sum int) {
-	if pairKinds[kind].signed {
-		fn.I("VPMADDUBSW Y%d, Y14, Y14", 12+j)
-	} else {
-		fn.I("VPMADDUBSW Y14, Y%d, Y14", 12+j)
+// loadHalf loads half a quad of a panel of B to a vector, turned by the upper bits of a vector, or, where its number is negative, of memory.
+func loadHalf(fn *asm.Func, kind, off int, at string, to, upper int) {
+	switch {
+	case !pairKinds[kind].turned:
+		fn.I("VMOVDQU %d(%s), Y%d", off, at, to)
+	case upper < 0:
+		fn.I("VMOVDQU %d(%s), Y%d", off, at, to)
+		fn.I("VPXOR %s, Y%[2]d, Y%[2]d", asm.DataAt(upperBits, 0), to)
+	default:
+		fn.I("VPXOR %d(%s), Y%d, Y%d", off, at, upper, to)
 	}
-	fn.I("VPMADDWD Y15, Y14, Y14")
-	fn.I("VPADDD Y14, Y%[1]d, Y%[1]d", sum)
+}
+
+// multiplyBytes multiplies vectors of B and A.
+func multiplyBytes(fn *asm.Func, kind, b, a, to int) {
+	if pairKinds[kind].signed {
+		fn.I("VPMADDUBSW Y%d, Y%d, Y%d", b, a, to)
+	} else {
+		fn.I("VPMADDUBSW Y%d, Y%d, Y%d", a, b, to)
+	}
+}
+
+// addWords adds words of a vector, which is overwritten, to sums. Vector 15 has words of one.
+func addWords(fn *asm.Func, from, sum int) {
+	fn.I("VPMADDWD Y15, Y%[1]d, Y%[1]d", from)
+	fn.I("VPADDD Y%d, Y%[2]d, Y%[2]d", from, sum)
 }
 
 // addExcess writes the kernel that adds to a row what its pairs were lessened by, and returns its name.
@@ -197,6 +229,7 @@ func addExcess(f *asm.File, kind int) string {
 	fn.Load("c", "DX")
 	fn.Load("n", "R9")
 	wordsOfOne(fn)
+	loadUpper(fn, kind, 11)
 	fn.Loop("R9", func() {
 		fn.I("VMOVDQU (DX), Y0")
 		fn.I("VMOVDQU 32(DX), Y1")
@@ -205,10 +238,11 @@ func addExcess(f *asm.File, kind int) string {
 		fn.Loop("CX", func() {
 			fn.I("MOVL %d(SI), AX", offExcessAt)
 			fn.I("ADDQ R8, AX")
-			loadPairs(fn, kind, 0, "AX")
+			fn.I("VPBROADCASTD %d(SI), Y14", offExcessBytes)
 			for j := range 2 {
-				fn.I("VPBROADCASTD %d(SI), Y14", offExcessBytes)
-				addPairs(fn, kind, j, j)
+				loadHalf(fn, kind, 32*j, "AX", 12+j, 11)
+				multiplyBytes(fn, kind, 12+j, 14, 12+j)
+				addWords(fn, 12+j, j)
 			}
 			fn.I("ADDQ $%d, SI", excessSize)
 		})
