@@ -44,13 +44,17 @@ func multiplyMatrices(set isa.Set, p *Product, c *int32, a *byte, rows []int, b 
 	}
 }
 
-// callWide runs the kernel of tiles of height widened rows and width panels, n tiles side by side.
-func callWide(set isa.Set, signed bool, height, width int, p *tileParams, a *int16, b *byte, start, c *int32, n int) {
+// callWide runs the kernel of tiles of height widened rows and width panels, n tiles side by side, and so many one below the other, all of which begin with the same.
+func callWide(set isa.Set, signed bool, height, width int, p *tileParams, a *int16, b *byte, start, c *int32, n, tiles int) {
 	switch set {
 	case isa.NEON:
-		callWideNEON(signed, height, width, p, a, b, start, c, n)
+		for i := range tiles {
+			callWideNEON(signed, height, width, p, advance(a, i*height*p.lda/2), b, start, advance(c, i*height*p.ldc/4), n)
+		}
 	default:
-		genericWide(signed, height, width*n, p, a, b, start, c)
+		for i := range tiles {
+			genericWide(signed, height, width*n, p, advance(a, i*height*p.lda/2), b, start, advance(c, i*height*p.ldc/4))
+		}
 	}
 }
 

@@ -23,9 +23,11 @@ func multiplyMatrices(set isa.Set, p *Product, c *int32, a *byte, rows []int, b 
 	panic("quant: no kernel multiplies matrices of bytes")
 }
 
-// callWide runs the kernel of tiles of height widened rows and width panels, n tiles side by side.
-func callWide(set isa.Set, signed bool, height, width int, p *tileParams, a *int16, b *byte, start, c *int32, n int) {
-	genericWide(signed, height, width*n, p, a, b, start, c)
+// callWide runs the kernel of tiles of height widened rows and width panels, n tiles side by side, and so many one below the other, all of which begin with the same.
+func callWide(set isa.Set, signed bool, height, width int, p *tileParams, a *int16, b *byte, start, c *int32, n, tiles int) {
+	for i := range tiles {
+		genericWide(signed, height, width*n, p, advance(a, i*height*p.lda/2), b, start, advance(c, i*height*p.ldc/4))
+	}
 }
 
 // callPairs runs the kernel of tiles of height rows of bytes, whose products are added in pairs, n panels side by side.

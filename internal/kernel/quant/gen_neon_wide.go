@@ -15,7 +15,7 @@ const neonWideHeight = 3
 func neonWides(f *asm.File) {
 	tables(f, "callWideNEON", "p, a, b, start, c, n", "p *tileParams, a *int16, b *byte, start, c *int32, n int", neonWideHeight, []int{1},
 		func(height, _ int, signed bool) string { return (&neonWide{height: height, signed: signed}).emit(f) })
-	f.Serve("callWide", asm.NEON(), "callWideNEON(signed, height, width, p, a, b, start, c, n)")
+	f.Serve("callWide", asm.NEON(), "for i := range tiles {\ncallWideNEON(signed, height, width, p, advance(a, i*height*p.lda/2), b, start, advance(c, i*height*p.ldc/4), n)\n}")
 }
 
 // neonWide is wide for NEON. A vector of sums has two of each of two columns, as a pair of elements of A is multiplied by a pair of B's; they are

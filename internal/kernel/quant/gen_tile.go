@@ -68,11 +68,11 @@ func tiles(f *asm.File) {
 			widths = []int{1, 2}
 		}
 		name := named("callWide", v)
-		table(f, name, "p, a, b, start, c, n", "p *tileParams, a *int16, b *byte, start, c *int32, n int", widths, func(height, width int, signed bool) string {
+		table(f, name, "p, a, b, start, c, n, tiles, c, tiles", "p *tileParams, a *int16, b *byte, start, c *int32, n, tiles int", widths, func(height, width int, signed bool) string {
 			t := &wide{ISA: v, height: height, width: width, signed: signed}
 			return t.emit(f)
 		})
-		f.Serve("callWide", v, name+"(signed, height, width, p, a, b, start, c, n)")
+		f.Serve("callWide", v, name+"(signed, height, width, p, a, b, start, c, n, tiles)")
 	}
 	checkOffsets(f)
 }
@@ -306,8 +306,8 @@ func (t *tile) quad(u int) {
 }
 
 // wide is a kernel of integers of 16 bits being written: sums of height rows of A, whose quads were widened, elements 0 and 2 of all
-// of them before 1 and 3, times width panels of B, n times side by side. Of B's quads first the even and then the odd elements are
-// widened where they lie, so that pairs of products are of one column.
+// of them before 1 and 3, times width panels of B, n times side by side, and so many tiles of rows one below the other. Of B's quads first the even and
+// then the odd elements are widened where they lie, so that pairs of products are of one column.
 //
 // Registers: AX b, BX and R15 places of even and odd elements in the rows, CX quads left, DI params, SI distance of panels, R8 to R13
 // the rows of A; behind the last quad DX is where start points and R14 where c does.
@@ -325,10 +325,12 @@ func (t *wide) sum(r, j int) string { return t.R(r*t.vectors() + j) }
 
 func (t *wide) emit(f *asm.File) string {
 	name := kernelName(named("Wide", t.ISA), t.height, t.width, t.signed)
-	t.Func = f.Func(name, fmt.Sprintf("%s sums n tiles of %d rows, side by side; n > 0; see tileParams.", name, t.height),
-		asm.Typed("p", "*tileParams"), asm.Typed("a", "*int16"), asm.Typed("b", "*byte"), asm.Typed("start", "*int32"), asm.Typed("c", "*int32"), asm.Int("n"))
+	t.Func = f.Func(name, fmt.Sprintf("%s sums n tiles of %d rows, side by side, and so many below each other; n, tiles > 0, to = c, left = tiles; see tileParams.", name, t.height),
+		asm.Typed("p", "*tileParams"), asm.Typed("a", "*int16"), asm.Typed("b", "*byte"), asm.Typed("start", "*int32"), asm.Typed("c", "*int32"), asm.Int("n"), asm.Int("tiles"),
+		asm.Typed("to", "*int32"), asm.Int("left"))
 	t.Load("p", "DI")
 	t.I("MOVQ %d(DI), SI", offLDB)
+	t.Label("panel")
 	t.Load("a", row(0))
 	for r := range t.height - 1 {
 		t.I("MOVQ %s, %s", row(r), row(r+1))
@@ -348,7 +350,7 @@ func (t *wide) emit(f *asm.File) string {
 		t.I("ADDQ $%d, AX", 64*n)
 	})
 	t.Load("start", "DX")
-	t.Load("c", "R14")
+	t.Load("to", "R14")
 	for r := range t.height {
 		for j := range t.vectors() {
 			t.I("VPADDD %d(DX), %s, %s", t.Size()*j, t.sum(r, j), t.sum(r, j))
@@ -357,13 +359,27 @@ func (t *wide) emit(f *asm.File) string {
 		t.I("ADDQ %d(DI), DX", offLDS)
 		t.I("ADDQ %d(DI), R14", offLDC)
 	}
+	t.I("DECQ %s", t.Addr("left"))
+	t.I("JZ next")
+	t.I("MOVQ R14, %s", t.Addr("to"))
+	t.I("IMUL3Q $%d, %d(DI), CX", t.height, offLDA)
+	for r := range t.height {
+		t.I("ADDQ CX, %s", row(r))
+	}
+	t.I("JMP tile")
+	t.Label("next")
 	for range t.width {
 		t.I("ADDQ SI, %s", t.Addr("b"))
 	}
 	t.I("ADDQ $%d, %s", 64*t.width, t.Addr("start"))
-	t.I("ADDQ $%d, %s", 64*t.width, t.Addr("c"))
+	t.Load("c", "R14")
+	t.I("ADDQ $%d, R14", 64*t.width)
+	t.I("MOVQ R14, %s", t.Addr("c"))
+	t.I("MOVQ R14, %s", t.Addr("to"))
+	t.Load("tiles", "CX")
+	t.I("MOVQ CX, %s", t.Addr("left"))
 	t.I("DECQ %s", t.Addr("n"))
-	t.I("JNZ tile")
+	t.I("JNZ panel")
 	t.Ret()
 	return name
 }

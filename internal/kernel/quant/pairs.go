@@ -477,7 +477,7 @@ func (k Kernels) widenPart(x *pairPart, near []int16, a *byte, rows []int) {
 			n := min(most, x.params.quads-at)
 			params.quads, params.lda = n, 8*n
 			k.widenSome(x.p, near, a, some, x.q+at, n)
-			k.callPanels(x.p.Signed, len(some), &params, &near[0], advance(x.b, at*4*Panel), start, c, x.panels)
+			k.callPanels(x.p.Signed, len(some), 1, &params, &near[0], advance(x.b, at*4*Panel), start, c, x.panels)
 			start, params.lds = c, x.params.ldc
 		}
 	}

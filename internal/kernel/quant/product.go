@@ -161,36 +161,41 @@ const (
 	nearQuads = 256
 )
 
-// multiplyWide multiplies integers of 16 bits: a few rows of A are widened, some quads at a time, and multiplied by all panels.
+// multiplyWide multiplies integers of 16 bits: a few rows of A are widened, some quads at a time, and multiplied by all panels. Of few quads it is the rows of
+// several tiles at a time.
 func (k Kernels) multiplyWide(p *Product, near []int16, c *int32, a *byte, rows []int, b *byte, start *int32, panels int) {
 	quads, most := len(p.Segments)*p.Quads, len(near)/(4*Height)
 	params := tileParams{ldc: 4 * p.LDC, ldb: PanelBytes(quads)}
 	for len(rows) > 0 {
-		height := min(k.tallest(), len(rows))
+		height, tiles := min(k.tallest(), len(rows)), 1
+		if quads <= most {
+			tiles = min(len(rows)/height, len(near)/(4*quads*height))
+		}
+		done := tiles * height
 		for q := 0; q < quads; q += most {
 			n := min(most, quads-q)
 			params.quads, params.lda = n, 8*n
-			k.widenSome(p, near, a, rows[:height], q, n)
+			k.widenSome(p, near, a, rows[:done], q, n)
 			from := start
 			if params.lds = 0; q > 0 {
 				from, params.lds = c, params.ldc
 			}
-			k.callPanels(p.Signed, height, &params, &near[0], advance(b, q*4*Panel), from, c, panels)
+			k.callPanels(p.Signed, height, tiles, &params, &near[0], advance(b, q*4*Panel), from, c, panels)
 		}
-		if rows = rows[height:]; len(rows) > 0 {
-			c = advance(c, height*p.LDC)
+		if rows = rows[done:]; len(rows) > 0 {
+			c = advance(c, done*p.LDC)
 		}
 	}
 }
 
-// callPanels multiplies rows that were widened by so many panels.
-func (k Kernels) callPanels(signed bool, height int, params *tileParams, near *int16, b *byte, start, c *int32, panels int) {
+// callPanels multiplies rows that were widened, of so many tiles of a height, by so many panels.
+func (k Kernels) callPanels(signed bool, height, tiles int, params *tileParams, near *int16, b *byte, start, c *int32, panels int) {
 	for width := k.widest(); panels > 0; {
 		if width > panels {
 			width = 1
 		}
-		n := min(panels/width, max(1, callQuads/(params.quads*height*width)))
-		callWide(k.set, signed, height, width, params, near, b, start, c, n)
+		n := min(panels/width, max(1, callQuads/(params.quads*height*tiles*width)))
+		callWide(k.set, signed, height, width, params, near, b, start, c, n, tiles)
 		if panels -= n * width; panels > 0 {
 			b, start, c = advance(b, n*width*params.ldb), advance(start, n*width*Panel), advance(c, n*width*Panel)
 		}

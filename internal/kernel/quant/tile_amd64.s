@@ -6956,10 +6956,12 @@ rounded:
 	ADDQ 24(DI), CX
 	JMP stored
 
-// func tileUnsignedWide512_1x16(p *tileParams, a *int16, b *byte, start *int32, c *int32, n int)
-TEXT ·tileUnsignedWide512_1x16(SB), NOSPLIT, $0-48
+// func tileUnsignedWide512_1x16(p *tileParams, a *int16, b *byte, start *int32, c *int32, n int, tiles int, to *int32, left int)
+TEXT ·tileUnsignedWide512_1x16(SB), NOSPLIT, $0-72
 	MOVQ p+0(FP), DI
 	MOVQ 32(DI), SI
+
+panel:
 	MOVQ a+8(FP), R8
 
 tile:
@@ -7025,23 +7027,38 @@ loop4:
 
 kend3:
 	MOVQ start+24(FP), DX
-	MOVQ c+32(FP), R14
+	MOVQ to+56(FP), R14
 	VPADDD 0(DX), Z0, Z0
 	VMOVUPS Z0, 0(R14)
 	ADDQ 48(DI), DX
 	ADDQ 24(DI), R14
+	DECQ left+64(FP)
+	JZ next
+	MOVQ R14, to+56(FP)
+	IMUL3Q $1, 40(DI), CX
+	ADDQ CX, R8
+	JMP tile
+
+next:
 	ADDQ SI, b+16(FP)
 	ADDQ $64, start+24(FP)
-	ADDQ $64, c+32(FP)
+	MOVQ c+32(FP), R14
+	ADDQ $64, R14
+	MOVQ R14, c+32(FP)
+	MOVQ R14, to+56(FP)
+	MOVQ tiles+48(FP), CX
+	MOVQ CX, left+64(FP)
 	DECQ n+40(FP)
-	JNZ tile
+	JNZ panel
 	VZEROUPPER
 	RET
 
-// func tileUnsignedWide512_2x16(p *tileParams, a *int16, b *byte, start *int32, c *int32, n int)
-TEXT ·tileUnsignedWide512_2x16(SB), NOSPLIT, $0-48
+// func tileUnsignedWide512_2x16(p *tileParams, a *int16, b *byte, start *int32, c *int32, n int, tiles int, to *int32, left int)
+TEXT ·tileUnsignedWide512_2x16(SB), NOSPLIT, $0-72
 	MOVQ p+0(FP), DI
 	MOVQ 32(DI), SI
+
+panel:
 	MOVQ a+8(FP), R8
 	MOVQ R8, R9
 	ADDQ 40(DI), R9
@@ -7128,7 +7145,7 @@ loop4:
 
 kend3:
 	MOVQ start+24(FP), DX
-	MOVQ c+32(FP), R14
+	MOVQ to+56(FP), R14
 	VPADDD 0(DX), Z0, Z0
 	VMOVUPS Z0, 0(R14)
 	ADDQ 48(DI), DX
@@ -7137,18 +7154,34 @@ kend3:
 	VMOVUPS Z1, 0(R14)
 	ADDQ 48(DI), DX
 	ADDQ 24(DI), R14
+	DECQ left+64(FP)
+	JZ next
+	MOVQ R14, to+56(FP)
+	IMUL3Q $2, 40(DI), CX
+	ADDQ CX, R8
+	ADDQ CX, R9
+	JMP tile
+
+next:
 	ADDQ SI, b+16(FP)
 	ADDQ $64, start+24(FP)
-	ADDQ $64, c+32(FP)
+	MOVQ c+32(FP), R14
+	ADDQ $64, R14
+	MOVQ R14, c+32(FP)
+	MOVQ R14, to+56(FP)
+	MOVQ tiles+48(FP), CX
+	MOVQ CX, left+64(FP)
 	DECQ n+40(FP)
-	JNZ tile
+	JNZ panel
 	VZEROUPPER
 	RET
 
-// func tileUnsignedWide512_3x16(p *tileParams, a *int16, b *byte, start *int32, c *int32, n int)
-TEXT ·tileUnsignedWide512_3x16(SB), NOSPLIT, $0-48
+// func tileUnsignedWide512_3x16(p *tileParams, a *int16, b *byte, start *int32, c *int32, n int, tiles int, to *int32, left int)
+TEXT ·tileUnsignedWide512_3x16(SB), NOSPLIT, $0-72
 	MOVQ p+0(FP), DI
 	MOVQ 32(DI), SI
+
+panel:
 	MOVQ a+8(FP), R8
 	MOVQ R8, R9
 	ADDQ 40(DI), R9
@@ -7256,7 +7289,7 @@ loop4:
 
 kend3:
 	MOVQ start+24(FP), DX
-	MOVQ c+32(FP), R14
+	MOVQ to+56(FP), R14
 	VPADDD 0(DX), Z0, Z0
 	VMOVUPS Z0, 0(R14)
 	ADDQ 48(DI), DX
@@ -7269,18 +7302,35 @@ kend3:
 	VMOVUPS Z2, 0(R14)
 	ADDQ 48(DI), DX
 	ADDQ 24(DI), R14
+	DECQ left+64(FP)
+	JZ next
+	MOVQ R14, to+56(FP)
+	IMUL3Q $3, 40(DI), CX
+	ADDQ CX, R8
+	ADDQ CX, R9
+	ADDQ CX, R10
+	JMP tile
+
+next:
 	ADDQ SI, b+16(FP)
 	ADDQ $64, start+24(FP)
-	ADDQ $64, c+32(FP)
+	MOVQ c+32(FP), R14
+	ADDQ $64, R14
+	MOVQ R14, c+32(FP)
+	MOVQ R14, to+56(FP)
+	MOVQ tiles+48(FP), CX
+	MOVQ CX, left+64(FP)
 	DECQ n+40(FP)
-	JNZ tile
+	JNZ panel
 	VZEROUPPER
 	RET
 
-// func tileUnsignedWide512_4x16(p *tileParams, a *int16, b *byte, start *int32, c *int32, n int)
-TEXT ·tileUnsignedWide512_4x16(SB), NOSPLIT, $0-48
+// func tileUnsignedWide512_4x16(p *tileParams, a *int16, b *byte, start *int32, c *int32, n int, tiles int, to *int32, left int)
+TEXT ·tileUnsignedWide512_4x16(SB), NOSPLIT, $0-72
 	MOVQ p+0(FP), DI
 	MOVQ 32(DI), SI
+
+panel:
 	MOVQ a+8(FP), R8
 	MOVQ R8, R9
 	ADDQ 40(DI), R9
@@ -7409,7 +7459,7 @@ loop4:
 
 kend3:
 	MOVQ start+24(FP), DX
-	MOVQ c+32(FP), R14
+	MOVQ to+56(FP), R14
 	VPADDD 0(DX), Z0, Z0
 	VMOVUPS Z0, 0(R14)
 	ADDQ 48(DI), DX
@@ -7426,18 +7476,36 @@ kend3:
 	VMOVUPS Z3, 0(R14)
 	ADDQ 48(DI), DX
 	ADDQ 24(DI), R14
+	DECQ left+64(FP)
+	JZ next
+	MOVQ R14, to+56(FP)
+	IMUL3Q $4, 40(DI), CX
+	ADDQ CX, R8
+	ADDQ CX, R9
+	ADDQ CX, R10
+	ADDQ CX, R11
+	JMP tile
+
+next:
 	ADDQ SI, b+16(FP)
 	ADDQ $64, start+24(FP)
-	ADDQ $64, c+32(FP)
+	MOVQ c+32(FP), R14
+	ADDQ $64, R14
+	MOVQ R14, c+32(FP)
+	MOVQ R14, to+56(FP)
+	MOVQ tiles+48(FP), CX
+	MOVQ CX, left+64(FP)
 	DECQ n+40(FP)
-	JNZ tile
+	JNZ panel
 	VZEROUPPER
 	RET
 
-// func tileUnsignedWide512_5x16(p *tileParams, a *int16, b *byte, start *int32, c *int32, n int)
-TEXT ·tileUnsignedWide512_5x16(SB), NOSPLIT, $0-48
+// func tileUnsignedWide512_5x16(p *tileParams, a *int16, b *byte, start *int32, c *int32, n int, tiles int, to *int32, left int)
+TEXT ·tileUnsignedWide512_5x16(SB), NOSPLIT, $0-72
 	MOVQ p+0(FP), DI
 	MOVQ 32(DI), SI
+
+panel:
 	MOVQ a+8(FP), R8
 	MOVQ R8, R9
 	ADDQ 40(DI), R9
@@ -7587,7 +7655,7 @@ loop4:
 
 kend3:
 	MOVQ start+24(FP), DX
-	MOVQ c+32(FP), R14
+	MOVQ to+56(FP), R14
 	VPADDD 0(DX), Z0, Z0
 	VMOVUPS Z0, 0(R14)
 	ADDQ 48(DI), DX
@@ -7608,18 +7676,37 @@ kend3:
 	VMOVUPS Z4, 0(R14)
 	ADDQ 48(DI), DX
 	ADDQ 24(DI), R14
+	DECQ left+64(FP)
+	JZ next
+	MOVQ R14, to+56(FP)
+	IMUL3Q $5, 40(DI), CX
+	ADDQ CX, R8
+	ADDQ CX, R9
+	ADDQ CX, R10
+	ADDQ CX, R11
+	ADDQ CX, R12
+	JMP tile
+
+next:
 	ADDQ SI, b+16(FP)
 	ADDQ $64, start+24(FP)
-	ADDQ $64, c+32(FP)
+	MOVQ c+32(FP), R14
+	ADDQ $64, R14
+	MOVQ R14, c+32(FP)
+	MOVQ R14, to+56(FP)
+	MOVQ tiles+48(FP), CX
+	MOVQ CX, left+64(FP)
 	DECQ n+40(FP)
-	JNZ tile
+	JNZ panel
 	VZEROUPPER
 	RET
 
-// func tileUnsignedWide512_6x16(p *tileParams, a *int16, b *byte, start *int32, c *int32, n int)
-TEXT ·tileUnsignedWide512_6x16(SB), NOSPLIT, $0-48
+// func tileUnsignedWide512_6x16(p *tileParams, a *int16, b *byte, start *int32, c *int32, n int, tiles int, to *int32, left int)
+TEXT ·tileUnsignedWide512_6x16(SB), NOSPLIT, $0-72
 	MOVQ p+0(FP), DI
 	MOVQ 32(DI), SI
+
+panel:
 	MOVQ a+8(FP), R8
 	MOVQ R8, R9
 	ADDQ 40(DI), R9
@@ -7790,7 +7877,7 @@ loop4:
 
 kend3:
 	MOVQ start+24(FP), DX
-	MOVQ c+32(FP), R14
+	MOVQ to+56(FP), R14
 	VPADDD 0(DX), Z0, Z0
 	VMOVUPS Z0, 0(R14)
 	ADDQ 48(DI), DX
@@ -7815,18 +7902,38 @@ kend3:
 	VMOVUPS Z5, 0(R14)
 	ADDQ 48(DI), DX
 	ADDQ 24(DI), R14
+	DECQ left+64(FP)
+	JZ next
+	MOVQ R14, to+56(FP)
+	IMUL3Q $6, 40(DI), CX
+	ADDQ CX, R8
+	ADDQ CX, R9
+	ADDQ CX, R10
+	ADDQ CX, R11
+	ADDQ CX, R12
+	ADDQ CX, R13
+	JMP tile
+
+next:
 	ADDQ SI, b+16(FP)
 	ADDQ $64, start+24(FP)
-	ADDQ $64, c+32(FP)
+	MOVQ c+32(FP), R14
+	ADDQ $64, R14
+	MOVQ R14, c+32(FP)
+	MOVQ R14, to+56(FP)
+	MOVQ tiles+48(FP), CX
+	MOVQ CX, left+64(FP)
 	DECQ n+40(FP)
-	JNZ tile
+	JNZ panel
 	VZEROUPPER
 	RET
 
-// func tileUnsignedWide512_1x32(p *tileParams, a *int16, b *byte, start *int32, c *int32, n int)
-TEXT ·tileUnsignedWide512_1x32(SB), NOSPLIT, $0-48
+// func tileUnsignedWide512_1x32(p *tileParams, a *int16, b *byte, start *int32, c *int32, n int, tiles int, to *int32, left int)
+TEXT ·tileUnsignedWide512_1x32(SB), NOSPLIT, $0-72
 	MOVQ p+0(FP), DI
 	MOVQ 32(DI), SI
+
+panel:
 	MOVQ a+8(FP), R8
 
 tile:
@@ -7920,26 +8027,41 @@ loop4:
 
 kend3:
 	MOVQ start+24(FP), DX
-	MOVQ c+32(FP), R14
+	MOVQ to+56(FP), R14
 	VPADDD 0(DX), Z0, Z0
 	VMOVUPS Z0, 0(R14)
 	VPADDD 64(DX), Z1, Z1
 	VMOVUPS Z1, 64(R14)
 	ADDQ 48(DI), DX
 	ADDQ 24(DI), R14
+	DECQ left+64(FP)
+	JZ next
+	MOVQ R14, to+56(FP)
+	IMUL3Q $1, 40(DI), CX
+	ADDQ CX, R8
+	JMP tile
+
+next:
 	ADDQ SI, b+16(FP)
 	ADDQ SI, b+16(FP)
 	ADDQ $128, start+24(FP)
-	ADDQ $128, c+32(FP)
+	MOVQ c+32(FP), R14
+	ADDQ $128, R14
+	MOVQ R14, c+32(FP)
+	MOVQ R14, to+56(FP)
+	MOVQ tiles+48(FP), CX
+	MOVQ CX, left+64(FP)
 	DECQ n+40(FP)
-	JNZ tile
+	JNZ panel
 	VZEROUPPER
 	RET
 
-// func tileUnsignedWide512_2x32(p *tileParams, a *int16, b *byte, start *int32, c *int32, n int)
-TEXT ·tileUnsignedWide512_2x32(SB), NOSPLIT, $0-48
+// func tileUnsignedWide512_2x32(p *tileParams, a *int16, b *byte, start *int32, c *int32, n int, tiles int, to *int32, left int)
+TEXT ·tileUnsignedWide512_2x32(SB), NOSPLIT, $0-72
 	MOVQ p+0(FP), DI
 	MOVQ 32(DI), SI
+
+panel:
 	MOVQ a+8(FP), R8
 	MOVQ R8, R9
 	ADDQ 40(DI), R9
@@ -8067,7 +8189,7 @@ loop4:
 
 kend3:
 	MOVQ start+24(FP), DX
-	MOVQ c+32(FP), R14
+	MOVQ to+56(FP), R14
 	VPADDD 0(DX), Z0, Z0
 	VMOVUPS Z0, 0(R14)
 	VPADDD 64(DX), Z1, Z1
@@ -8080,19 +8202,35 @@ kend3:
 	VMOVUPS Z3, 64(R14)
 	ADDQ 48(DI), DX
 	ADDQ 24(DI), R14
+	DECQ left+64(FP)
+	JZ next
+	MOVQ R14, to+56(FP)
+	IMUL3Q $2, 40(DI), CX
+	ADDQ CX, R8
+	ADDQ CX, R9
+	JMP tile
+
+next:
 	ADDQ SI, b+16(FP)
 	ADDQ SI, b+16(FP)
 	ADDQ $128, start+24(FP)
-	ADDQ $128, c+32(FP)
+	MOVQ c+32(FP), R14
+	ADDQ $128, R14
+	MOVQ R14, c+32(FP)
+	MOVQ R14, to+56(FP)
+	MOVQ tiles+48(FP), CX
+	MOVQ CX, left+64(FP)
 	DECQ n+40(FP)
-	JNZ tile
+	JNZ panel
 	VZEROUPPER
 	RET
 
-// func tileUnsignedWide512_3x32(p *tileParams, a *int16, b *byte, start *int32, c *int32, n int)
-TEXT ·tileUnsignedWide512_3x32(SB), NOSPLIT, $0-48
+// func tileUnsignedWide512_3x32(p *tileParams, a *int16, b *byte, start *int32, c *int32, n int, tiles int, to *int32, left int)
+TEXT ·tileUnsignedWide512_3x32(SB), NOSPLIT, $0-72
 	MOVQ p+0(FP), DI
 	MOVQ 32(DI), SI
+
+panel:
 	MOVQ a+8(FP), R8
 	MOVQ R8, R9
 	ADDQ 40(DI), R9
@@ -8254,7 +8392,7 @@ loop4:
 
 kend3:
 	MOVQ start+24(FP), DX
-	MOVQ c+32(FP), R14
+	MOVQ to+56(FP), R14
 	VPADDD 0(DX), Z0, Z0
 	VMOVUPS Z0, 0(R14)
 	VPADDD 64(DX), Z1, Z1
@@ -8273,19 +8411,36 @@ kend3:
 	VMOVUPS Z5, 64(R14)
 	ADDQ 48(DI), DX
 	ADDQ 24(DI), R14
+	DECQ left+64(FP)
+	JZ next
+	MOVQ R14, to+56(FP)
+	IMUL3Q $3, 40(DI), CX
+	ADDQ CX, R8
+	ADDQ CX, R9
+	ADDQ CX, R10
+	JMP tile
+
+next:
 	ADDQ SI, b+16(FP)
 	ADDQ SI, b+16(FP)
 	ADDQ $128, start+24(FP)
-	ADDQ $128, c+32(FP)
+	MOVQ c+32(FP), R14
+	ADDQ $128, R14
+	MOVQ R14, c+32(FP)
+	MOVQ R14, to+56(FP)
+	MOVQ tiles+48(FP), CX
+	MOVQ CX, left+64(FP)
 	DECQ n+40(FP)
-	JNZ tile
+	JNZ panel
 	VZEROUPPER
 	RET
 
-// func tileUnsignedWide512_4x32(p *tileParams, a *int16, b *byte, start *int32, c *int32, n int)
-TEXT ·tileUnsignedWide512_4x32(SB), NOSPLIT, $0-48
+// func tileUnsignedWide512_4x32(p *tileParams, a *int16, b *byte, start *int32, c *int32, n int, tiles int, to *int32, left int)
+TEXT ·tileUnsignedWide512_4x32(SB), NOSPLIT, $0-72
 	MOVQ p+0(FP), DI
 	MOVQ 32(DI), SI
+
+panel:
 	MOVQ a+8(FP), R8
 	MOVQ R8, R9
 	ADDQ 40(DI), R9
@@ -8481,7 +8636,7 @@ loop4:
 
 kend3:
 	MOVQ start+24(FP), DX
-	MOVQ c+32(FP), R14
+	MOVQ to+56(FP), R14
 	VPADDD 0(DX), Z0, Z0
 	VMOVUPS Z0, 0(R14)
 	VPADDD 64(DX), Z1, Z1
@@ -8506,19 +8661,37 @@ kend3:
 	VMOVUPS Z7, 64(R14)
 	ADDQ 48(DI), DX
 	ADDQ 24(DI), R14
+	DECQ left+64(FP)
+	JZ next
+	MOVQ R14, to+56(FP)
+	IMUL3Q $4, 40(DI), CX
+	ADDQ CX, R8
+	ADDQ CX, R9
+	ADDQ CX, R10
+	ADDQ CX, R11
+	JMP tile
+
+next:
 	ADDQ SI, b+16(FP)
 	ADDQ SI, b+16(FP)
 	ADDQ $128, start+24(FP)
-	ADDQ $128, c+32(FP)
+	MOVQ c+32(FP), R14
+	ADDQ $128, R14
+	MOVQ R14, c+32(FP)
+	MOVQ R14, to+56(FP)
+	MOVQ tiles+48(FP), CX
+	MOVQ CX, left+64(FP)
 	DECQ n+40(FP)
-	JNZ tile
+	JNZ panel
 	VZEROUPPER
 	RET
 
-// func tileUnsignedWide512_5x32(p *tileParams, a *int16, b *byte, start *int32, c *int32, n int)
-TEXT ·tileUnsignedWide512_5x32(SB), NOSPLIT, $0-48
+// func tileUnsignedWide512_5x32(p *tileParams, a *int16, b *byte, start *int32, c *int32, n int, tiles int, to *int32, left int)
+TEXT ·tileUnsignedWide512_5x32(SB), NOSPLIT, $0-72
 	MOVQ p+0(FP), DI
 	MOVQ 32(DI), SI
+
+panel:
 	MOVQ a+8(FP), R8
 	MOVQ R8, R9
 	ADDQ 40(DI), R9
@@ -8748,7 +8921,7 @@ loop4:
 
 kend3:
 	MOVQ start+24(FP), DX
-	MOVQ c+32(FP), R14
+	MOVQ to+56(FP), R14
 	VPADDD 0(DX), Z0, Z0
 	VMOVUPS Z0, 0(R14)
 	VPADDD 64(DX), Z1, Z1
@@ -8779,19 +8952,38 @@ kend3:
 	VMOVUPS Z9, 64(R14)
 	ADDQ 48(DI), DX
 	ADDQ 24(DI), R14
+	DECQ left+64(FP)
+	JZ next
+	MOVQ R14, to+56(FP)
+	IMUL3Q $5, 40(DI), CX
+	ADDQ CX, R8
+	ADDQ CX, R9
+	ADDQ CX, R10
+	ADDQ CX, R11
+	ADDQ CX, R12
+	JMP tile
+
+next:
 	ADDQ SI, b+16(FP)
 	ADDQ SI, b+16(FP)
 	ADDQ $128, start+24(FP)
-	ADDQ $128, c+32(FP)
+	MOVQ c+32(FP), R14
+	ADDQ $128, R14
+	MOVQ R14, c+32(FP)
+	MOVQ R14, to+56(FP)
+	MOVQ tiles+48(FP), CX
+	MOVQ CX, left+64(FP)
 	DECQ n+40(FP)
-	JNZ tile
+	JNZ panel
 	VZEROUPPER
 	RET
 
-// func tileUnsignedWide512_6x32(p *tileParams, a *int16, b *byte, start *int32, c *int32, n int)
-TEXT ·tileUnsignedWide512_6x32(SB), NOSPLIT, $0-48
+// func tileUnsignedWide512_6x32(p *tileParams, a *int16, b *byte, start *int32, c *int32, n int, tiles int, to *int32, left int)
+TEXT ·tileUnsignedWide512_6x32(SB), NOSPLIT, $0-72
 	MOVQ p+0(FP), DI
 	MOVQ 32(DI), SI
+
+panel:
 	MOVQ a+8(FP), R8
 	MOVQ R8, R9
 	ADDQ 40(DI), R9
@@ -9055,7 +9247,7 @@ loop4:
 
 kend3:
 	MOVQ start+24(FP), DX
-	MOVQ c+32(FP), R14
+	MOVQ to+56(FP), R14
 	VPADDD 0(DX), Z0, Z0
 	VMOVUPS Z0, 0(R14)
 	VPADDD 64(DX), Z1, Z1
@@ -9092,19 +9284,39 @@ kend3:
 	VMOVUPS Z11, 64(R14)
 	ADDQ 48(DI), DX
 	ADDQ 24(DI), R14
+	DECQ left+64(FP)
+	JZ next
+	MOVQ R14, to+56(FP)
+	IMUL3Q $6, 40(DI), CX
+	ADDQ CX, R8
+	ADDQ CX, R9
+	ADDQ CX, R10
+	ADDQ CX, R11
+	ADDQ CX, R12
+	ADDQ CX, R13
+	JMP tile
+
+next:
 	ADDQ SI, b+16(FP)
 	ADDQ SI, b+16(FP)
 	ADDQ $128, start+24(FP)
-	ADDQ $128, c+32(FP)
+	MOVQ c+32(FP), R14
+	ADDQ $128, R14
+	MOVQ R14, c+32(FP)
+	MOVQ R14, to+56(FP)
+	MOVQ tiles+48(FP), CX
+	MOVQ CX, left+64(FP)
 	DECQ n+40(FP)
-	JNZ tile
+	JNZ panel
 	VZEROUPPER
 	RET
 
-// func tileSignedWide512_1x16(p *tileParams, a *int16, b *byte, start *int32, c *int32, n int)
-TEXT ·tileSignedWide512_1x16(SB), NOSPLIT, $0-48
+// func tileSignedWide512_1x16(p *tileParams, a *int16, b *byte, start *int32, c *int32, n int, tiles int, to *int32, left int)
+TEXT ·tileSignedWide512_1x16(SB), NOSPLIT, $0-72
 	MOVQ p+0(FP), DI
 	MOVQ 32(DI), SI
+
+panel:
 	MOVQ a+8(FP), R8
 
 tile:
@@ -9170,23 +9382,38 @@ loop4:
 
 kend3:
 	MOVQ start+24(FP), DX
-	MOVQ c+32(FP), R14
+	MOVQ to+56(FP), R14
 	VPADDD 0(DX), Z0, Z0
 	VMOVUPS Z0, 0(R14)
 	ADDQ 48(DI), DX
 	ADDQ 24(DI), R14
+	DECQ left+64(FP)
+	JZ next
+	MOVQ R14, to+56(FP)
+	IMUL3Q $1, 40(DI), CX
+	ADDQ CX, R8
+	JMP tile
+
+next:
 	ADDQ SI, b+16(FP)
 	ADDQ $64, start+24(FP)
-	ADDQ $64, c+32(FP)
+	MOVQ c+32(FP), R14
+	ADDQ $64, R14
+	MOVQ R14, c+32(FP)
+	MOVQ R14, to+56(FP)
+	MOVQ tiles+48(FP), CX
+	MOVQ CX, left+64(FP)
 	DECQ n+40(FP)
-	JNZ tile
+	JNZ panel
 	VZEROUPPER
 	RET
 
-// func tileSignedWide512_2x16(p *tileParams, a *int16, b *byte, start *int32, c *int32, n int)
-TEXT ·tileSignedWide512_2x16(SB), NOSPLIT, $0-48
+// func tileSignedWide512_2x16(p *tileParams, a *int16, b *byte, start *int32, c *int32, n int, tiles int, to *int32, left int)
+TEXT ·tileSignedWide512_2x16(SB), NOSPLIT, $0-72
 	MOVQ p+0(FP), DI
 	MOVQ 32(DI), SI
+
+panel:
 	MOVQ a+8(FP), R8
 	MOVQ R8, R9
 	ADDQ 40(DI), R9
@@ -9273,7 +9500,7 @@ loop4:
 
 kend3:
 	MOVQ start+24(FP), DX
-	MOVQ c+32(FP), R14
+	MOVQ to+56(FP), R14
 	VPADDD 0(DX), Z0, Z0
 	VMOVUPS Z0, 0(R14)
 	ADDQ 48(DI), DX
@@ -9282,18 +9509,34 @@ kend3:
 	VMOVUPS Z1, 0(R14)
 	ADDQ 48(DI), DX
 	ADDQ 24(DI), R14
+	DECQ left+64(FP)
+	JZ next
+	MOVQ R14, to+56(FP)
+	IMUL3Q $2, 40(DI), CX
+	ADDQ CX, R8
+	ADDQ CX, R9
+	JMP tile
+
+next:
 	ADDQ SI, b+16(FP)
 	ADDQ $64, start+24(FP)
-	ADDQ $64, c+32(FP)
+	MOVQ c+32(FP), R14
+	ADDQ $64, R14
+	MOVQ R14, c+32(FP)
+	MOVQ R14, to+56(FP)
+	MOVQ tiles+48(FP), CX
+	MOVQ CX, left+64(FP)
 	DECQ n+40(FP)
-	JNZ tile
+	JNZ panel
 	VZEROUPPER
 	RET
 
-// func tileSignedWide512_3x16(p *tileParams, a *int16, b *byte, start *int32, c *int32, n int)
-TEXT ·tileSignedWide512_3x16(SB), NOSPLIT, $0-48
+// func tileSignedWide512_3x16(p *tileParams, a *int16, b *byte, start *int32, c *int32, n int, tiles int, to *int32, left int)
+TEXT ·tileSignedWide512_3x16(SB), NOSPLIT, $0-72
 	MOVQ p+0(FP), DI
 	MOVQ 32(DI), SI
+
+panel:
 	MOVQ a+8(FP), R8
 	MOVQ R8, R9
 	ADDQ 40(DI), R9
@@ -9401,7 +9644,7 @@ loop4:
 
 kend3:
 	MOVQ start+24(FP), DX
-	MOVQ c+32(FP), R14
+	MOVQ to+56(FP), R14
 	VPADDD 0(DX), Z0, Z0
 	VMOVUPS Z0, 0(R14)
 	ADDQ 48(DI), DX
@@ -9414,18 +9657,35 @@ kend3:
 	VMOVUPS Z2, 0(R14)
 	ADDQ 48(DI), DX
 	ADDQ 24(DI), R14
+	DECQ left+64(FP)
+	JZ next
+	MOVQ R14, to+56(FP)
+	IMUL3Q $3, 40(DI), CX
+	ADDQ CX, R8
+	ADDQ CX, R9
+	ADDQ CX, R10
+	JMP tile
+
+next:
 	ADDQ SI, b+16(FP)
 	ADDQ $64, start+24(FP)
-	ADDQ $64, c+32(FP)
+	MOVQ c+32(FP), R14
+	ADDQ $64, R14
+	MOVQ R14, c+32(FP)
+	MOVQ R14, to+56(FP)
+	MOVQ tiles+48(FP), CX
+	MOVQ CX, left+64(FP)
 	DECQ n+40(FP)
-	JNZ tile
+	JNZ panel
 	VZEROUPPER
 	RET
 
-// func tileSignedWide512_4x16(p *tileParams, a *int16, b *byte, start *int32, c *int32, n int)
-TEXT ·tileSignedWide512_4x16(SB), NOSPLIT, $0-48
+// func tileSignedWide512_4x16(p *tileParams, a *int16, b *byte, start *int32, c *int32, n int, tiles int, to *int32, left int)
+TEXT ·tileSignedWide512_4x16(SB), NOSPLIT, $0-72
 	MOVQ p+0(FP), DI
 	MOVQ 32(DI), SI
+
+panel:
 	MOVQ a+8(FP), R8
 	MOVQ R8, R9
 	ADDQ 40(DI), R9
@@ -9554,7 +9814,7 @@ loop4:
 
 kend3:
 	MOVQ start+24(FP), DX
-	MOVQ c+32(FP), R14
+	MOVQ to+56(FP), R14
 	VPADDD 0(DX), Z0, Z0
 	VMOVUPS Z0, 0(R14)
 	ADDQ 48(DI), DX
@@ -9571,18 +9831,36 @@ kend3:
 	VMOVUPS Z3, 0(R14)
 	ADDQ 48(DI), DX
 	ADDQ 24(DI), R14
+	DECQ left+64(FP)
+	JZ next
+	MOVQ R14, to+56(FP)
+	IMUL3Q $4, 40(DI), CX
+	ADDQ CX, R8
+	ADDQ CX, R9
+	ADDQ CX, R10
+	ADDQ CX, R11
+	JMP tile
+
+next:
 	ADDQ SI, b+16(FP)
 	ADDQ $64, start+24(FP)
-	ADDQ $64, c+32(FP)
+	MOVQ c+32(FP), R14
+	ADDQ $64, R14
+	MOVQ R14, c+32(FP)
+	MOVQ R14, to+56(FP)
+	MOVQ tiles+48(FP), CX
+	MOVQ CX, left+64(FP)
 	DECQ n+40(FP)
-	JNZ tile
+	JNZ panel
 	VZEROUPPER
 	RET
 
-// func tileSignedWide512_5x16(p *tileParams, a *int16, b *byte, start *int32, c *int32, n int)
-TEXT ·tileSignedWide512_5x16(SB), NOSPLIT, $0-48
+// func tileSignedWide512_5x16(p *tileParams, a *int16, b *byte, start *int32, c *int32, n int, tiles int, to *int32, left int)
+TEXT ·tileSignedWide512_5x16(SB), NOSPLIT, $0-72
 	MOVQ p+0(FP), DI
 	MOVQ 32(DI), SI
+
+panel:
 	MOVQ a+8(FP), R8
 	MOVQ R8, R9
 	ADDQ 40(DI), R9
@@ -9732,7 +10010,7 @@ loop4:
 
 kend3:
 	MOVQ start+24(FP), DX
-	MOVQ c+32(FP), R14
+	MOVQ to+56(FP), R14
 	VPADDD 0(DX), Z0, Z0
 	VMOVUPS Z0, 0(R14)
 	ADDQ 48(DI), DX
@@ -9753,18 +10031,37 @@ kend3:
 	VMOVUPS Z4, 0(R14)
 	ADDQ 48(DI), DX
 	ADDQ 24(DI), R14
+	DECQ left+64(FP)
+	JZ next
+	MOVQ R14, to+56(FP)
+	IMUL3Q $5, 40(DI), CX
+	ADDQ CX, R8
+	ADDQ CX, R9
+	ADDQ CX, R10
+	ADDQ CX, R11
+	ADDQ CX, R12
+	JMP tile
+
+next:
 	ADDQ SI, b+16(FP)
 	ADDQ $64, start+24(FP)
-	ADDQ $64, c+32(FP)
+	MOVQ c+32(FP), R14
+	ADDQ $64, R14
+	MOVQ R14, c+32(FP)
+	MOVQ R14, to+56(FP)
+	MOVQ tiles+48(FP), CX
+	MOVQ CX, left+64(FP)
 	DECQ n+40(FP)
-	JNZ tile
+	JNZ panel
 	VZEROUPPER
 	RET
 
-// func tileSignedWide512_6x16(p *tileParams, a *int16, b *byte, start *int32, c *int32, n int)
-TEXT ·tileSignedWide512_6x16(SB), NOSPLIT, $0-48
+// func tileSignedWide512_6x16(p *tileParams, a *int16, b *byte, start *int32, c *int32, n int, tiles int, to *int32, left int)
+TEXT ·tileSignedWide512_6x16(SB), NOSPLIT, $0-72
 	MOVQ p+0(FP), DI
 	MOVQ 32(DI), SI
+
+panel:
 	MOVQ a+8(FP), R8
 	MOVQ R8, R9
 	ADDQ 40(DI), R9
@@ -9935,7 +10232,7 @@ loop4:
 
 kend3:
 	MOVQ start+24(FP), DX
-	MOVQ c+32(FP), R14
+	MOVQ to+56(FP), R14
 	VPADDD 0(DX), Z0, Z0
 	VMOVUPS Z0, 0(R14)
 	ADDQ 48(DI), DX
@@ -9960,18 +10257,38 @@ kend3:
 	VMOVUPS Z5, 0(R14)
 	ADDQ 48(DI), DX
 	ADDQ 24(DI), R14
+	DECQ left+64(FP)
+	JZ next
+	MOVQ R14, to+56(FP)
+	IMUL3Q $6, 40(DI), CX
+	ADDQ CX, R8
+	ADDQ CX, R9
+	ADDQ CX, R10
+	ADDQ CX, R11
+	ADDQ CX, R12
+	ADDQ CX, R13
+	JMP tile
+
+next:
 	ADDQ SI, b+16(FP)
 	ADDQ $64, start+24(FP)
-	ADDQ $64, c+32(FP)
+	MOVQ c+32(FP), R14
+	ADDQ $64, R14
+	MOVQ R14, c+32(FP)
+	MOVQ R14, to+56(FP)
+	MOVQ tiles+48(FP), CX
+	MOVQ CX, left+64(FP)
 	DECQ n+40(FP)
-	JNZ tile
+	JNZ panel
 	VZEROUPPER
 	RET
 
-// func tileSignedWide512_1x32(p *tileParams, a *int16, b *byte, start *int32, c *int32, n int)
-TEXT ·tileSignedWide512_1x32(SB), NOSPLIT, $0-48
+// func tileSignedWide512_1x32(p *tileParams, a *int16, b *byte, start *int32, c *int32, n int, tiles int, to *int32, left int)
+TEXT ·tileSignedWide512_1x32(SB), NOSPLIT, $0-72
 	MOVQ p+0(FP), DI
 	MOVQ 32(DI), SI
+
+panel:
 	MOVQ a+8(FP), R8
 
 tile:
@@ -10065,26 +10382,41 @@ loop4:
 
 kend3:
 	MOVQ start+24(FP), DX
-	MOVQ c+32(FP), R14
+	MOVQ to+56(FP), R14
 	VPADDD 0(DX), Z0, Z0
 	VMOVUPS Z0, 0(R14)
 	VPADDD 64(DX), Z1, Z1
 	VMOVUPS Z1, 64(R14)
 	ADDQ 48(DI), DX
 	ADDQ 24(DI), R14
+	DECQ left+64(FP)
+	JZ next
+	MOVQ R14, to+56(FP)
+	IMUL3Q $1, 40(DI), CX
+	ADDQ CX, R8
+	JMP tile
+
+next:
 	ADDQ SI, b+16(FP)
 	ADDQ SI, b+16(FP)
 	ADDQ $128, start+24(FP)
-	ADDQ $128, c+32(FP)
+	MOVQ c+32(FP), R14
+	ADDQ $128, R14
+	MOVQ R14, c+32(FP)
+	MOVQ R14, to+56(FP)
+	MOVQ tiles+48(FP), CX
+	MOVQ CX, left+64(FP)
 	DECQ n+40(FP)
-	JNZ tile
+	JNZ panel
 	VZEROUPPER
 	RET
 
-// func tileSignedWide512_2x32(p *tileParams, a *int16, b *byte, start *int32, c *int32, n int)
-TEXT ·tileSignedWide512_2x32(SB), NOSPLIT, $0-48
+// func tileSignedWide512_2x32(p *tileParams, a *int16, b *byte, start *int32, c *int32, n int, tiles int, to *int32, left int)
+TEXT ·tileSignedWide512_2x32(SB), NOSPLIT, $0-72
 	MOVQ p+0(FP), DI
 	MOVQ 32(DI), SI
+
+panel:
 	MOVQ a+8(FP), R8
 	MOVQ R8, R9
 	ADDQ 40(DI), R9
@@ -10212,7 +10544,7 @@ loop4:
 
 kend3:
 	MOVQ start+24(FP), DX
-	MOVQ c+32(FP), R14
+	MOVQ to+56(FP), R14
 	VPADDD 0(DX), Z0, Z0
 	VMOVUPS Z0, 0(R14)
 	VPADDD 64(DX), Z1, Z1
@@ -10225,19 +10557,35 @@ kend3:
 	VMOVUPS Z3, 64(R14)
 	ADDQ 48(DI), DX
 	ADDQ 24(DI), R14
+	DECQ left+64(FP)
+	JZ next
+	MOVQ R14, to+56(FP)
+	IMUL3Q $2, 40(DI), CX
+	ADDQ CX, R8
+	ADDQ CX, R9
+	JMP tile
+
+next:
 	ADDQ SI, b+16(FP)
 	ADDQ SI, b+16(FP)
 	ADDQ $128, start+24(FP)
-	ADDQ $128, c+32(FP)
+	MOVQ c+32(FP), R14
+	ADDQ $128, R14
+	MOVQ R14, c+32(FP)
+	MOVQ R14, to+56(FP)
+	MOVQ tiles+48(FP), CX
+	MOVQ CX, left+64(FP)
 	DECQ n+40(FP)
-	JNZ tile
+	JNZ panel
 	VZEROUPPER
 	RET
 
-// func tileSignedWide512_3x32(p *tileParams, a *int16, b *byte, start *int32, c *int32, n int)
-TEXT ·tileSignedWide512_3x32(SB), NOSPLIT, $0-48
+// func tileSignedWide512_3x32(p *tileParams, a *int16, b *byte, start *int32, c *int32, n int, tiles int, to *int32, left int)
+TEXT ·tileSignedWide512_3x32(SB), NOSPLIT, $0-72
 	MOVQ p+0(FP), DI
 	MOVQ 32(DI), SI
+
+panel:
 	MOVQ a+8(FP), R8
 	MOVQ R8, R9
 	ADDQ 40(DI), R9
@@ -10399,7 +10747,7 @@ loop4:
 
 kend3:
 	MOVQ start+24(FP), DX
-	MOVQ c+32(FP), R14
+	MOVQ to+56(FP), R14
 	VPADDD 0(DX), Z0, Z0
 	VMOVUPS Z0, 0(R14)
 	VPADDD 64(DX), Z1, Z1
@@ -10418,19 +10766,36 @@ kend3:
 	VMOVUPS Z5, 64(R14)
 	ADDQ 48(DI), DX
 	ADDQ 24(DI), R14
+	DECQ left+64(FP)
+	JZ next
+	MOVQ R14, to+56(FP)
+	IMUL3Q $3, 40(DI), CX
+	ADDQ CX, R8
+	ADDQ CX, R9
+	ADDQ CX, R10
+	JMP tile
+
+next:
 	ADDQ SI, b+16(FP)
 	ADDQ SI, b+16(FP)
 	ADDQ $128, start+24(FP)
-	ADDQ $128, c+32(FP)
+	MOVQ c+32(FP), R14
+	ADDQ $128, R14
+	MOVQ R14, c+32(FP)
+	MOVQ R14, to+56(FP)
+	MOVQ tiles+48(FP), CX
+	MOVQ CX, left+64(FP)
 	DECQ n+40(FP)
-	JNZ tile
+	JNZ panel
 	VZEROUPPER
 	RET
 
-// func tileSignedWide512_4x32(p *tileParams, a *int16, b *byte, start *int32, c *int32, n int)
-TEXT ·tileSignedWide512_4x32(SB), NOSPLIT, $0-48
+// func tileSignedWide512_4x32(p *tileParams, a *int16, b *byte, start *int32, c *int32, n int, tiles int, to *int32, left int)
+TEXT ·tileSignedWide512_4x32(SB), NOSPLIT, $0-72
 	MOVQ p+0(FP), DI
 	MOVQ 32(DI), SI
+
+panel:
 	MOVQ a+8(FP), R8
 	MOVQ R8, R9
 	ADDQ 40(DI), R9
@@ -10626,7 +10991,7 @@ loop4:
 
 kend3:
 	MOVQ start+24(FP), DX
-	MOVQ c+32(FP), R14
+	MOVQ to+56(FP), R14
 	VPADDD 0(DX), Z0, Z0
 	VMOVUPS Z0, 0(R14)
 	VPADDD 64(DX), Z1, Z1
@@ -10651,19 +11016,37 @@ kend3:
 	VMOVUPS Z7, 64(R14)
 	ADDQ 48(DI), DX
 	ADDQ 24(DI), R14
+	DECQ left+64(FP)
+	JZ next
+	MOVQ R14, to+56(FP)
+	IMUL3Q $4, 40(DI), CX
+	ADDQ CX, R8
+	ADDQ CX, R9
+	ADDQ CX, R10
+	ADDQ CX, R11
+	JMP tile
+
+next:
 	ADDQ SI, b+16(FP)
 	ADDQ SI, b+16(FP)
 	ADDQ $128, start+24(FP)
-	ADDQ $128, c+32(FP)
+	MOVQ c+32(FP), R14
+	ADDQ $128, R14
+	MOVQ R14, c+32(FP)
+	MOVQ R14, to+56(FP)
+	MOVQ tiles+48(FP), CX
+	MOVQ CX, left+64(FP)
 	DECQ n+40(FP)
-	JNZ tile
+	JNZ panel
 	VZEROUPPER
 	RET
 
-// func tileSignedWide512_5x32(p *tileParams, a *int16, b *byte, start *int32, c *int32, n int)
-TEXT ·tileSignedWide512_5x32(SB), NOSPLIT, $0-48
+// func tileSignedWide512_5x32(p *tileParams, a *int16, b *byte, start *int32, c *int32, n int, tiles int, to *int32, left int)
+TEXT ·tileSignedWide512_5x32(SB), NOSPLIT, $0-72
 	MOVQ p+0(FP), DI
 	MOVQ 32(DI), SI
+
+panel:
 	MOVQ a+8(FP), R8
 	MOVQ R8, R9
 	ADDQ 40(DI), R9
@@ -10893,7 +11276,7 @@ loop4:
 
 kend3:
 	MOVQ start+24(FP), DX
-	MOVQ c+32(FP), R14
+	MOVQ to+56(FP), R14
 	VPADDD 0(DX), Z0, Z0
 	VMOVUPS Z0, 0(R14)
 	VPADDD 64(DX), Z1, Z1
@@ -10924,19 +11307,38 @@ kend3:
 	VMOVUPS Z9, 64(R14)
 	ADDQ 48(DI), DX
 	ADDQ 24(DI), R14
+	DECQ left+64(FP)
+	JZ next
+	MOVQ R14, to+56(FP)
+	IMUL3Q $5, 40(DI), CX
+	ADDQ CX, R8
+	ADDQ CX, R9
+	ADDQ CX, R10
+	ADDQ CX, R11
+	ADDQ CX, R12
+	JMP tile
+
+next:
 	ADDQ SI, b+16(FP)
 	ADDQ SI, b+16(FP)
 	ADDQ $128, start+24(FP)
-	ADDQ $128, c+32(FP)
+	MOVQ c+32(FP), R14
+	ADDQ $128, R14
+	MOVQ R14, c+32(FP)
+	MOVQ R14, to+56(FP)
+	MOVQ tiles+48(FP), CX
+	MOVQ CX, left+64(FP)
 	DECQ n+40(FP)
-	JNZ tile
+	JNZ panel
 	VZEROUPPER
 	RET
 
-// func tileSignedWide512_6x32(p *tileParams, a *int16, b *byte, start *int32, c *int32, n int)
-TEXT ·tileSignedWide512_6x32(SB), NOSPLIT, $0-48
+// func tileSignedWide512_6x32(p *tileParams, a *int16, b *byte, start *int32, c *int32, n int, tiles int, to *int32, left int)
+TEXT ·tileSignedWide512_6x32(SB), NOSPLIT, $0-72
 	MOVQ p+0(FP), DI
 	MOVQ 32(DI), SI
+
+panel:
 	MOVQ a+8(FP), R8
 	MOVQ R8, R9
 	ADDQ 40(DI), R9
@@ -11200,7 +11602,7 @@ loop4:
 
 kend3:
 	MOVQ start+24(FP), DX
-	MOVQ c+32(FP), R14
+	MOVQ to+56(FP), R14
 	VPADDD 0(DX), Z0, Z0
 	VMOVUPS Z0, 0(R14)
 	VPADDD 64(DX), Z1, Z1
@@ -11237,19 +11639,39 @@ kend3:
 	VMOVUPS Z11, 64(R14)
 	ADDQ 48(DI), DX
 	ADDQ 24(DI), R14
+	DECQ left+64(FP)
+	JZ next
+	MOVQ R14, to+56(FP)
+	IMUL3Q $6, 40(DI), CX
+	ADDQ CX, R8
+	ADDQ CX, R9
+	ADDQ CX, R10
+	ADDQ CX, R11
+	ADDQ CX, R12
+	ADDQ CX, R13
+	JMP tile
+
+next:
 	ADDQ SI, b+16(FP)
 	ADDQ SI, b+16(FP)
 	ADDQ $128, start+24(FP)
-	ADDQ $128, c+32(FP)
+	MOVQ c+32(FP), R14
+	ADDQ $128, R14
+	MOVQ R14, c+32(FP)
+	MOVQ R14, to+56(FP)
+	MOVQ tiles+48(FP), CX
+	MOVQ CX, left+64(FP)
 	DECQ n+40(FP)
-	JNZ tile
+	JNZ panel
 	VZEROUPPER
 	RET
 
-// func tileUnsignedWide2_1x16(p *tileParams, a *int16, b *byte, start *int32, c *int32, n int)
-TEXT ·tileUnsignedWide2_1x16(SB), NOSPLIT, $0-48
+// func tileUnsignedWide2_1x16(p *tileParams, a *int16, b *byte, start *int32, c *int32, n int, tiles int, to *int32, left int)
+TEXT ·tileUnsignedWide2_1x16(SB), NOSPLIT, $0-72
 	MOVQ p+0(FP), DI
 	MOVQ 32(DI), SI
+
+panel:
 	MOVQ a+8(FP), R8
 
 tile:
@@ -11343,25 +11765,40 @@ loop4:
 
 kend3:
 	MOVQ start+24(FP), DX
-	MOVQ c+32(FP), R14
+	MOVQ to+56(FP), R14
 	VPADDD 0(DX), Y0, Y0
 	VMOVUPS Y0, 0(R14)
 	VPADDD 32(DX), Y1, Y1
 	VMOVUPS Y1, 32(R14)
 	ADDQ 48(DI), DX
 	ADDQ 24(DI), R14
+	DECQ left+64(FP)
+	JZ next
+	MOVQ R14, to+56(FP)
+	IMUL3Q $1, 40(DI), CX
+	ADDQ CX, R8
+	JMP tile
+
+next:
 	ADDQ SI, b+16(FP)
 	ADDQ $64, start+24(FP)
-	ADDQ $64, c+32(FP)
+	MOVQ c+32(FP), R14
+	ADDQ $64, R14
+	MOVQ R14, c+32(FP)
+	MOVQ R14, to+56(FP)
+	MOVQ tiles+48(FP), CX
+	MOVQ CX, left+64(FP)
 	DECQ n+40(FP)
-	JNZ tile
+	JNZ panel
 	VZEROUPPER
 	RET
 
-// func tileUnsignedWide2_2x16(p *tileParams, a *int16, b *byte, start *int32, c *int32, n int)
-TEXT ·tileUnsignedWide2_2x16(SB), NOSPLIT, $0-48
+// func tileUnsignedWide2_2x16(p *tileParams, a *int16, b *byte, start *int32, c *int32, n int, tiles int, to *int32, left int)
+TEXT ·tileUnsignedWide2_2x16(SB), NOSPLIT, $0-72
 	MOVQ p+0(FP), DI
 	MOVQ 32(DI), SI
+
+panel:
 	MOVQ a+8(FP), R8
 	MOVQ R8, R9
 	ADDQ 40(DI), R9
@@ -11489,7 +11926,7 @@ loop4:
 
 kend3:
 	MOVQ start+24(FP), DX
-	MOVQ c+32(FP), R14
+	MOVQ to+56(FP), R14
 	VPADDD 0(DX), Y0, Y0
 	VMOVUPS Y0, 0(R14)
 	VPADDD 32(DX), Y1, Y1
@@ -11502,18 +11939,34 @@ kend3:
 	VMOVUPS Y3, 32(R14)
 	ADDQ 48(DI), DX
 	ADDQ 24(DI), R14
+	DECQ left+64(FP)
+	JZ next
+	MOVQ R14, to+56(FP)
+	IMUL3Q $2, 40(DI), CX
+	ADDQ CX, R8
+	ADDQ CX, R9
+	JMP tile
+
+next:
 	ADDQ SI, b+16(FP)
 	ADDQ $64, start+24(FP)
-	ADDQ $64, c+32(FP)
+	MOVQ c+32(FP), R14
+	ADDQ $64, R14
+	MOVQ R14, c+32(FP)
+	MOVQ R14, to+56(FP)
+	MOVQ tiles+48(FP), CX
+	MOVQ CX, left+64(FP)
 	DECQ n+40(FP)
-	JNZ tile
+	JNZ panel
 	VZEROUPPER
 	RET
 
-// func tileUnsignedWide2_3x16(p *tileParams, a *int16, b *byte, start *int32, c *int32, n int)
-TEXT ·tileUnsignedWide2_3x16(SB), NOSPLIT, $0-48
+// func tileUnsignedWide2_3x16(p *tileParams, a *int16, b *byte, start *int32, c *int32, n int, tiles int, to *int32, left int)
+TEXT ·tileUnsignedWide2_3x16(SB), NOSPLIT, $0-72
 	MOVQ p+0(FP), DI
 	MOVQ 32(DI), SI
+
+panel:
 	MOVQ a+8(FP), R8
 	MOVQ R8, R9
 	ADDQ 40(DI), R9
@@ -11675,7 +12128,7 @@ loop4:
 
 kend3:
 	MOVQ start+24(FP), DX
-	MOVQ c+32(FP), R14
+	MOVQ to+56(FP), R14
 	VPADDD 0(DX), Y0, Y0
 	VMOVUPS Y0, 0(R14)
 	VPADDD 32(DX), Y1, Y1
@@ -11694,18 +12147,35 @@ kend3:
 	VMOVUPS Y5, 32(R14)
 	ADDQ 48(DI), DX
 	ADDQ 24(DI), R14
+	DECQ left+64(FP)
+	JZ next
+	MOVQ R14, to+56(FP)
+	IMUL3Q $3, 40(DI), CX
+	ADDQ CX, R8
+	ADDQ CX, R9
+	ADDQ CX, R10
+	JMP tile
+
+next:
 	ADDQ SI, b+16(FP)
 	ADDQ $64, start+24(FP)
-	ADDQ $64, c+32(FP)
+	MOVQ c+32(FP), R14
+	ADDQ $64, R14
+	MOVQ R14, c+32(FP)
+	MOVQ R14, to+56(FP)
+	MOVQ tiles+48(FP), CX
+	MOVQ CX, left+64(FP)
 	DECQ n+40(FP)
-	JNZ tile
+	JNZ panel
 	VZEROUPPER
 	RET
 
-// func tileUnsignedWide2_4x16(p *tileParams, a *int16, b *byte, start *int32, c *int32, n int)
-TEXT ·tileUnsignedWide2_4x16(SB), NOSPLIT, $0-48
+// func tileUnsignedWide2_4x16(p *tileParams, a *int16, b *byte, start *int32, c *int32, n int, tiles int, to *int32, left int)
+TEXT ·tileUnsignedWide2_4x16(SB), NOSPLIT, $0-72
 	MOVQ p+0(FP), DI
 	MOVQ 32(DI), SI
+
+panel:
 	MOVQ a+8(FP), R8
 	MOVQ R8, R9
 	ADDQ 40(DI), R9
@@ -11901,7 +12371,7 @@ loop4:
 
 kend3:
 	MOVQ start+24(FP), DX
-	MOVQ c+32(FP), R14
+	MOVQ to+56(FP), R14
 	VPADDD 0(DX), Y0, Y0
 	VMOVUPS Y0, 0(R14)
 	VPADDD 32(DX), Y1, Y1
@@ -11926,18 +12396,36 @@ kend3:
 	VMOVUPS Y7, 32(R14)
 	ADDQ 48(DI), DX
 	ADDQ 24(DI), R14
+	DECQ left+64(FP)
+	JZ next
+	MOVQ R14, to+56(FP)
+	IMUL3Q $4, 40(DI), CX
+	ADDQ CX, R8
+	ADDQ CX, R9
+	ADDQ CX, R10
+	ADDQ CX, R11
+	JMP tile
+
+next:
 	ADDQ SI, b+16(FP)
 	ADDQ $64, start+24(FP)
-	ADDQ $64, c+32(FP)
+	MOVQ c+32(FP), R14
+	ADDQ $64, R14
+	MOVQ R14, c+32(FP)
+	MOVQ R14, to+56(FP)
+	MOVQ tiles+48(FP), CX
+	MOVQ CX, left+64(FP)
 	DECQ n+40(FP)
-	JNZ tile
+	JNZ panel
 	VZEROUPPER
 	RET
 
-// func tileUnsignedWide2_5x16(p *tileParams, a *int16, b *byte, start *int32, c *int32, n int)
-TEXT ·tileUnsignedWide2_5x16(SB), NOSPLIT, $0-48
+// func tileUnsignedWide2_5x16(p *tileParams, a *int16, b *byte, start *int32, c *int32, n int, tiles int, to *int32, left int)
+TEXT ·tileUnsignedWide2_5x16(SB), NOSPLIT, $0-72
 	MOVQ p+0(FP), DI
 	MOVQ 32(DI), SI
+
+panel:
 	MOVQ a+8(FP), R8
 	MOVQ R8, R9
 	ADDQ 40(DI), R9
@@ -12167,7 +12655,7 @@ loop4:
 
 kend3:
 	MOVQ start+24(FP), DX
-	MOVQ c+32(FP), R14
+	MOVQ to+56(FP), R14
 	VPADDD 0(DX), Y0, Y0
 	VMOVUPS Y0, 0(R14)
 	VPADDD 32(DX), Y1, Y1
@@ -12198,18 +12686,37 @@ kend3:
 	VMOVUPS Y9, 32(R14)
 	ADDQ 48(DI), DX
 	ADDQ 24(DI), R14
+	DECQ left+64(FP)
+	JZ next
+	MOVQ R14, to+56(FP)
+	IMUL3Q $5, 40(DI), CX
+	ADDQ CX, R8
+	ADDQ CX, R9
+	ADDQ CX, R10
+	ADDQ CX, R11
+	ADDQ CX, R12
+	JMP tile
+
+next:
 	ADDQ SI, b+16(FP)
 	ADDQ $64, start+24(FP)
-	ADDQ $64, c+32(FP)
+	MOVQ c+32(FP), R14
+	ADDQ $64, R14
+	MOVQ R14, c+32(FP)
+	MOVQ R14, to+56(FP)
+	MOVQ tiles+48(FP), CX
+	MOVQ CX, left+64(FP)
 	DECQ n+40(FP)
-	JNZ tile
+	JNZ panel
 	VZEROUPPER
 	RET
 
-// func tileUnsignedWide2_6x16(p *tileParams, a *int16, b *byte, start *int32, c *int32, n int)
-TEXT ·tileUnsignedWide2_6x16(SB), NOSPLIT, $0-48
+// func tileUnsignedWide2_6x16(p *tileParams, a *int16, b *byte, start *int32, c *int32, n int, tiles int, to *int32, left int)
+TEXT ·tileUnsignedWide2_6x16(SB), NOSPLIT, $0-72
 	MOVQ p+0(FP), DI
 	MOVQ 32(DI), SI
+
+panel:
 	MOVQ a+8(FP), R8
 	MOVQ R8, R9
 	ADDQ 40(DI), R9
@@ -12473,7 +12980,7 @@ loop4:
 
 kend3:
 	MOVQ start+24(FP), DX
-	MOVQ c+32(FP), R14
+	MOVQ to+56(FP), R14
 	VPADDD 0(DX), Y0, Y0
 	VMOVUPS Y0, 0(R14)
 	VPADDD 32(DX), Y1, Y1
@@ -12510,18 +13017,38 @@ kend3:
 	VMOVUPS Y11, 32(R14)
 	ADDQ 48(DI), DX
 	ADDQ 24(DI), R14
+	DECQ left+64(FP)
+	JZ next
+	MOVQ R14, to+56(FP)
+	IMUL3Q $6, 40(DI), CX
+	ADDQ CX, R8
+	ADDQ CX, R9
+	ADDQ CX, R10
+	ADDQ CX, R11
+	ADDQ CX, R12
+	ADDQ CX, R13
+	JMP tile
+
+next:
 	ADDQ SI, b+16(FP)
 	ADDQ $64, start+24(FP)
-	ADDQ $64, c+32(FP)
+	MOVQ c+32(FP), R14
+	ADDQ $64, R14
+	MOVQ R14, c+32(FP)
+	MOVQ R14, to+56(FP)
+	MOVQ tiles+48(FP), CX
+	MOVQ CX, left+64(FP)
 	DECQ n+40(FP)
-	JNZ tile
+	JNZ panel
 	VZEROUPPER
 	RET
 
-// func tileSignedWide2_1x16(p *tileParams, a *int16, b *byte, start *int32, c *int32, n int)
-TEXT ·tileSignedWide2_1x16(SB), NOSPLIT, $0-48
+// func tileSignedWide2_1x16(p *tileParams, a *int16, b *byte, start *int32, c *int32, n int, tiles int, to *int32, left int)
+TEXT ·tileSignedWide2_1x16(SB), NOSPLIT, $0-72
 	MOVQ p+0(FP), DI
 	MOVQ 32(DI), SI
+
+panel:
 	MOVQ a+8(FP), R8
 
 tile:
@@ -12615,25 +13142,40 @@ loop4:
 
 kend3:
 	MOVQ start+24(FP), DX
-	MOVQ c+32(FP), R14
+	MOVQ to+56(FP), R14
 	VPADDD 0(DX), Y0, Y0
 	VMOVUPS Y0, 0(R14)
 	VPADDD 32(DX), Y1, Y1
 	VMOVUPS Y1, 32(R14)
 	ADDQ 48(DI), DX
 	ADDQ 24(DI), R14
+	DECQ left+64(FP)
+	JZ next
+	MOVQ R14, to+56(FP)
+	IMUL3Q $1, 40(DI), CX
+	ADDQ CX, R8
+	JMP tile
+
+next:
 	ADDQ SI, b+16(FP)
 	ADDQ $64, start+24(FP)
-	ADDQ $64, c+32(FP)
+	MOVQ c+32(FP), R14
+	ADDQ $64, R14
+	MOVQ R14, c+32(FP)
+	MOVQ R14, to+56(FP)
+	MOVQ tiles+48(FP), CX
+	MOVQ CX, left+64(FP)
 	DECQ n+40(FP)
-	JNZ tile
+	JNZ panel
 	VZEROUPPER
 	RET
 
-// func tileSignedWide2_2x16(p *tileParams, a *int16, b *byte, start *int32, c *int32, n int)
-TEXT ·tileSignedWide2_2x16(SB), NOSPLIT, $0-48
+// func tileSignedWide2_2x16(p *tileParams, a *int16, b *byte, start *int32, c *int32, n int, tiles int, to *int32, left int)
+TEXT ·tileSignedWide2_2x16(SB), NOSPLIT, $0-72
 	MOVQ p+0(FP), DI
 	MOVQ 32(DI), SI
+
+panel:
 	MOVQ a+8(FP), R8
 	MOVQ R8, R9
 	ADDQ 40(DI), R9
@@ -12761,7 +13303,7 @@ loop4:
 
 kend3:
 	MOVQ start+24(FP), DX
-	MOVQ c+32(FP), R14
+	MOVQ to+56(FP), R14
 	VPADDD 0(DX), Y0, Y0
 	VMOVUPS Y0, 0(R14)
 	VPADDD 32(DX), Y1, Y1
@@ -12774,18 +13316,34 @@ kend3:
 	VMOVUPS Y3, 32(R14)
 	ADDQ 48(DI), DX
 	ADDQ 24(DI), R14
+	DECQ left+64(FP)
+	JZ next
+	MOVQ R14, to+56(FP)
+	IMUL3Q $2, 40(DI), CX
+	ADDQ CX, R8
+	ADDQ CX, R9
+	JMP tile
+
+next:
 	ADDQ SI, b+16(FP)
 	ADDQ $64, start+24(FP)
-	ADDQ $64, c+32(FP)
+	MOVQ c+32(FP), R14
+	ADDQ $64, R14
+	MOVQ R14, c+32(FP)
+	MOVQ R14, to+56(FP)
+	MOVQ tiles+48(FP), CX
+	MOVQ CX, left+64(FP)
 	DECQ n+40(FP)
-	JNZ tile
+	JNZ panel
 	VZEROUPPER
 	RET
 
-// func tileSignedWide2_3x16(p *tileParams, a *int16, b *byte, start *int32, c *int32, n int)
-TEXT ·tileSignedWide2_3x16(SB), NOSPLIT, $0-48
+// func tileSignedWide2_3x16(p *tileParams, a *int16, b *byte, start *int32, c *int32, n int, tiles int, to *int32, left int)
+TEXT ·tileSignedWide2_3x16(SB), NOSPLIT, $0-72
 	MOVQ p+0(FP), DI
 	MOVQ 32(DI), SI
+
+panel:
 	MOVQ a+8(FP), R8
 	MOVQ R8, R9
 	ADDQ 40(DI), R9
@@ -12947,7 +13505,7 @@ loop4:
 
 kend3:
 	MOVQ start+24(FP), DX
-	MOVQ c+32(FP), R14
+	MOVQ to+56(FP), R14
 	VPADDD 0(DX), Y0, Y0
 	VMOVUPS Y0, 0(R14)
 	VPADDD 32(DX), Y1, Y1
@@ -12966,18 +13524,35 @@ kend3:
 	VMOVUPS Y5, 32(R14)
 	ADDQ 48(DI), DX
 	ADDQ 24(DI), R14
+	DECQ left+64(FP)
+	JZ next
+	MOVQ R14, to+56(FP)
+	IMUL3Q $3, 40(DI), CX
+	ADDQ CX, R8
+	ADDQ CX, R9
+	ADDQ CX, R10
+	JMP tile
+
+next:
 	ADDQ SI, b+16(FP)
 	ADDQ $64, start+24(FP)
-	ADDQ $64, c+32(FP)
+	MOVQ c+32(FP), R14
+	ADDQ $64, R14
+	MOVQ R14, c+32(FP)
+	MOVQ R14, to+56(FP)
+	MOVQ tiles+48(FP), CX
+	MOVQ CX, left+64(FP)
 	DECQ n+40(FP)
-	JNZ tile
+	JNZ panel
 	VZEROUPPER
 	RET
 
-// func tileSignedWide2_4x16(p *tileParams, a *int16, b *byte, start *int32, c *int32, n int)
-TEXT ·tileSignedWide2_4x16(SB), NOSPLIT, $0-48
+// func tileSignedWide2_4x16(p *tileParams, a *int16, b *byte, start *int32, c *int32, n int, tiles int, to *int32, left int)
+TEXT ·tileSignedWide2_4x16(SB), NOSPLIT, $0-72
 	MOVQ p+0(FP), DI
 	MOVQ 32(DI), SI
+
+panel:
 	MOVQ a+8(FP), R8
 	MOVQ R8, R9
 	ADDQ 40(DI), R9
@@ -13173,7 +13748,7 @@ loop4:
 
 kend3:
 	MOVQ start+24(FP), DX
-	MOVQ c+32(FP), R14
+	MOVQ to+56(FP), R14
 	VPADDD 0(DX), Y0, Y0
 	VMOVUPS Y0, 0(R14)
 	VPADDD 32(DX), Y1, Y1
@@ -13198,18 +13773,36 @@ kend3:
 	VMOVUPS Y7, 32(R14)
 	ADDQ 48(DI), DX
 	ADDQ 24(DI), R14
+	DECQ left+64(FP)
+	JZ next
+	MOVQ R14, to+56(FP)
+	IMUL3Q $4, 40(DI), CX
+	ADDQ CX, R8
+	ADDQ CX, R9
+	ADDQ CX, R10
+	ADDQ CX, R11
+	JMP tile
+
+next:
 	ADDQ SI, b+16(FP)
 	ADDQ $64, start+24(FP)
-	ADDQ $64, c+32(FP)
+	MOVQ c+32(FP), R14
+	ADDQ $64, R14
+	MOVQ R14, c+32(FP)
+	MOVQ R14, to+56(FP)
+	MOVQ tiles+48(FP), CX
+	MOVQ CX, left+64(FP)
 	DECQ n+40(FP)
-	JNZ tile
+	JNZ panel
 	VZEROUPPER
 	RET
 
-// func tileSignedWide2_5x16(p *tileParams, a *int16, b *byte, start *int32, c *int32, n int)
-TEXT ·tileSignedWide2_5x16(SB), NOSPLIT, $0-48
+// func tileSignedWide2_5x16(p *tileParams, a *int16, b *byte, start *int32, c *int32, n int, tiles int, to *int32, left int)
+TEXT ·tileSignedWide2_5x16(SB), NOSPLIT, $0-72
 	MOVQ p+0(FP), DI
 	MOVQ 32(DI), SI
+
+panel:
 	MOVQ a+8(FP), R8
 	MOVQ R8, R9
 	ADDQ 40(DI), R9
@@ -13439,7 +14032,7 @@ loop4:
 
 kend3:
 	MOVQ start+24(FP), DX
-	MOVQ c+32(FP), R14
+	MOVQ to+56(FP), R14
 	VPADDD 0(DX), Y0, Y0
 	VMOVUPS Y0, 0(R14)
 	VPADDD 32(DX), Y1, Y1
@@ -13470,18 +14063,37 @@ kend3:
 	VMOVUPS Y9, 32(R14)
 	ADDQ 48(DI), DX
 	ADDQ 24(DI), R14
+	DECQ left+64(FP)
+	JZ next
+	MOVQ R14, to+56(FP)
+	IMUL3Q $5, 40(DI), CX
+	ADDQ CX, R8
+	ADDQ CX, R9
+	ADDQ CX, R10
+	ADDQ CX, R11
+	ADDQ CX, R12
+	JMP tile
+
+next:
 	ADDQ SI, b+16(FP)
 	ADDQ $64, start+24(FP)
-	ADDQ $64, c+32(FP)
+	MOVQ c+32(FP), R14
+	ADDQ $64, R14
+	MOVQ R14, c+32(FP)
+	MOVQ R14, to+56(FP)
+	MOVQ tiles+48(FP), CX
+	MOVQ CX, left+64(FP)
 	DECQ n+40(FP)
-	JNZ tile
+	JNZ panel
 	VZEROUPPER
 	RET
 
-// func tileSignedWide2_6x16(p *tileParams, a *int16, b *byte, start *int32, c *int32, n int)
-TEXT ·tileSignedWide2_6x16(SB), NOSPLIT, $0-48
+// func tileSignedWide2_6x16(p *tileParams, a *int16, b *byte, start *int32, c *int32, n int, tiles int, to *int32, left int)
+TEXT ·tileSignedWide2_6x16(SB), NOSPLIT, $0-72
 	MOVQ p+0(FP), DI
 	MOVQ 32(DI), SI
+
+panel:
 	MOVQ a+8(FP), R8
 	MOVQ R8, R9
 	ADDQ 40(DI), R9
@@ -13745,7 +14357,7 @@ loop4:
 
 kend3:
 	MOVQ start+24(FP), DX
-	MOVQ c+32(FP), R14
+	MOVQ to+56(FP), R14
 	VPADDD 0(DX), Y0, Y0
 	VMOVUPS Y0, 0(R14)
 	VPADDD 32(DX), Y1, Y1
@@ -13782,10 +14394,28 @@ kend3:
 	VMOVUPS Y11, 32(R14)
 	ADDQ 48(DI), DX
 	ADDQ 24(DI), R14
+	DECQ left+64(FP)
+	JZ next
+	MOVQ R14, to+56(FP)
+	IMUL3Q $6, 40(DI), CX
+	ADDQ CX, R8
+	ADDQ CX, R9
+	ADDQ CX, R10
+	ADDQ CX, R11
+	ADDQ CX, R12
+	ADDQ CX, R13
+	JMP tile
+
+next:
 	ADDQ SI, b+16(FP)
 	ADDQ $64, start+24(FP)
-	ADDQ $64, c+32(FP)
+	MOVQ c+32(FP), R14
+	ADDQ $64, R14
+	MOVQ R14, c+32(FP)
+	MOVQ R14, to+56(FP)
+	MOVQ tiles+48(FP), CX
+	MOVQ CX, left+64(FP)
 	DECQ n+40(FP)
-	JNZ tile
+	JNZ panel
 	VZEROUPPER
 	RET

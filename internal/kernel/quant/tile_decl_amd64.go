@@ -184,185 +184,185 @@ func tileSignedVNNI_5x64(p *tileParams, a *byte, rows *int, b *byte, start *int3
 //go:noescape
 func tileSignedVNNI_6x64(p *tileParams, a *byte, rows *int, b *byte, start *int32, c *int32, n int)
 
-// tileUnsignedWide512_1x16 sums n tiles of 1 rows, side by side; n > 0; see tileParams.
+// tileUnsignedWide512_1x16 sums n tiles of 1 rows, side by side, and so many below each other; n, tiles > 0, to = c, left = tiles; see tileParams.
 //
 //go:noescape
-func tileUnsignedWide512_1x16(p *tileParams, a *int16, b *byte, start *int32, c *int32, n int)
+func tileUnsignedWide512_1x16(p *tileParams, a *int16, b *byte, start *int32, c *int32, n int, tiles int, to *int32, left int)
 
-// tileUnsignedWide512_2x16 sums n tiles of 2 rows, side by side; n > 0; see tileParams.
+// tileUnsignedWide512_2x16 sums n tiles of 2 rows, side by side, and so many below each other; n, tiles > 0, to = c, left = tiles; see tileParams.
 //
 //go:noescape
-func tileUnsignedWide512_2x16(p *tileParams, a *int16, b *byte, start *int32, c *int32, n int)
+func tileUnsignedWide512_2x16(p *tileParams, a *int16, b *byte, start *int32, c *int32, n int, tiles int, to *int32, left int)
 
-// tileUnsignedWide512_3x16 sums n tiles of 3 rows, side by side; n > 0; see tileParams.
+// tileUnsignedWide512_3x16 sums n tiles of 3 rows, side by side, and so many below each other; n, tiles > 0, to = c, left = tiles; see tileParams.
 //
 //go:noescape
-func tileUnsignedWide512_3x16(p *tileParams, a *int16, b *byte, start *int32, c *int32, n int)
+func tileUnsignedWide512_3x16(p *tileParams, a *int16, b *byte, start *int32, c *int32, n int, tiles int, to *int32, left int)
 
-// tileUnsignedWide512_4x16 sums n tiles of 4 rows, side by side; n > 0; see tileParams.
+// tileUnsignedWide512_4x16 sums n tiles of 4 rows, side by side, and so many below each other; n, tiles > 0, to = c, left = tiles; see tileParams.
 //
 //go:noescape
-func tileUnsignedWide512_4x16(p *tileParams, a *int16, b *byte, start *int32, c *int32, n int)
+func tileUnsignedWide512_4x16(p *tileParams, a *int16, b *byte, start *int32, c *int32, n int, tiles int, to *int32, left int)
 
-// tileUnsignedWide512_5x16 sums n tiles of 5 rows, side by side; n > 0; see tileParams.
+// tileUnsignedWide512_5x16 sums n tiles of 5 rows, side by side, and so many below each other; n, tiles > 0, to = c, left = tiles; see tileParams.
 //
 //go:noescape
-func tileUnsignedWide512_5x16(p *tileParams, a *int16, b *byte, start *int32, c *int32, n int)
+func tileUnsignedWide512_5x16(p *tileParams, a *int16, b *byte, start *int32, c *int32, n int, tiles int, to *int32, left int)
 
-// tileUnsignedWide512_6x16 sums n tiles of 6 rows, side by side; n > 0; see tileParams.
+// tileUnsignedWide512_6x16 sums n tiles of 6 rows, side by side, and so many below each other; n, tiles > 0, to = c, left = tiles; see tileParams.
 //
 //go:noescape
-func tileUnsignedWide512_6x16(p *tileParams, a *int16, b *byte, start *int32, c *int32, n int)
+func tileUnsignedWide512_6x16(p *tileParams, a *int16, b *byte, start *int32, c *int32, n int, tiles int, to *int32, left int)
 
-// tileUnsignedWide512_1x32 sums n tiles of 1 rows, side by side; n > 0; see tileParams.
+// tileUnsignedWide512_1x32 sums n tiles of 1 rows, side by side, and so many below each other; n, tiles > 0, to = c, left = tiles; see tileParams.
 //
 //go:noescape
-func tileUnsignedWide512_1x32(p *tileParams, a *int16, b *byte, start *int32, c *int32, n int)
+func tileUnsignedWide512_1x32(p *tileParams, a *int16, b *byte, start *int32, c *int32, n int, tiles int, to *int32, left int)
 
-// tileUnsignedWide512_2x32 sums n tiles of 2 rows, side by side; n > 0; see tileParams.
+// tileUnsignedWide512_2x32 sums n tiles of 2 rows, side by side, and so many below each other; n, tiles > 0, to = c, left = tiles; see tileParams.
 //
 //go:noescape
-func tileUnsignedWide512_2x32(p *tileParams, a *int16, b *byte, start *int32, c *int32, n int)
+func tileUnsignedWide512_2x32(p *tileParams, a *int16, b *byte, start *int32, c *int32, n int, tiles int, to *int32, left int)
 
-// tileUnsignedWide512_3x32 sums n tiles of 3 rows, side by side; n > 0; see tileParams.
+// tileUnsignedWide512_3x32 sums n tiles of 3 rows, side by side, and so many below each other; n, tiles > 0, to = c, left = tiles; see tileParams.
 //
 //go:noescape
-func tileUnsignedWide512_3x32(p *tileParams, a *int16, b *byte, start *int32, c *int32, n int)
+func tileUnsignedWide512_3x32(p *tileParams, a *int16, b *byte, start *int32, c *int32, n int, tiles int, to *int32, left int)
 
-// tileUnsignedWide512_4x32 sums n tiles of 4 rows, side by side; n > 0; see tileParams.
+// tileUnsignedWide512_4x32 sums n tiles of 4 rows, side by side, and so many below each other; n, tiles > 0, to = c, left = tiles; see tileParams.
 //
 //go:noescape
-func tileUnsignedWide512_4x32(p *tileParams, a *int16, b *byte, start *int32, c *int32, n int)
+func tileUnsignedWide512_4x32(p *tileParams, a *int16, b *byte, start *int32, c *int32, n int, tiles int, to *int32, left int)
 
-// tileUnsignedWide512_5x32 sums n tiles of 5 rows, side by side; n > 0; see tileParams.
+// tileUnsignedWide512_5x32 sums n tiles of 5 rows, side by side, and so many below each other; n, tiles > 0, to = c, left = tiles; see tileParams.
 //
 //go:noescape
-func tileUnsignedWide512_5x32(p *tileParams, a *int16, b *byte, start *int32, c *int32, n int)
+func tileUnsignedWide512_5x32(p *tileParams, a *int16, b *byte, start *int32, c *int32, n int, tiles int, to *int32, left int)
 
-// tileUnsignedWide512_6x32 sums n tiles of 6 rows, side by side; n > 0; see tileParams.
+// tileUnsignedWide512_6x32 sums n tiles of 6 rows, side by side, and so many below each other; n, tiles > 0, to = c, left = tiles; see tileParams.
 //
 //go:noescape
-func tileUnsignedWide512_6x32(p *tileParams, a *int16, b *byte, start *int32, c *int32, n int)
+func tileUnsignedWide512_6x32(p *tileParams, a *int16, b *byte, start *int32, c *int32, n int, tiles int, to *int32, left int)
 
-// tileSignedWide512_1x16 sums n tiles of 1 rows, side by side; n > 0; see tileParams.
+// tileSignedWide512_1x16 sums n tiles of 1 rows, side by side, and so many below each other; n, tiles > 0, to = c, left = tiles; see tileParams.
 //
 //go:noescape
-func tileSignedWide512_1x16(p *tileParams, a *int16, b *byte, start *int32, c *int32, n int)
+func tileSignedWide512_1x16(p *tileParams, a *int16, b *byte, start *int32, c *int32, n int, tiles int, to *int32, left int)
 
-// tileSignedWide512_2x16 sums n tiles of 2 rows, side by side; n > 0; see tileParams.
+// tileSignedWide512_2x16 sums n tiles of 2 rows, side by side, and so many below each other; n, tiles > 0, to = c, left = tiles; see tileParams.
 //
 //go:noescape
-func tileSignedWide512_2x16(p *tileParams, a *int16, b *byte, start *int32, c *int32, n int)
+func tileSignedWide512_2x16(p *tileParams, a *int16, b *byte, start *int32, c *int32, n int, tiles int, to *int32, left int)
 
-// tileSignedWide512_3x16 sums n tiles of 3 rows, side by side; n > 0; see tileParams.
+// tileSignedWide512_3x16 sums n tiles of 3 rows, side by side, and so many below each other; n, tiles > 0, to = c, left = tiles; see tileParams.
 //
 //go:noescape
-func tileSignedWide512_3x16(p *tileParams, a *int16, b *byte, start *int32, c *int32, n int)
+func tileSignedWide512_3x16(p *tileParams, a *int16, b *byte, start *int32, c *int32, n int, tiles int, to *int32, left int)
 
-// tileSignedWide512_4x16 sums n tiles of 4 rows, side by side; n > 0; see tileParams.
+// tileSignedWide512_4x16 sums n tiles of 4 rows, side by side, and so many below each other; n, tiles > 0, to = c, left = tiles; see tileParams.
 //
 //go:noescape
-func tileSignedWide512_4x16(p *tileParams, a *int16, b *byte, start *int32, c *int32, n int)
+func tileSignedWide512_4x16(p *tileParams, a *int16, b *byte, start *int32, c *int32, n int, tiles int, to *int32, left int)
 
-// tileSignedWide512_5x16 sums n tiles of 5 rows, side by side; n > 0; see tileParams.
+// tileSignedWide512_5x16 sums n tiles of 5 rows, side by side, and so many below each other; n, tiles > 0, to = c, left = tiles; see tileParams.
 //
 //go:noescape
-func tileSignedWide512_5x16(p *tileParams, a *int16, b *byte, start *int32, c *int32, n int)
+func tileSignedWide512_5x16(p *tileParams, a *int16, b *byte, start *int32, c *int32, n int, tiles int, to *int32, left int)
 
-// tileSignedWide512_6x16 sums n tiles of 6 rows, side by side; n > 0; see tileParams.
+// tileSignedWide512_6x16 sums n tiles of 6 rows, side by side, and so many below each other; n, tiles > 0, to = c, left = tiles; see tileParams.
 //
 //go:noescape
-func tileSignedWide512_6x16(p *tileParams, a *int16, b *byte, start *int32, c *int32, n int)
+func tileSignedWide512_6x16(p *tileParams, a *int16, b *byte, start *int32, c *int32, n int, tiles int, to *int32, left int)
 
-// tileSignedWide512_1x32 sums n tiles of 1 rows, side by side; n > 0; see tileParams.
+// tileSignedWide512_1x32 sums n tiles of 1 rows, side by side, and so many below each other; n, tiles > 0, to = c, left = tiles; see tileParams.
 //
 //go:noescape
-func tileSignedWide512_1x32(p *tileParams, a *int16, b *byte, start *int32, c *int32, n int)
+func tileSignedWide512_1x32(p *tileParams, a *int16, b *byte, start *int32, c *int32, n int, tiles int, to *int32, left int)
 
-// tileSignedWide512_2x32 sums n tiles of 2 rows, side by side; n > 0; see tileParams.
+// tileSignedWide512_2x32 sums n tiles of 2 rows, side by side, and so many below each other; n, tiles > 0, to = c, left = tiles; see tileParams.
 //
 //go:noescape
-func tileSignedWide512_2x32(p *tileParams, a *int16, b *byte, start *int32, c *int32, n int)
+func tileSignedWide512_2x32(p *tileParams, a *int16, b *byte, start *int32, c *int32, n int, tiles int, to *int32, left int)
 
-// tileSignedWide512_3x32 sums n tiles of 3 rows, side by side; n > 0; see tileParams.
+// tileSignedWide512_3x32 sums n tiles of 3 rows, side by side, and so many below each other; n, tiles > 0, to = c, left = tiles; see tileParams.
 //
 //go:noescape
-func tileSignedWide512_3x32(p *tileParams, a *int16, b *byte, start *int32, c *int32, n int)
+func tileSignedWide512_3x32(p *tileParams, a *int16, b *byte, start *int32, c *int32, n int, tiles int, to *int32, left int)
 
-// tileSignedWide512_4x32 sums n tiles of 4 rows, side by side; n > 0; see tileParams.
+// tileSignedWide512_4x32 sums n tiles of 4 rows, side by side, and so many below each other; n, tiles > 0, to = c, left = tiles; see tileParams.
 //
 //go:noescape
-func tileSignedWide512_4x32(p *tileParams, a *int16, b *byte, start *int32, c *int32, n int)
+func tileSignedWide512_4x32(p *tileParams, a *int16, b *byte, start *int32, c *int32, n int, tiles int, to *int32, left int)
 
-// tileSignedWide512_5x32 sums n tiles of 5 rows, side by side; n > 0; see tileParams.
+// tileSignedWide512_5x32 sums n tiles of 5 rows, side by side, and so many below each other; n, tiles > 0, to = c, left = tiles; see tileParams.
 //
 //go:noescape
-func tileSignedWide512_5x32(p *tileParams, a *int16, b *byte, start *int32, c *int32, n int)
+func tileSignedWide512_5x32(p *tileParams, a *int16, b *byte, start *int32, c *int32, n int, tiles int, to *int32, left int)
 
-// tileSignedWide512_6x32 sums n tiles of 6 rows, side by side; n > 0; see tileParams.
+// tileSignedWide512_6x32 sums n tiles of 6 rows, side by side, and so many below each other; n, tiles > 0, to = c, left = tiles; see tileParams.
 //
 //go:noescape
-func tileSignedWide512_6x32(p *tileParams, a *int16, b *byte, start *int32, c *int32, n int)
+func tileSignedWide512_6x32(p *tileParams, a *int16, b *byte, start *int32, c *int32, n int, tiles int, to *int32, left int)
 
-// tileUnsignedWide2_1x16 sums n tiles of 1 rows, side by side; n > 0; see tileParams.
+// tileUnsignedWide2_1x16 sums n tiles of 1 rows, side by side, and so many below each other; n, tiles > 0, to = c, left = tiles; see tileParams.
 //
 //go:noescape
-func tileUnsignedWide2_1x16(p *tileParams, a *int16, b *byte, start *int32, c *int32, n int)
+func tileUnsignedWide2_1x16(p *tileParams, a *int16, b *byte, start *int32, c *int32, n int, tiles int, to *int32, left int)
 
-// tileUnsignedWide2_2x16 sums n tiles of 2 rows, side by side; n > 0; see tileParams.
+// tileUnsignedWide2_2x16 sums n tiles of 2 rows, side by side, and so many below each other; n, tiles > 0, to = c, left = tiles; see tileParams.
 //
 //go:noescape
-func tileUnsignedWide2_2x16(p *tileParams, a *int16, b *byte, start *int32, c *int32, n int)
+func tileUnsignedWide2_2x16(p *tileParams, a *int16, b *byte, start *int32, c *int32, n int, tiles int, to *int32, left int)
 
-// tileUnsignedWide2_3x16 sums n tiles of 3 rows, side by side; n > 0; see tileParams.
+// tileUnsignedWide2_3x16 sums n tiles of 3 rows, side by side, and so many below each other; n, tiles > 0, to = c, left = tiles; see tileParams.
 //
 //go:noescape
-func tileUnsignedWide2_3x16(p *tileParams, a *int16, b *byte, start *int32, c *int32, n int)
+func tileUnsignedWide2_3x16(p *tileParams, a *int16, b *byte, start *int32, c *int32, n int, tiles int, to *int32, left int)
 
-// tileUnsignedWide2_4x16 sums n tiles of 4 rows, side by side; n > 0; see tileParams.
+// tileUnsignedWide2_4x16 sums n tiles of 4 rows, side by side, and so many below each other; n, tiles > 0, to = c, left = tiles; see tileParams.
 //
 //go:noescape
-func tileUnsignedWide2_4x16(p *tileParams, a *int16, b *byte, start *int32, c *int32, n int)
+func tileUnsignedWide2_4x16(p *tileParams, a *int16, b *byte, start *int32, c *int32, n int, tiles int, to *int32, left int)
 
-// tileUnsignedWide2_5x16 sums n tiles of 5 rows, side by side; n > 0; see tileParams.
+// tileUnsignedWide2_5x16 sums n tiles of 5 rows, side by side, and so many below each other; n, tiles > 0, to = c, left = tiles; see tileParams.
 //
 //go:noescape
-func tileUnsignedWide2_5x16(p *tileParams, a *int16, b *byte, start *int32, c *int32, n int)
+func tileUnsignedWide2_5x16(p *tileParams, a *int16, b *byte, start *int32, c *int32, n int, tiles int, to *int32, left int)
 
-// tileUnsignedWide2_6x16 sums n tiles of 6 rows, side by side; n > 0; see tileParams.
+// tileUnsignedWide2_6x16 sums n tiles of 6 rows, side by side, and so many below each other; n, tiles > 0, to = c, left = tiles; see tileParams.
 //
 //go:noescape
-func tileUnsignedWide2_6x16(p *tileParams, a *int16, b *byte, start *int32, c *int32, n int)
+func tileUnsignedWide2_6x16(p *tileParams, a *int16, b *byte, start *int32, c *int32, n int, tiles int, to *int32, left int)
 
-// tileSignedWide2_1x16 sums n tiles of 1 rows, side by side; n > 0; see tileParams.
+// tileSignedWide2_1x16 sums n tiles of 1 rows, side by side, and so many below each other; n, tiles > 0, to = c, left = tiles; see tileParams.
 //
 //go:noescape
-func tileSignedWide2_1x16(p *tileParams, a *int16, b *byte, start *int32, c *int32, n int)
+func tileSignedWide2_1x16(p *tileParams, a *int16, b *byte, start *int32, c *int32, n int, tiles int, to *int32, left int)
 
-// tileSignedWide2_2x16 sums n tiles of 2 rows, side by side; n > 0; see tileParams.
+// tileSignedWide2_2x16 sums n tiles of 2 rows, side by side, and so many below each other; n, tiles > 0, to = c, left = tiles; see tileParams.
 //
 //go:noescape
-func tileSignedWide2_2x16(p *tileParams, a *int16, b *byte, start *int32, c *int32, n int)
+func tileSignedWide2_2x16(p *tileParams, a *int16, b *byte, start *int32, c *int32, n int, tiles int, to *int32, left int)
 
-// tileSignedWide2_3x16 sums n tiles of 3 rows, side by side; n > 0; see tileParams.
+// tileSignedWide2_3x16 sums n tiles of 3 rows, side by side, and so many below each other; n, tiles > 0, to = c, left = tiles; see tileParams.
 //
 //go:noescape
-func tileSignedWide2_3x16(p *tileParams, a *int16, b *byte, start *int32, c *int32, n int)
+func tileSignedWide2_3x16(p *tileParams, a *int16, b *byte, start *int32, c *int32, n int, tiles int, to *int32, left int)
 
-// tileSignedWide2_4x16 sums n tiles of 4 rows, side by side; n > 0; see tileParams.
+// tileSignedWide2_4x16 sums n tiles of 4 rows, side by side, and so many below each other; n, tiles > 0, to = c, left = tiles; see tileParams.
 //
 //go:noescape
-func tileSignedWide2_4x16(p *tileParams, a *int16, b *byte, start *int32, c *int32, n int)
+func tileSignedWide2_4x16(p *tileParams, a *int16, b *byte, start *int32, c *int32, n int, tiles int, to *int32, left int)
 
-// tileSignedWide2_5x16 sums n tiles of 5 rows, side by side; n > 0; see tileParams.
+// tileSignedWide2_5x16 sums n tiles of 5 rows, side by side, and so many below each other; n, tiles > 0, to = c, left = tiles; see tileParams.
 //
 //go:noescape
-func tileSignedWide2_5x16(p *tileParams, a *int16, b *byte, start *int32, c *int32, n int)
+func tileSignedWide2_5x16(p *tileParams, a *int16, b *byte, start *int32, c *int32, n int, tiles int, to *int32, left int)
 
-// tileSignedWide2_6x16 sums n tiles of 6 rows, side by side; n > 0; see tileParams.
+// tileSignedWide2_6x16 sums n tiles of 6 rows, side by side, and so many below each other; n, tiles > 0, to = c, left = tiles; see tileParams.
 //
 //go:noescape
-func tileSignedWide2_6x16(p *tileParams, a *int16, b *byte, start *int32, c *int32, n int)
+func tileSignedWide2_6x16(p *tileParams, a *int16, b *byte, start *int32, c *int32, n int, tiles int, to *int32, left int)
 
 // callTileVNNI runs the kernel of tiles of height rows and width panels, for signed or unsigned B.
 func callTileVNNI(signed bool, height, width int, p *tileParams, a *byte, rows *int, b *byte, start, c *int32, n int) {
@@ -446,92 +446,92 @@ func callTileVNNI(signed bool, height, width int, p *tileParams, a *byte, rows *
 }
 
 // callWide512 runs the kernel of tiles of height rows and width panels, for signed or unsigned B.
-func callWide512(signed bool, height, width int, p *tileParams, a *int16, b *byte, start, c *int32, n int) {
+func callWide512(signed bool, height, width int, p *tileParams, a *int16, b *byte, start, c *int32, n, tiles int) {
 	if signed {
 		height += 8
 	}
 	switch 16*width + height {
 	case 17:
-		tileUnsignedWide512_1x16(p, a, b, start, c, n)
+		tileUnsignedWide512_1x16(p, a, b, start, c, n, tiles, c, tiles)
 	case 18:
-		tileUnsignedWide512_2x16(p, a, b, start, c, n)
+		tileUnsignedWide512_2x16(p, a, b, start, c, n, tiles, c, tiles)
 	case 19:
-		tileUnsignedWide512_3x16(p, a, b, start, c, n)
+		tileUnsignedWide512_3x16(p, a, b, start, c, n, tiles, c, tiles)
 	case 20:
-		tileUnsignedWide512_4x16(p, a, b, start, c, n)
+		tileUnsignedWide512_4x16(p, a, b, start, c, n, tiles, c, tiles)
 	case 21:
-		tileUnsignedWide512_5x16(p, a, b, start, c, n)
+		tileUnsignedWide512_5x16(p, a, b, start, c, n, tiles, c, tiles)
 	case 22:
-		tileUnsignedWide512_6x16(p, a, b, start, c, n)
+		tileUnsignedWide512_6x16(p, a, b, start, c, n, tiles, c, tiles)
 	case 33:
-		tileUnsignedWide512_1x32(p, a, b, start, c, n)
+		tileUnsignedWide512_1x32(p, a, b, start, c, n, tiles, c, tiles)
 	case 34:
-		tileUnsignedWide512_2x32(p, a, b, start, c, n)
+		tileUnsignedWide512_2x32(p, a, b, start, c, n, tiles, c, tiles)
 	case 35:
-		tileUnsignedWide512_3x32(p, a, b, start, c, n)
+		tileUnsignedWide512_3x32(p, a, b, start, c, n, tiles, c, tiles)
 	case 36:
-		tileUnsignedWide512_4x32(p, a, b, start, c, n)
+		tileUnsignedWide512_4x32(p, a, b, start, c, n, tiles, c, tiles)
 	case 37:
-		tileUnsignedWide512_5x32(p, a, b, start, c, n)
+		tileUnsignedWide512_5x32(p, a, b, start, c, n, tiles, c, tiles)
 	case 38:
-		tileUnsignedWide512_6x32(p, a, b, start, c, n)
+		tileUnsignedWide512_6x32(p, a, b, start, c, n, tiles, c, tiles)
 	case 25:
-		tileSignedWide512_1x16(p, a, b, start, c, n)
+		tileSignedWide512_1x16(p, a, b, start, c, n, tiles, c, tiles)
 	case 26:
-		tileSignedWide512_2x16(p, a, b, start, c, n)
+		tileSignedWide512_2x16(p, a, b, start, c, n, tiles, c, tiles)
 	case 27:
-		tileSignedWide512_3x16(p, a, b, start, c, n)
+		tileSignedWide512_3x16(p, a, b, start, c, n, tiles, c, tiles)
 	case 28:
-		tileSignedWide512_4x16(p, a, b, start, c, n)
+		tileSignedWide512_4x16(p, a, b, start, c, n, tiles, c, tiles)
 	case 29:
-		tileSignedWide512_5x16(p, a, b, start, c, n)
+		tileSignedWide512_5x16(p, a, b, start, c, n, tiles, c, tiles)
 	case 30:
-		tileSignedWide512_6x16(p, a, b, start, c, n)
+		tileSignedWide512_6x16(p, a, b, start, c, n, tiles, c, tiles)
 	case 41:
-		tileSignedWide512_1x32(p, a, b, start, c, n)
+		tileSignedWide512_1x32(p, a, b, start, c, n, tiles, c, tiles)
 	case 42:
-		tileSignedWide512_2x32(p, a, b, start, c, n)
+		tileSignedWide512_2x32(p, a, b, start, c, n, tiles, c, tiles)
 	case 43:
-		tileSignedWide512_3x32(p, a, b, start, c, n)
+		tileSignedWide512_3x32(p, a, b, start, c, n, tiles, c, tiles)
 	case 44:
-		tileSignedWide512_4x32(p, a, b, start, c, n)
+		tileSignedWide512_4x32(p, a, b, start, c, n, tiles, c, tiles)
 	case 45:
-		tileSignedWide512_5x32(p, a, b, start, c, n)
+		tileSignedWide512_5x32(p, a, b, start, c, n, tiles, c, tiles)
 	case 46:
-		tileSignedWide512_6x32(p, a, b, start, c, n)
+		tileSignedWide512_6x32(p, a, b, start, c, n, tiles, c, tiles)
 	}
 }
 
 // callWide2 runs the kernel of tiles of height rows and width panels, for signed or unsigned B.
-func callWide2(signed bool, height, width int, p *tileParams, a *int16, b *byte, start, c *int32, n int) {
+func callWide2(signed bool, height, width int, p *tileParams, a *int16, b *byte, start, c *int32, n, tiles int) {
 	if signed {
 		height += 8
 	}
 	switch 16*width + height {
 	case 17:
-		tileUnsignedWide2_1x16(p, a, b, start, c, n)
+		tileUnsignedWide2_1x16(p, a, b, start, c, n, tiles, c, tiles)
 	case 18:
-		tileUnsignedWide2_2x16(p, a, b, start, c, n)
+		tileUnsignedWide2_2x16(p, a, b, start, c, n, tiles, c, tiles)
 	case 19:
-		tileUnsignedWide2_3x16(p, a, b, start, c, n)
+		tileUnsignedWide2_3x16(p, a, b, start, c, n, tiles, c, tiles)
 	case 20:
-		tileUnsignedWide2_4x16(p, a, b, start, c, n)
+		tileUnsignedWide2_4x16(p, a, b, start, c, n, tiles, c, tiles)
 	case 21:
-		tileUnsignedWide2_5x16(p, a, b, start, c, n)
+		tileUnsignedWide2_5x16(p, a, b, start, c, n, tiles, c, tiles)
 	case 22:
-		tileUnsignedWide2_6x16(p, a, b, start, c, n)
+		tileUnsignedWide2_6x16(p, a, b, start, c, n, tiles, c, tiles)
 	case 25:
-		tileSignedWide2_1x16(p, a, b, start, c, n)
+		tileSignedWide2_1x16(p, a, b, start, c, n, tiles, c, tiles)
 	case 26:
-		tileSignedWide2_2x16(p, a, b, start, c, n)
+		tileSignedWide2_2x16(p, a, b, start, c, n, tiles, c, tiles)
 	case 27:
-		tileSignedWide2_3x16(p, a, b, start, c, n)
+		tileSignedWide2_3x16(p, a, b, start, c, n, tiles, c, tiles)
 	case 28:
-		tileSignedWide2_4x16(p, a, b, start, c, n)
+		tileSignedWide2_4x16(p, a, b, start, c, n, tiles, c, tiles)
 	case 29:
-		tileSignedWide2_5x16(p, a, b, start, c, n)
+		tileSignedWide2_5x16(p, a, b, start, c, n, tiles, c, tiles)
 	case 30:
-		tileSignedWide2_6x16(p, a, b, start, c, n)
+		tileSignedWide2_6x16(p, a, b, start, c, n, tiles, c, tiles)
 	}
 }
 
