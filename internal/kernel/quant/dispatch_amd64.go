@@ -46,41 +46,41 @@ func callPairs(set isa.Set, kind pairKind, height int, p *pairsParams, a, b *byt
 	case isa.AVX2:
 		switch 8*int(kind) + height {
 		case 1:
-			pairsUnsigned_1(p, a, b, start, c, n)
+			pairsUnsigned_1(p, a, b, start, c, n, p.columns)
 		case 2:
-			pairsUnsigned_2(p, a, b, start, c, n)
+			pairsUnsigned_2(p, a, b, start, c, n, p.columns)
 		case 3:
-			pairsUnsigned_3(p, a, b, start, c, n)
+			pairsUnsigned_3(p, a, b, start, c, n, p.columns)
 		case 4:
-			pairsUnsigned_4(p, a, b, start, c, n)
+			pairsUnsigned_4(p, a, b, start, c, n, p.columns)
 		case 5:
-			pairsUnsigned_5(p, a, b, start, c, n)
+			pairsUnsigned_5(p, a, b, start, c, n, p.columns)
 		case 6:
-			pairsUnsigned_6(p, a, b, start, c, n)
+			pairsUnsigned_6(p, a, b, start, c, n, p.columns)
 		case 9:
-			pairsSigned_1(p, a, b, start, c, n)
+			pairsSigned_1(p, a, b, start, c, n, p.columns)
 		case 10:
-			pairsSigned_2(p, a, b, start, c, n)
+			pairsSigned_2(p, a, b, start, c, n, p.columns)
 		case 11:
-			pairsSigned_3(p, a, b, start, c, n)
+			pairsSigned_3(p, a, b, start, c, n, p.columns)
 		case 12:
-			pairsSigned_4(p, a, b, start, c, n)
+			pairsSigned_4(p, a, b, start, c, n, p.columns)
 		case 13:
-			pairsSigned_5(p, a, b, start, c, n)
+			pairsSigned_5(p, a, b, start, c, n, p.columns)
 		case 14:
-			pairsSigned_6(p, a, b, start, c, n)
+			pairsSigned_6(p, a, b, start, c, n, p.columns)
 		case 17:
-			pairsTurned_1(p, a, b, start, c, n)
+			pairsTurned_1(p, a, b, start, c, n, p.columns)
 		case 18:
-			pairsTurned_2(p, a, b, start, c, n)
+			pairsTurned_2(p, a, b, start, c, n, p.columns)
 		case 19:
-			pairsTurned_3(p, a, b, start, c, n)
+			pairsTurned_3(p, a, b, start, c, n, p.columns)
 		case 20:
-			pairsTurned_4(p, a, b, start, c, n)
+			pairsTurned_4(p, a, b, start, c, n, p.columns)
 		case 21:
-			pairsTurned_5(p, a, b, start, c, n)
+			pairsTurned_5(p, a, b, start, c, n, p.columns)
 		case 22:
-			pairsTurned_6(p, a, b, start, c, n)
+			pairsTurned_6(p, a, b, start, c, n, p.columns)
 		}
 	default:
 		panic("quant: no kernel adds products in pairs")
@@ -93,29 +93,29 @@ func callFours(set isa.Set, kind pairKind, height int, p *pairsParams, a, b *byt
 	case isa.AVX2:
 		switch 8*int(kind) + height {
 		case 1:
-			foursUnsigned_1(p, a, b, start, c, n)
+			foursUnsigned_1(p, a, b, start, c, n, p.columns)
 		case 2:
-			foursUnsigned_2(p, a, b, start, c, n)
+			foursUnsigned_2(p, a, b, start, c, n, p.columns)
 		case 3:
-			foursUnsigned_3(p, a, b, start, c, n)
+			foursUnsigned_3(p, a, b, start, c, n, p.columns)
 		case 4:
-			foursUnsigned_4(p, a, b, start, c, n)
+			foursUnsigned_4(p, a, b, start, c, n, p.columns)
 		case 9:
-			foursSigned_1(p, a, b, start, c, n)
+			foursSigned_1(p, a, b, start, c, n, p.columns)
 		case 10:
-			foursSigned_2(p, a, b, start, c, n)
+			foursSigned_2(p, a, b, start, c, n, p.columns)
 		case 11:
-			foursSigned_3(p, a, b, start, c, n)
+			foursSigned_3(p, a, b, start, c, n, p.columns)
 		case 12:
-			foursSigned_4(p, a, b, start, c, n)
+			foursSigned_4(p, a, b, start, c, n, p.columns)
 		case 17:
-			foursTurned_1(p, a, b, start, c, n)
+			foursTurned_1(p, a, b, start, c, n, p.columns)
 		case 18:
-			foursTurned_2(p, a, b, start, c, n)
+			foursTurned_2(p, a, b, start, c, n, p.columns)
 		case 19:
-			foursTurned_3(p, a, b, start, c, n)
+			foursTurned_3(p, a, b, start, c, n, p.columns)
 		case 20:
-			foursTurned_4(p, a, b, start, c, n)
+			foursTurned_4(p, a, b, start, c, n, p.columns)
 		}
 	default:
 		panic("quant: no kernel adds products in pairs")

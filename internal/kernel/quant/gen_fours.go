@@ -17,7 +17,7 @@ func fours(f *asm.File) {
 	for i := range pairKinds {
 		for height := 1; height <= foursHeight; height++ {
 			t := &four{paired{kind: i, height: height}}
-			code += fmt.Sprintf("case %d:\n%s(p, a, b, start, c, n)\n", 8*i+height, t.emit(f))
+			code += fmt.Sprintf("case %d:\n%s(p, a, b, start, c, n, p.columns)\n", 8*i+height, t.emit(f))
 		}
 	}
 	f.Serve("callFours", asm.AVX2(), "switch 8*int(kind) + height {\n"+code+"}")

@@ -10,13 +10,12 @@ import (
 
 // Offsets of the fields of pairsParams, in bytes.
 const (
-	offPairsQuads   = 0
-	offPairsLDA     = 8
-	offPairsLDB     = 16
-	offPairsLDC     = 24
-	offPairsLDS     = 32
-	offPairsTurns   = 40
-	offPairsColumns = 48
+	offPairsQuads = 0
+	offPairsLDA   = 8
+	offPairsLDB   = 16
+	offPairsLDC   = 24
+	offPairsLDS   = 32
+	offPairsTurns = 40
 )
 
 // Offsets of the fields of excess, and its size.
@@ -43,7 +42,7 @@ func pairs(f *asm.File) {
 		name string
 		off  int
 	}{{"Offsetof(pairsParams{}.quads)", offPairsQuads}, {"Offsetof(pairsParams{}.lda)", offPairsLDA}, {"Offsetof(pairsParams{}.ldb)", offPairsLDB},
-		{"Offsetof(pairsParams{}.ldc)", offPairsLDC}, {"Offsetof(pairsParams{}.lds)", offPairsLDS}, {"Offsetof(pairsParams{}.turns)", offPairsTurns}, {"Offsetof(pairsParams{}.columns)", offPairsColumns},
+		{"Offsetof(pairsParams{}.ldc)", offPairsLDC}, {"Offsetof(pairsParams{}.lds)", offPairsLDS}, {"Offsetof(pairsParams{}.turns)", offPairsTurns},
 		{"Offsetof(excess{}.at)", offExcessAt}, {"Offsetof(excess{}.bytes)", offExcessBytes}, {"Sizeof(excess{})", excessSize}} {
 		src += fmt.Sprintf("_ = [1]byte{}[unsafe.%s-%d]\n", c.name, c.off)
 	}
@@ -57,7 +56,7 @@ func pairs(f *asm.File) {
 	for i := range pairKinds {
 		for height := 1; height <= tileHeight; height++ {
 			t := &paired{kind: i, height: height}
-			code += fmt.Sprintf("case %d:\n%s(p, a, b, start, c, n)\n", 8*i+height, t.emit(f))
+			code += fmt.Sprintf("case %d:\n%s(p, a, b, start, c, n, p.columns)\n", 8*i+height, t.emit(f))
 		}
 		adds += fmt.Sprintf("case %d:\n%s(p, list, count, b, c, n)\n", i, addExcess(f, i))
 	}
@@ -94,8 +93,8 @@ func (t *paired) emit(f *asm.File) string {
 
 // begin emits what stands before the loop over quads: sums are 0.
 func (t *paired) begin(f *asm.File, name string) {
-	t.Func = f.Func(name, fmt.Sprintf("%s sums n tiles of %d rows, side by side; n > 0; see pairsParams.", name, t.height),
-		asm.Typed("p", "*pairsParams"), asm.Typed("a", "*byte"), asm.Typed("b", "*byte"), asm.Typed("start", "*int32"), asm.Typed("c", "*int32"), asm.Int("n"))
+	t.Func = f.Func(name, fmt.Sprintf("%s sums n tiles of %d rows, side by side; n > 0, columns = p.columns; see pairsParams.", name, t.height),
+		asm.Typed("p", "*pairsParams"), asm.Typed("a", "*byte"), asm.Typed("b", "*byte"), asm.Typed("start", "*int32"), asm.Typed("c", "*int32"), asm.Int("n"), asm.Typed("columns", "*int32"))
 	t.Load("p", "DI")
 	t.I("MOVQ %d(DI), SI", offPairsLDB)
 	t.Load("a", row(0))
@@ -119,8 +118,8 @@ func (t *paired) end() {
 	t.Load("c", "R14")
 	if turned {
 		t.I("MOVQ %d(DI), R15", offPairsTurns)
-		t.I("MOVQ %d(DI), CX", offPairsColumns)
-		t.I("ADDQ $64, %d(DI)", offPairsColumns)
+		t.Load("columns", "CX")
+		t.I("ADDQ $64, %s", t.Addr("columns"))
 		for j := range 2 { // 128 times the sums
 			t.I("VMOVDQU %d(CX), Y%d", 32*j, 12+j)
 			t.I("VPSLLD $7, Y%[1]d, Y%[1]d", 12+j)

@@ -29,7 +29,7 @@ type pairsParams struct {
 	quads              int
 	lda, ldb, ldc, lds int // of rows of A, panels of B, rows of the result, and of what sums begin with
 
-	turns, columns *int32 // of turned operands: what is added to the sums of each row, and the sums of B's columns; kernels move on columns
+	turns, columns *int32 // of turned operands: what is added to the sums of each row, and the sums of B's columns. Kernels move on copies: behind the last panel they point to nothing, which no struct of Go's may
 }
 
 // excess is what a quad of A was lessened by.

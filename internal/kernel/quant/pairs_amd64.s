@@ -12,8 +12,8 @@ DATA upperBits<>+24(SB)/4, $0x80808080
 DATA upperBits<>+28(SB)/4, $0x80808080
 GLOBL upperBits<>(SB), RODATA|NOPTR, $32
 
-// func pairsUnsigned_1(p *pairsParams, a *byte, b *byte, start *int32, c *int32, n int)
-TEXT ·pairsUnsigned_1(SB), NOSPLIT, $0-48
+// func pairsUnsigned_1(p *pairsParams, a *byte, b *byte, start *int32, c *int32, n int, columns *int32)
+TEXT ·pairsUnsigned_1(SB), NOSPLIT, $0-56
 	MOVQ p+0(FP), DI
 	MOVQ 16(DI), SI
 	MOVQ a+8(FP), R8
@@ -90,8 +90,8 @@ kend3:
 	VZEROUPPER
 	RET
 
-// func pairsUnsigned_2(p *pairsParams, a *byte, b *byte, start *int32, c *int32, n int)
-TEXT ·pairsUnsigned_2(SB), NOSPLIT, $0-48
+// func pairsUnsigned_2(p *pairsParams, a *byte, b *byte, start *int32, c *int32, n int, columns *int32)
+TEXT ·pairsUnsigned_2(SB), NOSPLIT, $0-56
 	MOVQ p+0(FP), DI
 	MOVQ 16(DI), SI
 	MOVQ a+8(FP), R8
@@ -199,8 +199,8 @@ kend3:
 	VZEROUPPER
 	RET
 
-// func pairsUnsigned_3(p *pairsParams, a *byte, b *byte, start *int32, c *int32, n int)
-TEXT ·pairsUnsigned_3(SB), NOSPLIT, $0-48
+// func pairsUnsigned_3(p *pairsParams, a *byte, b *byte, start *int32, c *int32, n int, columns *int32)
+TEXT ·pairsUnsigned_3(SB), NOSPLIT, $0-56
 	MOVQ p+0(FP), DI
 	MOVQ 16(DI), SI
 	MOVQ a+8(FP), R8
@@ -339,8 +339,8 @@ kend3:
 	VZEROUPPER
 	RET
 
-// func pairsUnsigned_4(p *pairsParams, a *byte, b *byte, start *int32, c *int32, n int)
-TEXT ·pairsUnsigned_4(SB), NOSPLIT, $0-48
+// func pairsUnsigned_4(p *pairsParams, a *byte, b *byte, start *int32, c *int32, n int, columns *int32)
+TEXT ·pairsUnsigned_4(SB), NOSPLIT, $0-56
 	MOVQ p+0(FP), DI
 	MOVQ 16(DI), SI
 	MOVQ a+8(FP), R8
@@ -510,8 +510,8 @@ kend3:
 	VZEROUPPER
 	RET
 
-// func pairsUnsigned_5(p *pairsParams, a *byte, b *byte, start *int32, c *int32, n int)
-TEXT ·pairsUnsigned_5(SB), NOSPLIT, $0-48
+// func pairsUnsigned_5(p *pairsParams, a *byte, b *byte, start *int32, c *int32, n int, columns *int32)
+TEXT ·pairsUnsigned_5(SB), NOSPLIT, $0-56
 	MOVQ p+0(FP), DI
 	MOVQ 16(DI), SI
 	MOVQ a+8(FP), R8
@@ -712,8 +712,8 @@ kend3:
 	VZEROUPPER
 	RET
 
-// func pairsUnsigned_6(p *pairsParams, a *byte, b *byte, start *int32, c *int32, n int)
-TEXT ·pairsUnsigned_6(SB), NOSPLIT, $0-48
+// func pairsUnsigned_6(p *pairsParams, a *byte, b *byte, start *int32, c *int32, n int, columns *int32)
+TEXT ·pairsUnsigned_6(SB), NOSPLIT, $0-56
 	MOVQ p+0(FP), DI
 	MOVQ 16(DI), SI
 	MOVQ a+8(FP), R8
@@ -1002,8 +1002,8 @@ loop2:
 	VZEROUPPER
 	RET
 
-// func pairsSigned_1(p *pairsParams, a *byte, b *byte, start *int32, c *int32, n int)
-TEXT ·pairsSigned_1(SB), NOSPLIT, $0-48
+// func pairsSigned_1(p *pairsParams, a *byte, b *byte, start *int32, c *int32, n int, columns *int32)
+TEXT ·pairsSigned_1(SB), NOSPLIT, $0-56
 	MOVQ p+0(FP), DI
 	MOVQ 16(DI), SI
 	MOVQ a+8(FP), R8
@@ -1080,8 +1080,8 @@ kend3:
 	VZEROUPPER
 	RET
 
-// func pairsSigned_2(p *pairsParams, a *byte, b *byte, start *int32, c *int32, n int)
-TEXT ·pairsSigned_2(SB), NOSPLIT, $0-48
+// func pairsSigned_2(p *pairsParams, a *byte, b *byte, start *int32, c *int32, n int, columns *int32)
+TEXT ·pairsSigned_2(SB), NOSPLIT, $0-56
 	MOVQ p+0(FP), DI
 	MOVQ 16(DI), SI
 	MOVQ a+8(FP), R8
@@ -1189,8 +1189,8 @@ kend3:
 	VZEROUPPER
 	RET
 
-// func pairsSigned_3(p *pairsParams, a *byte, b *byte, start *int32, c *int32, n int)
-TEXT ·pairsSigned_3(SB), NOSPLIT, $0-48
+// func pairsSigned_3(p *pairsParams, a *byte, b *byte, start *int32, c *int32, n int, columns *int32)
+TEXT ·pairsSigned_3(SB), NOSPLIT, $0-56
 	MOVQ p+0(FP), DI
 	MOVQ 16(DI), SI
 	MOVQ a+8(FP), R8
@@ -1329,8 +1329,8 @@ kend3:
 	VZEROUPPER
 	RET
 
-// func pairsSigned_4(p *pairsParams, a *byte, b *byte, start *int32, c *int32, n int)
-TEXT ·pairsSigned_4(SB), NOSPLIT, $0-48
+// func pairsSigned_4(p *pairsParams, a *byte, b *byte, start *int32, c *int32, n int, columns *int32)
+TEXT ·pairsSigned_4(SB), NOSPLIT, $0-56
 	MOVQ p+0(FP), DI
 	MOVQ 16(DI), SI
 	MOVQ a+8(FP), R8
@@ -1500,8 +1500,8 @@ kend3:
 	VZEROUPPER
 	RET
 
-// func pairsSigned_5(p *pairsParams, a *byte, b *byte, start *int32, c *int32, n int)
-TEXT ·pairsSigned_5(SB), NOSPLIT, $0-48
+// func pairsSigned_5(p *pairsParams, a *byte, b *byte, start *int32, c *int32, n int, columns *int32)
+TEXT ·pairsSigned_5(SB), NOSPLIT, $0-56
 	MOVQ p+0(FP), DI
 	MOVQ 16(DI), SI
 	MOVQ a+8(FP), R8
@@ -1702,8 +1702,8 @@ kend3:
 	VZEROUPPER
 	RET
 
-// func pairsSigned_6(p *pairsParams, a *byte, b *byte, start *int32, c *int32, n int)
-TEXT ·pairsSigned_6(SB), NOSPLIT, $0-48
+// func pairsSigned_6(p *pairsParams, a *byte, b *byte, start *int32, c *int32, n int, columns *int32)
+TEXT ·pairsSigned_6(SB), NOSPLIT, $0-56
 	MOVQ p+0(FP), DI
 	MOVQ 16(DI), SI
 	MOVQ a+8(FP), R8
@@ -1992,8 +1992,8 @@ loop2:
 	VZEROUPPER
 	RET
 
-// func pairsTurned_1(p *pairsParams, a *byte, b *byte, start *int32, c *int32, n int)
-TEXT ·pairsTurned_1(SB), NOSPLIT, $0-48
+// func pairsTurned_1(p *pairsParams, a *byte, b *byte, start *int32, c *int32, n int, columns *int32)
+TEXT ·pairsTurned_1(SB), NOSPLIT, $0-56
 	MOVQ p+0(FP), DI
 	MOVQ 16(DI), SI
 	MOVQ a+8(FP), R8
@@ -2058,8 +2058,8 @@ kend3:
 	MOVQ start+24(FP), DX
 	MOVQ c+32(FP), R14
 	MOVQ 40(DI), R15
-	MOVQ 48(DI), CX
-	ADDQ $64, 48(DI)
+	MOVQ columns+48(FP), CX
+	ADDQ $64, columns+48(FP)
 	VMOVDQU 0(CX), Y12
 	VPSLLD $7, Y12, Y12
 	VMOVDQU 32(CX), Y13
@@ -2083,8 +2083,8 @@ kend3:
 	VZEROUPPER
 	RET
 
-// func pairsTurned_2(p *pairsParams, a *byte, b *byte, start *int32, c *int32, n int)
-TEXT ·pairsTurned_2(SB), NOSPLIT, $0-48
+// func pairsTurned_2(p *pairsParams, a *byte, b *byte, start *int32, c *int32, n int, columns *int32)
+TEXT ·pairsTurned_2(SB), NOSPLIT, $0-56
 	MOVQ p+0(FP), DI
 	MOVQ 16(DI), SI
 	MOVQ a+8(FP), R8
@@ -2174,8 +2174,8 @@ kend3:
 	MOVQ start+24(FP), DX
 	MOVQ c+32(FP), R14
 	MOVQ 40(DI), R15
-	MOVQ 48(DI), CX
-	ADDQ $64, 48(DI)
+	MOVQ columns+48(FP), CX
+	ADDQ $64, columns+48(FP)
 	VMOVDQU 0(CX), Y12
 	VPSLLD $7, Y12, Y12
 	VMOVDQU 32(CX), Y13
@@ -2210,8 +2210,8 @@ kend3:
 	VZEROUPPER
 	RET
 
-// func pairsTurned_3(p *pairsParams, a *byte, b *byte, start *int32, c *int32, n int)
-TEXT ·pairsTurned_3(SB), NOSPLIT, $0-48
+// func pairsTurned_3(p *pairsParams, a *byte, b *byte, start *int32, c *int32, n int, columns *int32)
+TEXT ·pairsTurned_3(SB), NOSPLIT, $0-56
 	MOVQ p+0(FP), DI
 	MOVQ 16(DI), SI
 	MOVQ a+8(FP), R8
@@ -2326,8 +2326,8 @@ kend3:
 	MOVQ start+24(FP), DX
 	MOVQ c+32(FP), R14
 	MOVQ 40(DI), R15
-	MOVQ 48(DI), CX
-	ADDQ $64, 48(DI)
+	MOVQ columns+48(FP), CX
+	ADDQ $64, columns+48(FP)
 	VMOVDQU 0(CX), Y12
 	VPSLLD $7, Y12, Y12
 	VMOVDQU 32(CX), Y13
@@ -2373,8 +2373,8 @@ kend3:
 	VZEROUPPER
 	RET
 
-// func pairsTurned_4(p *pairsParams, a *byte, b *byte, start *int32, c *int32, n int)
-TEXT ·pairsTurned_4(SB), NOSPLIT, $0-48
+// func pairsTurned_4(p *pairsParams, a *byte, b *byte, start *int32, c *int32, n int, columns *int32)
+TEXT ·pairsTurned_4(SB), NOSPLIT, $0-56
 	MOVQ p+0(FP), DI
 	MOVQ 16(DI), SI
 	MOVQ a+8(FP), R8
@@ -2514,8 +2514,8 @@ kend3:
 	MOVQ start+24(FP), DX
 	MOVQ c+32(FP), R14
 	MOVQ 40(DI), R15
-	MOVQ 48(DI), CX
-	ADDQ $64, 48(DI)
+	MOVQ columns+48(FP), CX
+	ADDQ $64, columns+48(FP)
 	VMOVDQU 0(CX), Y12
 	VPSLLD $7, Y12, Y12
 	VMOVDQU 32(CX), Y13
@@ -2572,8 +2572,8 @@ kend3:
 	VZEROUPPER
 	RET
 
-// func pairsTurned_5(p *pairsParams, a *byte, b *byte, start *int32, c *int32, n int)
-TEXT ·pairsTurned_5(SB), NOSPLIT, $0-48
+// func pairsTurned_5(p *pairsParams, a *byte, b *byte, start *int32, c *int32, n int, columns *int32)
+TEXT ·pairsTurned_5(SB), NOSPLIT, $0-56
 	MOVQ p+0(FP), DI
 	MOVQ 16(DI), SI
 	MOVQ a+8(FP), R8
@@ -2738,8 +2738,8 @@ kend3:
 	MOVQ start+24(FP), DX
 	MOVQ c+32(FP), R14
 	MOVQ 40(DI), R15
-	MOVQ 48(DI), CX
-	ADDQ $64, 48(DI)
+	MOVQ columns+48(FP), CX
+	ADDQ $64, columns+48(FP)
 	VMOVDQU 0(CX), Y12
 	VPSLLD $7, Y12, Y12
 	VMOVDQU 32(CX), Y13
@@ -2807,8 +2807,8 @@ kend3:
 	VZEROUPPER
 	RET
 
-// func pairsTurned_6(p *pairsParams, a *byte, b *byte, start *int32, c *int32, n int)
-TEXT ·pairsTurned_6(SB), NOSPLIT, $0-48
+// func pairsTurned_6(p *pairsParams, a *byte, b *byte, start *int32, c *int32, n int, columns *int32)
+TEXT ·pairsTurned_6(SB), NOSPLIT, $0-56
 	MOVQ p+0(FP), DI
 	MOVQ 16(DI), SI
 	MOVQ a+8(FP), R8
@@ -3021,8 +3021,8 @@ kend3:
 	MOVQ start+24(FP), DX
 	MOVQ c+32(FP), R14
 	MOVQ 40(DI), R15
-	MOVQ 48(DI), CX
-	ADDQ $64, 48(DI)
+	MOVQ columns+48(FP), CX
+	ADDQ $64, columns+48(FP)
 	VMOVDQU 0(CX), Y12
 	VPSLLD $7, Y12, Y12
 	VMOVDQU 32(CX), Y13
@@ -3197,8 +3197,8 @@ loop1:
 	VZEROUPPER
 	RET
 
-// func foursUnsigned_1(p *pairsParams, a *byte, b *byte, start *int32, c *int32, n int)
-TEXT ·foursUnsigned_1(SB), NOSPLIT, $0-48
+// func foursUnsigned_1(p *pairsParams, a *byte, b *byte, start *int32, c *int32, n int, columns *int32)
+TEXT ·foursUnsigned_1(SB), NOSPLIT, $0-56
 	MOVQ p+0(FP), DI
 	MOVQ 16(DI), SI
 	MOVQ a+8(FP), R8
@@ -3266,8 +3266,8 @@ done:
 	VZEROUPPER
 	RET
 
-// func foursUnsigned_2(p *pairsParams, a *byte, b *byte, start *int32, c *int32, n int)
-TEXT ·foursUnsigned_2(SB), NOSPLIT, $0-48
+// func foursUnsigned_2(p *pairsParams, a *byte, b *byte, start *int32, c *int32, n int, columns *int32)
+TEXT ·foursUnsigned_2(SB), NOSPLIT, $0-56
 	MOVQ p+0(FP), DI
 	MOVQ 16(DI), SI
 	MOVQ a+8(FP), R8
@@ -3364,8 +3364,8 @@ done:
 	VZEROUPPER
 	RET
 
-// func foursUnsigned_3(p *pairsParams, a *byte, b *byte, start *int32, c *int32, n int)
-TEXT ·foursUnsigned_3(SB), NOSPLIT, $0-48
+// func foursUnsigned_3(p *pairsParams, a *byte, b *byte, start *int32, c *int32, n int, columns *int32)
+TEXT ·foursUnsigned_3(SB), NOSPLIT, $0-56
 	MOVQ p+0(FP), DI
 	MOVQ 16(DI), SI
 	MOVQ a+8(FP), R8
@@ -3491,8 +3491,8 @@ done:
 	VZEROUPPER
 	RET
 
-// func foursUnsigned_4(p *pairsParams, a *byte, b *byte, start *int32, c *int32, n int)
-TEXT ·foursUnsigned_4(SB), NOSPLIT, $0-48
+// func foursUnsigned_4(p *pairsParams, a *byte, b *byte, start *int32, c *int32, n int, columns *int32)
+TEXT ·foursUnsigned_4(SB), NOSPLIT, $0-56
 	MOVQ p+0(FP), DI
 	MOVQ 16(DI), SI
 	MOVQ a+8(FP), R8
@@ -3651,8 +3651,8 @@ done:
 	VZEROUPPER
 	RET
 
-// func foursSigned_1(p *pairsParams, a *byte, b *byte, start *int32, c *int32, n int)
-TEXT ·foursSigned_1(SB), NOSPLIT, $0-48
+// func foursSigned_1(p *pairsParams, a *byte, b *byte, start *int32, c *int32, n int, columns *int32)
+TEXT ·foursSigned_1(SB), NOSPLIT, $0-56
 	MOVQ p+0(FP), DI
 	MOVQ 16(DI), SI
 	MOVQ a+8(FP), R8
@@ -3720,8 +3720,8 @@ done:
 	VZEROUPPER
 	RET
 
-// func foursSigned_2(p *pairsParams, a *byte, b *byte, start *int32, c *int32, n int)
-TEXT ·foursSigned_2(SB), NOSPLIT, $0-48
+// func foursSigned_2(p *pairsParams, a *byte, b *byte, start *int32, c *int32, n int, columns *int32)
+TEXT ·foursSigned_2(SB), NOSPLIT, $0-56
 	MOVQ p+0(FP), DI
 	MOVQ 16(DI), SI
 	MOVQ a+8(FP), R8
@@ -3818,8 +3818,8 @@ done:
 	VZEROUPPER
 	RET
 
-// func foursSigned_3(p *pairsParams, a *byte, b *byte, start *int32, c *int32, n int)
-TEXT ·foursSigned_3(SB), NOSPLIT, $0-48
+// func foursSigned_3(p *pairsParams, a *byte, b *byte, start *int32, c *int32, n int, columns *int32)
+TEXT ·foursSigned_3(SB), NOSPLIT, $0-56
 	MOVQ p+0(FP), DI
 	MOVQ 16(DI), SI
 	MOVQ a+8(FP), R8
@@ -3945,8 +3945,8 @@ done:
 	VZEROUPPER
 	RET
 
-// func foursSigned_4(p *pairsParams, a *byte, b *byte, start *int32, c *int32, n int)
-TEXT ·foursSigned_4(SB), NOSPLIT, $0-48
+// func foursSigned_4(p *pairsParams, a *byte, b *byte, start *int32, c *int32, n int, columns *int32)
+TEXT ·foursSigned_4(SB), NOSPLIT, $0-56
 	MOVQ p+0(FP), DI
 	MOVQ 16(DI), SI
 	MOVQ a+8(FP), R8
@@ -4105,8 +4105,8 @@ done:
 	VZEROUPPER
 	RET
 
-// func foursTurned_1(p *pairsParams, a *byte, b *byte, start *int32, c *int32, n int)
-TEXT ·foursTurned_1(SB), NOSPLIT, $0-48
+// func foursTurned_1(p *pairsParams, a *byte, b *byte, start *int32, c *int32, n int, columns *int32)
+TEXT ·foursTurned_1(SB), NOSPLIT, $0-56
 	MOVQ p+0(FP), DI
 	MOVQ 16(DI), SI
 	MOVQ a+8(FP), R8
@@ -4162,8 +4162,8 @@ done:
 	MOVQ start+24(FP), DX
 	MOVQ c+32(FP), R14
 	MOVQ 40(DI), R15
-	MOVQ 48(DI), CX
-	ADDQ $64, 48(DI)
+	MOVQ columns+48(FP), CX
+	ADDQ $64, columns+48(FP)
 	VMOVDQU 0(CX), Y12
 	VPSLLD $7, Y12, Y12
 	VMOVDQU 32(CX), Y13
@@ -4187,8 +4187,8 @@ done:
 	VZEROUPPER
 	RET
 
-// func foursTurned_2(p *pairsParams, a *byte, b *byte, start *int32, c *int32, n int)
-TEXT ·foursTurned_2(SB), NOSPLIT, $0-48
+// func foursTurned_2(p *pairsParams, a *byte, b *byte, start *int32, c *int32, n int, columns *int32)
+TEXT ·foursTurned_2(SB), NOSPLIT, $0-56
 	MOVQ p+0(FP), DI
 	MOVQ 16(DI), SI
 	MOVQ a+8(FP), R8
@@ -4267,8 +4267,8 @@ done:
 	MOVQ start+24(FP), DX
 	MOVQ c+32(FP), R14
 	MOVQ 40(DI), R15
-	MOVQ 48(DI), CX
-	ADDQ $64, 48(DI)
+	MOVQ columns+48(FP), CX
+	ADDQ $64, columns+48(FP)
 	VMOVDQU 0(CX), Y12
 	VPSLLD $7, Y12, Y12
 	VMOVDQU 32(CX), Y13
@@ -4303,8 +4303,8 @@ done:
 	VZEROUPPER
 	RET
 
-// func foursTurned_3(p *pairsParams, a *byte, b *byte, start *int32, c *int32, n int)
-TEXT ·foursTurned_3(SB), NOSPLIT, $0-48
+// func foursTurned_3(p *pairsParams, a *byte, b *byte, start *int32, c *int32, n int, columns *int32)
+TEXT ·foursTurned_3(SB), NOSPLIT, $0-56
 	MOVQ p+0(FP), DI
 	MOVQ 16(DI), SI
 	MOVQ a+8(FP), R8
@@ -4406,8 +4406,8 @@ done:
 	MOVQ start+24(FP), DX
 	MOVQ c+32(FP), R14
 	MOVQ 40(DI), R15
-	MOVQ 48(DI), CX
-	ADDQ $64, 48(DI)
+	MOVQ columns+48(FP), CX
+	ADDQ $64, columns+48(FP)
 	VMOVDQU 0(CX), Y12
 	VPSLLD $7, Y12, Y12
 	VMOVDQU 32(CX), Y13
@@ -4453,8 +4453,8 @@ done:
 	VZEROUPPER
 	RET
 
-// func foursTurned_4(p *pairsParams, a *byte, b *byte, start *int32, c *int32, n int)
-TEXT ·foursTurned_4(SB), NOSPLIT, $0-48
+// func foursTurned_4(p *pairsParams, a *byte, b *byte, start *int32, c *int32, n int, columns *int32)
+TEXT ·foursTurned_4(SB), NOSPLIT, $0-56
 	MOVQ p+0(FP), DI
 	MOVQ 16(DI), SI
 	MOVQ a+8(FP), R8
@@ -4588,8 +4588,8 @@ done:
 	MOVQ start+24(FP), DX
 	MOVQ c+32(FP), R14
 	MOVQ 40(DI), R15
-	MOVQ 48(DI), CX
-	ADDQ $64, 48(DI)
+	MOVQ columns+48(FP), CX
+	ADDQ $64, columns+48(FP)
 	VMOVDQU 0(CX), Y12
 	VPSLLD $7, Y12, Y12
 	VMOVDQU 32(CX), Y13

@@ -4,105 +4,105 @@ package quant
 
 import "unsafe"
 
-// pairsUnsigned_1 sums n tiles of 1 rows, side by side; n > 0; see pairsParams.
+// pairsUnsigned_1 sums n tiles of 1 rows, side by side; n > 0, columns = p.columns; see pairsParams.
 //
 //go:noescape
-func pairsUnsigned_1(p *pairsParams, a *byte, b *byte, start *int32, c *int32, n int)
+func pairsUnsigned_1(p *pairsParams, a *byte, b *byte, start *int32, c *int32, n int, columns *int32)
 
-// pairsUnsigned_2 sums n tiles of 2 rows, side by side; n > 0; see pairsParams.
+// pairsUnsigned_2 sums n tiles of 2 rows, side by side; n > 0, columns = p.columns; see pairsParams.
 //
 //go:noescape
-func pairsUnsigned_2(p *pairsParams, a *byte, b *byte, start *int32, c *int32, n int)
+func pairsUnsigned_2(p *pairsParams, a *byte, b *byte, start *int32, c *int32, n int, columns *int32)
 
-// pairsUnsigned_3 sums n tiles of 3 rows, side by side; n > 0; see pairsParams.
+// pairsUnsigned_3 sums n tiles of 3 rows, side by side; n > 0, columns = p.columns; see pairsParams.
 //
 //go:noescape
-func pairsUnsigned_3(p *pairsParams, a *byte, b *byte, start *int32, c *int32, n int)
+func pairsUnsigned_3(p *pairsParams, a *byte, b *byte, start *int32, c *int32, n int, columns *int32)
 
-// pairsUnsigned_4 sums n tiles of 4 rows, side by side; n > 0; see pairsParams.
+// pairsUnsigned_4 sums n tiles of 4 rows, side by side; n > 0, columns = p.columns; see pairsParams.
 //
 //go:noescape
-func pairsUnsigned_4(p *pairsParams, a *byte, b *byte, start *int32, c *int32, n int)
+func pairsUnsigned_4(p *pairsParams, a *byte, b *byte, start *int32, c *int32, n int, columns *int32)
 
-// pairsUnsigned_5 sums n tiles of 5 rows, side by side; n > 0; see pairsParams.
+// pairsUnsigned_5 sums n tiles of 5 rows, side by side; n > 0, columns = p.columns; see pairsParams.
 //
 //go:noescape
-func pairsUnsigned_5(p *pairsParams, a *byte, b *byte, start *int32, c *int32, n int)
+func pairsUnsigned_5(p *pairsParams, a *byte, b *byte, start *int32, c *int32, n int, columns *int32)
 
-// pairsUnsigned_6 sums n tiles of 6 rows, side by side; n > 0; see pairsParams.
+// pairsUnsigned_6 sums n tiles of 6 rows, side by side; n > 0, columns = p.columns; see pairsParams.
 //
 //go:noescape
-func pairsUnsigned_6(p *pairsParams, a *byte, b *byte, start *int32, c *int32, n int)
+func pairsUnsigned_6(p *pairsParams, a *byte, b *byte, start *int32, c *int32, n int, columns *int32)
 
 // excessUnsigned adds the products of what a list has with n panels of B to a row of sums; n, count > 0.
 //
 //go:noescape
 func excessUnsigned(p *pairsParams, list *excess, count int, b *byte, c *int32, n int)
 
-// pairsSigned_1 sums n tiles of 1 rows, side by side; n > 0; see pairsParams.
+// pairsSigned_1 sums n tiles of 1 rows, side by side; n > 0, columns = p.columns; see pairsParams.
 //
 //go:noescape
-func pairsSigned_1(p *pairsParams, a *byte, b *byte, start *int32, c *int32, n int)
+func pairsSigned_1(p *pairsParams, a *byte, b *byte, start *int32, c *int32, n int, columns *int32)
 
-// pairsSigned_2 sums n tiles of 2 rows, side by side; n > 0; see pairsParams.
+// pairsSigned_2 sums n tiles of 2 rows, side by side; n > 0, columns = p.columns; see pairsParams.
 //
 //go:noescape
-func pairsSigned_2(p *pairsParams, a *byte, b *byte, start *int32, c *int32, n int)
+func pairsSigned_2(p *pairsParams, a *byte, b *byte, start *int32, c *int32, n int, columns *int32)
 
-// pairsSigned_3 sums n tiles of 3 rows, side by side; n > 0; see pairsParams.
+// pairsSigned_3 sums n tiles of 3 rows, side by side; n > 0, columns = p.columns; see pairsParams.
 //
 //go:noescape
-func pairsSigned_3(p *pairsParams, a *byte, b *byte, start *int32, c *int32, n int)
+func pairsSigned_3(p *pairsParams, a *byte, b *byte, start *int32, c *int32, n int, columns *int32)
 
-// pairsSigned_4 sums n tiles of 4 rows, side by side; n > 0; see pairsParams.
+// pairsSigned_4 sums n tiles of 4 rows, side by side; n > 0, columns = p.columns; see pairsParams.
 //
 //go:noescape
-func pairsSigned_4(p *pairsParams, a *byte, b *byte, start *int32, c *int32, n int)
+func pairsSigned_4(p *pairsParams, a *byte, b *byte, start *int32, c *int32, n int, columns *int32)
 
-// pairsSigned_5 sums n tiles of 5 rows, side by side; n > 0; see pairsParams.
+// pairsSigned_5 sums n tiles of 5 rows, side by side; n > 0, columns = p.columns; see pairsParams.
 //
 //go:noescape
-func pairsSigned_5(p *pairsParams, a *byte, b *byte, start *int32, c *int32, n int)
+func pairsSigned_5(p *pairsParams, a *byte, b *byte, start *int32, c *int32, n int, columns *int32)
 
-// pairsSigned_6 sums n tiles of 6 rows, side by side; n > 0; see pairsParams.
+// pairsSigned_6 sums n tiles of 6 rows, side by side; n > 0, columns = p.columns; see pairsParams.
 //
 //go:noescape
-func pairsSigned_6(p *pairsParams, a *byte, b *byte, start *int32, c *int32, n int)
+func pairsSigned_6(p *pairsParams, a *byte, b *byte, start *int32, c *int32, n int, columns *int32)
 
 // excessSigned adds the products of what a list has with n panels of B to a row of sums; n, count > 0.
 //
 //go:noescape
 func excessSigned(p *pairsParams, list *excess, count int, b *byte, c *int32, n int)
 
-// pairsTurned_1 sums n tiles of 1 rows, side by side; n > 0; see pairsParams.
+// pairsTurned_1 sums n tiles of 1 rows, side by side; n > 0, columns = p.columns; see pairsParams.
 //
 //go:noescape
-func pairsTurned_1(p *pairsParams, a *byte, b *byte, start *int32, c *int32, n int)
+func pairsTurned_1(p *pairsParams, a *byte, b *byte, start *int32, c *int32, n int, columns *int32)
 
-// pairsTurned_2 sums n tiles of 2 rows, side by side; n > 0; see pairsParams.
+// pairsTurned_2 sums n tiles of 2 rows, side by side; n > 0, columns = p.columns; see pairsParams.
 //
 //go:noescape
-func pairsTurned_2(p *pairsParams, a *byte, b *byte, start *int32, c *int32, n int)
+func pairsTurned_2(p *pairsParams, a *byte, b *byte, start *int32, c *int32, n int, columns *int32)
 
-// pairsTurned_3 sums n tiles of 3 rows, side by side; n > 0; see pairsParams.
+// pairsTurned_3 sums n tiles of 3 rows, side by side; n > 0, columns = p.columns; see pairsParams.
 //
 //go:noescape
-func pairsTurned_3(p *pairsParams, a *byte, b *byte, start *int32, c *int32, n int)
+func pairsTurned_3(p *pairsParams, a *byte, b *byte, start *int32, c *int32, n int, columns *int32)
 
-// pairsTurned_4 sums n tiles of 4 rows, side by side; n > 0; see pairsParams.
+// pairsTurned_4 sums n tiles of 4 rows, side by side; n > 0, columns = p.columns; see pairsParams.
 //
 //go:noescape
-func pairsTurned_4(p *pairsParams, a *byte, b *byte, start *int32, c *int32, n int)
+func pairsTurned_4(p *pairsParams, a *byte, b *byte, start *int32, c *int32, n int, columns *int32)
 
-// pairsTurned_5 sums n tiles of 5 rows, side by side; n > 0; see pairsParams.
+// pairsTurned_5 sums n tiles of 5 rows, side by side; n > 0, columns = p.columns; see pairsParams.
 //
 //go:noescape
-func pairsTurned_5(p *pairsParams, a *byte, b *byte, start *int32, c *int32, n int)
+func pairsTurned_5(p *pairsParams, a *byte, b *byte, start *int32, c *int32, n int, columns *int32)
 
-// pairsTurned_6 sums n tiles of 6 rows, side by side; n > 0; see pairsParams.
+// pairsTurned_6 sums n tiles of 6 rows, side by side; n > 0, columns = p.columns; see pairsParams.
 //
 //go:noescape
-func pairsTurned_6(p *pairsParams, a *byte, b *byte, start *int32, c *int32, n int)
+func pairsTurned_6(p *pairsParams, a *byte, b *byte, start *int32, c *int32, n int, columns *int32)
 
 // excessTurned adds the products of what a list has with n panels of B to a row of sums; n, count > 0.
 //
@@ -119,65 +119,65 @@ func findSigned(masks *uint32, src *byte, n int) (found int)
 //go:noescape
 func findUnsigned(masks *uint32, src *byte, n int) (found int)
 
-// foursUnsigned_1 sums n tiles of 1 rows, side by side; n > 0; see pairsParams.
+// foursUnsigned_1 sums n tiles of 1 rows, side by side; n > 0, columns = p.columns; see pairsParams.
 //
 //go:noescape
-func foursUnsigned_1(p *pairsParams, a *byte, b *byte, start *int32, c *int32, n int)
+func foursUnsigned_1(p *pairsParams, a *byte, b *byte, start *int32, c *int32, n int, columns *int32)
 
-// foursUnsigned_2 sums n tiles of 2 rows, side by side; n > 0; see pairsParams.
+// foursUnsigned_2 sums n tiles of 2 rows, side by side; n > 0, columns = p.columns; see pairsParams.
 //
 //go:noescape
-func foursUnsigned_2(p *pairsParams, a *byte, b *byte, start *int32, c *int32, n int)
+func foursUnsigned_2(p *pairsParams, a *byte, b *byte, start *int32, c *int32, n int, columns *int32)
 
-// foursUnsigned_3 sums n tiles of 3 rows, side by side; n > 0; see pairsParams.
+// foursUnsigned_3 sums n tiles of 3 rows, side by side; n > 0, columns = p.columns; see pairsParams.
 //
 //go:noescape
-func foursUnsigned_3(p *pairsParams, a *byte, b *byte, start *int32, c *int32, n int)
+func foursUnsigned_3(p *pairsParams, a *byte, b *byte, start *int32, c *int32, n int, columns *int32)
 
-// foursUnsigned_4 sums n tiles of 4 rows, side by side; n > 0; see pairsParams.
+// foursUnsigned_4 sums n tiles of 4 rows, side by side; n > 0, columns = p.columns; see pairsParams.
 //
 //go:noescape
-func foursUnsigned_4(p *pairsParams, a *byte, b *byte, start *int32, c *int32, n int)
+func foursUnsigned_4(p *pairsParams, a *byte, b *byte, start *int32, c *int32, n int, columns *int32)
 
-// foursSigned_1 sums n tiles of 1 rows, side by side; n > 0; see pairsParams.
+// foursSigned_1 sums n tiles of 1 rows, side by side; n > 0, columns = p.columns; see pairsParams.
 //
 //go:noescape
-func foursSigned_1(p *pairsParams, a *byte, b *byte, start *int32, c *int32, n int)
+func foursSigned_1(p *pairsParams, a *byte, b *byte, start *int32, c *int32, n int, columns *int32)
 
-// foursSigned_2 sums n tiles of 2 rows, side by side; n > 0; see pairsParams.
+// foursSigned_2 sums n tiles of 2 rows, side by side; n > 0, columns = p.columns; see pairsParams.
 //
 //go:noescape
-func foursSigned_2(p *pairsParams, a *byte, b *byte, start *int32, c *int32, n int)
+func foursSigned_2(p *pairsParams, a *byte, b *byte, start *int32, c *int32, n int, columns *int32)
 
-// foursSigned_3 sums n tiles of 3 rows, side by side; n > 0; see pairsParams.
+// foursSigned_3 sums n tiles of 3 rows, side by side; n > 0, columns = p.columns; see pairsParams.
 //
 //go:noescape
-func foursSigned_3(p *pairsParams, a *byte, b *byte, start *int32, c *int32, n int)
+func foursSigned_3(p *pairsParams, a *byte, b *byte, start *int32, c *int32, n int, columns *int32)
 
-// foursSigned_4 sums n tiles of 4 rows, side by side; n > 0; see pairsParams.
+// foursSigned_4 sums n tiles of 4 rows, side by side; n > 0, columns = p.columns; see pairsParams.
 //
 //go:noescape
-func foursSigned_4(p *pairsParams, a *byte, b *byte, start *int32, c *int32, n int)
+func foursSigned_4(p *pairsParams, a *byte, b *byte, start *int32, c *int32, n int, columns *int32)
 
-// foursTurned_1 sums n tiles of 1 rows, side by side; n > 0; see pairsParams.
+// foursTurned_1 sums n tiles of 1 rows, side by side; n > 0, columns = p.columns; see pairsParams.
 //
 //go:noescape
-func foursTurned_1(p *pairsParams, a *byte, b *byte, start *int32, c *int32, n int)
+func foursTurned_1(p *pairsParams, a *byte, b *byte, start *int32, c *int32, n int, columns *int32)
 
-// foursTurned_2 sums n tiles of 2 rows, side by side; n > 0; see pairsParams.
+// foursTurned_2 sums n tiles of 2 rows, side by side; n > 0, columns = p.columns; see pairsParams.
 //
 //go:noescape
-func foursTurned_2(p *pairsParams, a *byte, b *byte, start *int32, c *int32, n int)
+func foursTurned_2(p *pairsParams, a *byte, b *byte, start *int32, c *int32, n int, columns *int32)
 
-// foursTurned_3 sums n tiles of 3 rows, side by side; n > 0; see pairsParams.
+// foursTurned_3 sums n tiles of 3 rows, side by side; n > 0, columns = p.columns; see pairsParams.
 //
 //go:noescape
-func foursTurned_3(p *pairsParams, a *byte, b *byte, start *int32, c *int32, n int)
+func foursTurned_3(p *pairsParams, a *byte, b *byte, start *int32, c *int32, n int, columns *int32)
 
-// foursTurned_4 sums n tiles of 4 rows, side by side; n > 0; see pairsParams.
+// foursTurned_4 sums n tiles of 4 rows, side by side; n > 0, columns = p.columns; see pairsParams.
 //
 //go:noescape
-func foursTurned_4(p *pairsParams, a *byte, b *byte, start *int32, c *int32, n int)
+func foursTurned_4(p *pairsParams, a *byte, b *byte, start *int32, c *int32, n int, columns *int32)
 
 // findFoursSigned writes for each of n groups of 32 bytes which fours have positive or negative elements that add up to more than 128: four bits each, two for each pair; n > 0. It returns the number of these bits.
 //
@@ -197,7 +197,6 @@ var (
 	_ = [1]byte{}[unsafe.Offsetof(pairsParams{}.ldc)-24]
 	_ = [1]byte{}[unsafe.Offsetof(pairsParams{}.lds)-32]
 	_ = [1]byte{}[unsafe.Offsetof(pairsParams{}.turns)-40]
-	_ = [1]byte{}[unsafe.Offsetof(pairsParams{}.columns)-48]
 	_ = [1]byte{}[unsafe.Offsetof(excess{}.at)-0]
 	_ = [1]byte{}[unsafe.Offsetof(excess{}.bytes)-4]
 	_ = [1]byte{}[unsafe.Sizeof(excess{})-8]
