@@ -24,6 +24,7 @@ var _ = Describe("products", func() {
 		rows := make([]int, n)
 		for i := range rows {
 			rows[i] = i * 4 * quads
+			a[rows[i]], a[rows[i]+1] = 255, 255 // what they are lessened by is added behind the products
 		}
 		ctx, cancel := context.WithCancel(context.Background())
 		done := make(chan struct{})
