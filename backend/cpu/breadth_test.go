@@ -1,11 +1,14 @@
 package cpu_test
 
 import (
+	"errors"
 	"math"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
+	"github.com/carve-dev/carve"
+	"github.com/carve-dev/carve/backend"
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/tensor"
 	"github.com/carve-dev/carve/property"
@@ -51,6 +54,16 @@ var _ = Describe("functions", func() {
 			m.check(m.op("Abs", x), m.op("Neg", x), m.op("Sign", x))
 		}
 	})
+
+	It("of the bits of integers agree with the reference kernels", seeds(20, func(m *model) {
+		dt := pick(m, tensor.Int8, tensor.Uint8, tensor.Int16, tensor.Uint16, tensor.Int32, tensor.Uint32, tensor.Int64, tensor.Uint64)
+		m.check(m.op("BitwiseNot", small(m, dt, m.shape(m.between(0, 3), 0, 9)...)))
+	}))
+
+	It("of Shrink agree with the reference kernels", seeds(10, func(m *model) {
+		lambda, bias := pick(m, 0, 0.5, 1.5, -0.5), pick(m, 0, 0.5, -1)
+		m.check(m.op("Shrink", m.input(m.shape(m.between(0, 3), 1, 9)...), graph.FloatAttr("lambd", float32(lambda)), graph.FloatAttr("bias", float32(bias))))
+	}))
 
 	It("test for NaN and infinities", func() {
 		m := newModel(1)
@@ -235,19 +248,45 @@ var _ = Describe("order", func() {
 var _ = Describe("scans", func() {
 	It("agree with the reference kernels", seeds(30, func(m *model) {
 		shape := m.shape(m.between(1, 4), 1, 7)
+		if m.chance(3) { // more lines beside each other than are taken at a time
+			shape = append(shape[:min(len(shape), 2)], m.between(60, 300))
+		}
 		a := m.between(-len(shape), len(shape)-1)
+		along := m.given(pick(m, tensor.Scalar(int64(a)), tensor.Scalar(int32(a)), tensor.From([]int64{int64(a)}, 1)))
 		x := operand(m, shape...)
 		if m.chance(2) {
 			x = small(m, pick(m, tensor.Int64, tensor.Int32), shape...)
 		}
-		m.sample(m.op("CumSum", x, m.data(tensor.Scalar(int64(a))), graph.IntAttr("exclusive", int64(m.r.IntN(2))), graph.IntAttr("reverse", int64(m.r.IntN(2)))))
+		op := "CumSum"
+		if m.chance(3) {
+			op = "CumProd"
+		}
+		m.sample(m.op(op, x, along, graph.IntAttr("exclusive", int64(m.r.IntN(2))), graph.IntAttr("reverse", int64(m.r.IntN(2)))))
 	}))
+
+	It("along an axis that there is not name it", func(ctx SpecContext) {
+		for _, a := range []int64{2, -3} {
+			m := newModel(1)
+			x, along := m.input(3, 4), m.feed(tensor.Scalar(int64(0)))
+			y := m.op("CumSum", x, along)
+			m.g.SetOutputs(y)
+			p, err := carve.Compile(ctx, carve.FromGraph(m.g), &carve.Options{Backends: []backend.Config{{Name: "cpu"}}, Strict: true})
+			Expect(err).NotTo(HaveOccurred())
+			DeferCleanup(p.Close)
+			m.feeds[along.Name] = tensor.Scalar(a)
+			_, err = p.Run(ctx, m.feeds)
+			var out *backend.RangeError
+			Expect(errors.As(err, &out)).To(BeTrue(), "%v", err)
+			Expect(*out).To(HaveField("Value", a))
+			Expect(*out).To(HaveField("Port", ContainSubstring("axis")))
+		}
+	})
 
 	It("keep triangles as the reference kernels do", seeds(30, func(m *model) {
 		x := anyType(m, m.shape(m.between(2, 4), 1, 7)...)
 		args := []any{x}
 		if m.chance(2) {
-			args = append(args, m.data(tensor.Scalar(int64(m.between(-9, 9)))))
+			args = append(args, m.given(tensor.Scalar(int64(m.between(-9, 9)))))
 		}
 		m.sample(m.op("Trilu", append(args, graph.IntAttr("upper", int64(m.r.IntN(2))))...))
 	}))

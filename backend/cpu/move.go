@@ -339,12 +339,9 @@ func padSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 				return nil, property.Because(property.Unsupported, "operand %v is not known at compile time", v)
 			}
 		}
-		if v := n.Input(2); v != nil && !v.IsConst() {
-			return nil, property.Because(property.Unsupported, "value %v is not constant", v)
-		}
 	}
 	plain := operators.RowMajor(n)
-	if mode == "constant" && is4D(n.Inputs[0]) && padsSpatially(n) && padValue(n) == 0 {
+	if mode == "constant" && is4D(n.Inputs[0]) && padsSpatially(n) && padsZero(n) {
 		s := graph.Signature{Name: "nchw16c", Inputs: []graph.Port{graph.Fixed(blocked)}, Outputs: []graph.Port{graph.Fixed(blocked)}}
 		for range n.Inputs[1:] {
 			s.Inputs = append(s.Inputs, graph.Fixed(rowMaj))
@@ -354,29 +351,22 @@ func padSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 	return plain, nil
 }
 
-// padValue returns the constant that Pad fills with.
-func padValue(n *graph.Node) float32 {
+// padsZero reports whether a Pad fills with zeros, as is known when the model is compiled.
+func padsZero(n *graph.Node) bool {
 	if n.Op.Since < 11 {
-		return n.Float("value", 0)
+		return n.Float("value", 0) == 0
 	}
-	if v := n.Input(2); v != nil {
-		x, ok := fuse.Scalar(v)
-		if !ok {
-			return float32(nonZero(v))
-		}
-		return x
+	v := n.Input(2)
+	if v == nil {
+		return true
 	}
-	return 0
-}
-
-// nonZero returns 1 for a constant with a bit set, so that non-float fill values count as not zero.
-func nonZero(v *graph.Value) int {
-	for _, b := range v.Const.Bytes() {
-		if b != 0 {
-			return 1
-		}
+	if !v.IsConst() {
+		return false
 	}
-	return 0
+	if x, ok := fuse.Scalar(v); ok {
+		return x == 0
+	}
+	return !slices.ContainsFunc(v.Const.Bytes(), func(b byte) bool { return b != 0 })
 }
 
 // padsSpatially reports whether constant pads leave batch and channels alone.
@@ -435,7 +425,7 @@ func planPad(p *planner, n *graph.Node) error {
 		before[3] *= 16
 	}
 	src, dst := p.In(x), p.Out(y)
-	p.fill(padConstant(n, size), dst)
+	p.fill(p.padding(n, size), dst)
 	sx, sy := tensor.CompactStrides(dx), tensor.CompactStrides(dy)
 	c := copySpec{src: sx, dst: sy, size: size}
 	for k := range dx {
@@ -448,31 +438,28 @@ func planPad(p *planner, n *graph.Node) error {
 	return nil
 }
 
-// padConstant returns the bytes of the constant that Pad puts around its operand.
-func padConstant(n *graph.Node, size int) []byte {
-	pattern := make([]byte, size)
+// padding returns the element, of that size, that Pad puts around its operand.
+func (p *planner) padding(n *graph.Node, size int) place.Memory {
 	if n.Op.Since >= 11 {
 		if v := n.Input(2); v != nil {
-			copy(pattern, v.Const.Bytes())
+			return p.In(v)
 		}
-	} else {
-		if v, err := tensor.Convert(tensor.Scalar(n.Float("value", 0)), n.Inputs[0].Type.DType, nil); err == nil { // a number, or the fill stays 0
-			copy(pattern, v.Bytes())
-		}
+		return p.Own(make([]byte, size))
 	}
-	return pattern
+	pattern := make([]byte, size)
+	if v, err := tensor.Convert(tensor.Scalar(n.Float("value", 0)), n.Inputs[0].Type.DType, nil); err == nil { // a number, or the fill stays 0
+		copy(pattern, v.Bytes())
+	}
+	return p.Own(pattern)
 }
 
-// fill emits a filling with elements of these bytes.
-func (p *planner) fill(pattern []byte, dst place.Memory) {
+// fill emits a filling with an element.
+func (p *planner) fill(element, dst place.Memory) {
 	const part = 1 << 16
 	p.emit(step{chunks: ceilDiv(dst.Size, part), grain: 1, body: func(st *state, _, lo, hi int) {
 		d := st.Bytes(dst)
-		d = d[lo*part : min(hi*part, len(d))]
-		for at := copy(d, pattern); at < len(d); at *= 2 {
-			copy(d[at:], d[:at])
-		}
-	}}, nil, []place.Memory{dst})
+		repeat(d[lo*part:min(hi*part, len(d))], st.Bytes(element)) // part is a multiple of every size
+	}}, []place.Memory{element}, []place.Memory{dst})
 }
 
 func tileSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {

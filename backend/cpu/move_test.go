@@ -105,7 +105,7 @@ var _ = Describe("moves", func() {
 		}
 		args := []any{x, m.ints(p...)}
 		if m.chance(2) && m.known[x].DType == tensor.Float32 {
-			args = append(args, m.scalar(1.5))
+			args = append(args, m.given(tensor.Scalar(float32(1.5))))
 		}
 		m.sample(m.op("Pad", args...))
 	}))
@@ -130,7 +130,7 @@ var _ = Describe("moves", func() {
 		}
 		args := []any{x, m.ints(p...)}
 		if m.chance(3) {
-			args = append(args, m.scalar(float32(m.between(0, 1))))
+			args = append(args, m.given(tensor.Scalar(float32(m.between(0, 1)))))
 		}
 		y := m.op("Pad", args...)
 		m.sample(m.op("Conv", y, m.constant(3, m.known[y].Shape[1], 1, 1)), y)

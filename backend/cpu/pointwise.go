@@ -1,6 +1,7 @@
 package cpu
 
 import (
+	"encoding/binary"
 	"math"
 
 	"github.com/carve-dev/carve/graph"
@@ -132,7 +133,21 @@ func planPRelu(p *planner, n *graph.Node) error {
 	return nil
 }
 
-// Abs, Neg, Sign, Relu and Clip of integers.
+// planShrink emits Shrink: numbers are brought nearer to 0, and those near to it are 0.
+func planShrink(p *planner, n *graph.Node) error {
+	lambda, bias := n.Float("lambd", 0.5), n.Float("bias", 0)
+	return elementwise1(p, n, func(x float32) float32 {
+		switch {
+		case x < -lambda:
+			return x + bias
+		case x > lambda:
+			return x - bias
+		}
+		return 0
+	})
+}
+
+// Abs, Neg, Sign, Relu, Clip and BitwiseNot of integers.
 
 // isWhole reports whether v is a tensor of integers of 8 to 64 bits.
 func isWhole(v *graph.Value) bool {
@@ -170,6 +185,8 @@ func integerUnary(n *graph.Node) func(p *planner, n *graph.Node) error {
 		return planClipBetween[float32]
 	case whole && n.Is("Abs", "Neg", "Sign", "Relu"):
 		return kind.unary
+	case whole && n.Is("BitwiseNot"):
+		return planBitwiseNot
 	}
 	return nil
 }
@@ -197,6 +214,23 @@ func planInteger[T integer](p *planner, n *graph.Node) error {
 		}
 		return 0
 	})
+}
+
+// planBitwiseNot emits BitwiseNot of integers of any size: of their bytes, eight at a time.
+func planBitwiseNot(p *planner, n *graph.Node) error {
+	src, dst := p.In(n.Inputs[0]), p.Out(n.Outputs[0])
+	const part = 4 * elementsPerChunk
+	size := p.Bytes(n.Outputs[0])
+	p.emit(step{chunks: ceilDiv(size, part), grain: grainFor(part * 0.05), body: func(st *state, _, lo, hi int) {
+		d, s := st.Bytes(dst)[lo*part:min(hi*part, size)], st.Bytes(src)[lo*part:min(hi*part, size)]
+		for ; len(d) >= 8; d, s = d[8:], s[8:] {
+			binary.LittleEndian.PutUint64(d, ^binary.LittleEndian.Uint64(s))
+		}
+		for i, b := range s {
+			d[i] = ^b
+		}
+	}}, []place.Memory{src}, []place.Memory{dst})
+	return nil
 }
 
 // planClipBetween emits a Clip, whose bounds are read first: the lower one, and then the upper one.
@@ -251,6 +285,8 @@ func init() {
 	for name := range floatFunctions {
 		table.Register(name, orInteger(operator{Signatures: functionSignatures, Plan: planFunction, Strided: anyRows}))
 	}
+	table.Register("BitwiseNot", orInteger(operator{Signatures: functionSignatures, Strided: anyRows}))
+	table.Register("Shrink", operator{Signatures: functionSignatures, Plan: planShrink, Strided: anyRows})
 	table.Register("ThresholdedRelu", operator{Signatures: functionSignatures, Plan: planThreshold, Strided: anyRows})
 	table.Register("IsNaN", operator{Signatures: functionSignatures, Plan: planTest, Strided: anyRows})
 	table.Register("IsInf", operator{Signatures: functionSignatures, Plan: planTest, Strided: anyRows})

@@ -15,7 +15,7 @@ func whereEmpty(plan func(p *planner, n *graph.Node) error) func(p *planner, n *
 		}
 		t, err := tensor.Convert(reducedEmpty(n.Op.Name, n.Inputs[0].Type.DType), n.Outputs[0].Type.DType, nil)
 		if err == nil {
-			p.fill(t.Bytes(), p.Out(n.Outputs[0]))
+			p.fill(p.Own(t.Bytes()), p.Out(n.Outputs[0]))
 		}
 		return err
 	}

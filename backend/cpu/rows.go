@@ -1,7 +1,11 @@
 package cpu
 
 import (
+	"math"
+	"slices"
+
 	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/internal/kernel/vec"
 	"github.com/carve-dev/carve/internal/operators"
 	"github.com/carve-dev/carve/internal/place"
 	"github.com/carve-dev/carve/property"
@@ -107,10 +111,8 @@ func layerNormSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 	if !operators.IsFloat32(n.Inputs...) {
 		return nil, operators.NotFloat32(n.Inputs[0])
 	}
-	for _, o := range n.Outputs[1:] {
-		if o != nil && (o.NumUses() > 0 || o.IsOutput()) {
-			return nil, property.Because(property.Unsupported, "mean or inverse deviation as an output")
-		}
+	if stash := n.Int("stash_type", 1); stash != 1 && slices.ContainsFunc(n.Outputs[1:], isWanted) {
+		return nil, property.Because(property.Attribute, "stash_type %d of a mean or a deviation", stash)
 	}
 	rank := len(n.Inputs[0].Type.Shape)
 	axis := axisOf(n, -1, rank)
@@ -142,27 +144,70 @@ func planLayerNorm(p *planner, n *graph.Node) error {
 		}
 	}
 	src, dst := p.In(x), p.Out(y)
-	for _, o := range n.Outputs[1:] {
-		if o != nil {
-			p.Out(o)
-		}
-	}
+	moments := p.moments(n, cols, eps)
 	norm := p.kernels.LayerNorm
 	if n.Op.Name == "RMSNormalization" {
 		norm = p.kernels.RMSNorm
 	}
 	from, _ := src.Runs(4 * cols)
 	to, _ := dst.Runs(4 * cols)
-	p.emit(step{chunks: rows, grain: grainFor(float64(cols)*0.3 + 10), body: func(st *state, _, lo, hi int) {
+	p.emit(step{chunks: rows, grain: grainFor(float64(cols)*0.3 + 10), body: func(st *state, worker, lo, hi int) {
 		d, s, g, b := st.F32(dst), st.F32(src), st.F32(gamma), st.F32(beta)
 		for lo < hi {
 			at, n := to.At(lo, hi-lo)
 			of, n := from.At(lo, n)
+			moments.of(st, worker, s[of/4:], from.Near/4, lo, n) // the result may lie where the operand does
 			norm(d[at/4:], to.Near/4, s[of/4:], from.Near/4, g, b, n, cols, eps)
 			lo += n
 		}
-	}}, []place.Memory{src, gamma, beta}, []place.Memory{dst})
+	}}, []place.Memory{src, gamma, beta}, []place.Memory{dst, moments.mean, moments.inverse, moments.work.at})
 	return nil
+}
+
+// isWanted reports whether somebody reads a result.
+func isWanted(v *graph.Value) bool { return v != nil && (v.NumUses() > 0 || v.IsOutput()) }
+
+// rowMoments is where a LayerNormalization puts the means of its rows, and the inverses of their deviations, where they are results.
+type rowMoments struct {
+	kernels       vec.Kernels
+	mean, inverse place.Memory
+	work          scratch // a row, less its mean
+	cols          int
+	eps           float32
+}
+
+// moments returns where those of a node go.
+func (p *planner) moments(n *graph.Node, cols int, eps float32) rowMoments {
+	m := rowMoments{p.kernels, place.Nowhere, place.Nowhere, scratch{at: place.Nowhere}, cols, eps}
+	for i, o := range n.Outputs[1:] {
+		if o != nil {
+			*[]*place.Memory{&m.mean, &m.inverse}[i] = p.Out(o)
+		}
+	}
+	if slices.ContainsFunc(n.Outputs[1:], isWanted) {
+		m.work = p.scratch(4 * cols)
+	}
+	return m
+}
+
+// of writes those of n rows from number first on, lds elements apart in src.
+func (m *rowMoments) of(st *state, worker int, src []float32, lds, first, n int) {
+	if m.work.at.Slot < 0 {
+		return
+	}
+	means, inverses, near := st.F32(m.mean), st.F32(m.inverse), m.work.floats(st, worker)[:m.cols]
+	for r := range n {
+		row := src[r*lds:][:m.cols]
+		mean := reduceRow(m.kernels, vec.ReduceSum, row) / float32(m.cols)
+		if len(means) > 0 {
+			means[first+r] = mean
+		}
+		if len(inverses) > 0 {
+			m.kernels.BinaryScalar(vec.Sub, near, row, mean)
+			variance := float64(reduceRow(m.kernels, vec.ReduceSumSquares, near)) / float64(m.cols)
+			inverses[first+r] = float32(1 / math.Sqrt(variance+float64(m.eps)))
+		}
+	}
 }
 
 func init() {

@@ -34,6 +34,20 @@ var _ = Describe("normalisation of rows", func() {
 		}
 		m.sample(m.op(op, append(args, axis(a-pick(m, 0, len(shape))), graph.FloatAttr("epsilon", 0.01))...))
 	}))
+
+	It("gives the means and the inverses of deviations that the reference kernels give", seeds(24, func(m *model) {
+		shape := m.shape(m.between(1, 4), 1, 12)
+		if m.chance(3) {
+			shape[len(shape)-1] = m.between(60, 300)
+		}
+		a := m.r.IntN(len(shape))
+		x := operand(m, shape...)
+		if m.chance(2) {
+			x = m.op("Neg", x) // the result may lie in its place
+		}
+		out := m.ops("LayerNormalization", 3, x, m.constant(shape[a:]...), axis(a), graph.FloatAttr("epsilon", 0.01))
+		m.sample(pick(m, out, out[1:], out[:2], []*graph.Value{out[0], out[2]})...)
+	}))
 })
 
 var _ = Describe("reductions", func() {

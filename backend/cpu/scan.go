@@ -1,6 +1,9 @@
 package cpu
 
 import (
+	"slices"
+
+	"github.com/carve-dev/carve/backend"
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/tensor"
 	"github.com/carve-dev/carve/internal/operators"
@@ -8,7 +11,7 @@ import (
 	"github.com/carve-dev/carve/property"
 )
 
-// CumSum and Trilu.
+// CumSum, CumProd and Trilu. The axis, or the diagonal, is a constant or read when a node runs.
 
 // constInt returns the integer that a constant of one element holds, 0 for no value.
 func constInt(v *graph.Value) (int64, bool) {
@@ -21,71 +24,150 @@ func constInt(v *graph.Value) (int64, bool) {
 	return v.Const.Int64At(0), true
 }
 
-func cumSumSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
+// singleInteger returns why an operand, which may be missing, is no single integer.
+func singleInteger(v *graph.Value) *property.Reason {
+	switch {
+	case v == nil:
+		return nil
+	case v.Type.DType != tensor.Int64 && v.Type.DType != tensor.Int32:
+		return property.Because(property.DTypeReason, "%v is %v", v, v.Type)
+	}
+	for _, d := range v.Type.Shape {
+		if n, ok := d.Const(); !ok || n != 1 {
+			return property.Because(property.ShapeReason, "%v is %v", v, v.Type)
+		}
+	}
+	return nil
+}
+
+// integerAt returns the place of a single integer, and what reads it there; of a missing one it is 0.
+func (p *planner) integerAt(v *graph.Value) (at place.Memory, read func(st *state) int64) {
+	if at = p.In(v); v != nil && v.Type.DType == tensor.Int32 {
+		return at, func(st *state) int64 { return int64(of[int32](st, at)[0]) }
+	}
+	return at, func(st *state) int64 {
+		if x := of[int64](st, at); len(x) > 0 {
+			return x[0]
+		}
+		return 0
+	}
+}
+
+func cumulativeSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 	x := n.Inputs[0]
 	switch x.Type.DType {
 	case tensor.Float32, tensor.Float64, tensor.Int32, tensor.Int64, tensor.Uint32, tensor.Uint64:
 	default:
 		return nil, operators.NotFloat32(x)
 	}
-	a, ok := constInt(n.Input(1))
-	rank := int64(len(x.Type.Shape))
-	if !ok || a < -rank || a >= rank {
-		return nil, property.Because(property.Unsupported, "axis %v is not known at compile time", n.Input(1))
+	if len(x.Type.Shape) == 0 {
+		return nil, property.Because(property.ShapeReason, "a scalar has no axis")
+	}
+	if why := singleInteger(n.Input(1)); why != nil {
+		return nil, why
 	}
 	return operators.RowMajor(n), nil
 }
 
-func planCumSum(p *planner, n *graph.Node) error {
+func planCumulative(p *planner, n *graph.Node) error {
 	switch n.Inputs[0].Type.DType {
 	case tensor.Float32:
-		return cumSum[float32, float64](p, n)
+		return cumulative[float32, float64](p, n)
 	case tensor.Float64:
-		return cumSum[float64, float64](p, n)
-	case tensor.Int32, tensor.Uint32: // sums wrap around, and have the same bits
-		return cumSum[int32, int32](p, n)
+		return cumulative[float64, float64](p, n)
+	case tensor.Int32, tensor.Uint32: // sums and products wrap around, and have the same bits
+		return cumulative[int32, int32](p, n)
 	}
-	return cumSum[int64, int64](p, n)
+	return cumulative[int64, int64](p, n)
 }
 
-// cumSum adds up elements T in A.
-func cumSum[T, A float32 | float64 | int32 | int64](p *planner, n *graph.Node) error {
+// cumulative adds up, or multiplies, elements T in A.
+func cumulative[T, A float32 | float64 | int32 | int64](p *planner, n *graph.Node) error {
 	d := p.Dims[n.Inputs[0].ID]
-	a, _ := constInt(n.Input(1))
-	axis := int(a)
-	if axis < 0 {
-		axis += len(d)
+	total := product(d)
+	if total == 0 {
+		return nil
 	}
-	count, inner := d[axis], product(d[axis+1:])
-	exclusive, reverse := n.Int("exclusive", 0) != 0, n.Int("reverse", 0) != 0
+	exclusive, reverse, along := n.Int("exclusive", 0) != 0, n.Int("reverse", 0) != 0, cumulativeSums[T, A]
+	if n.Is("CumProd") {
+		along = cumulativeProducts[T, A]
+	}
 	src, dst := p.In(n.Inputs[0]), p.Out(n.Outputs[0])
-	p.emit(step{chunks: product(d[:axis]) * inner, grain: grainFor(float64(count) * 2), body: func(st *state, _, lo, hi int) {
-		o, s := of[T](st, dst), of[T](st, src)
-		for i := lo; i < hi; i++ {
-			at, by := i/inner*count*inner+i%inner, inner
-			if reverse {
-				at, by = at+(count-1)*inner, -inner
-			}
-			var sum A
-			for range count {
-				x := A(s[at])
-				if exclusive {
-					o[at] = T(sum)
-				}
-				sum += x
-				if !exclusive {
-					o[at] = T(sum)
-				}
-				at += by
-			}
+	at, read := p.integerAt(n.Input(1))
+	chunks := min(ceilDiv(total, elementsPerChunk), total/slices.Max(d)) // of lines along whichever axis
+	p.emit(step{chunks: chunks, grain: grainFor(float64(total/chunks) * 1.5), body: func(st *state, _, lo, hi int) {
+		axis := int(read(st))
+		if axis < -len(d) || axis >= len(d) {
+			panic(backend.BadIndex(n, 1, int64(axis), len(d)))
 		}
-	}}, []place.Memory{src}, []place.Memory{dst})
+		if axis < 0 {
+			axis += len(d)
+		}
+		count, inner := d[axis], product(d[axis+1:])
+		o, s, lines := of[T](st, dst), of[T](st, src), total/count
+		for i, end := lines*lo/chunks, lines*hi/chunks; i < end; {
+			first, by := i/inner*count*inner+i%inner, inner
+			beside := min(inner-i%inner, end-i, besideLines)
+			if reverse {
+				first, by = first+(count-1)*inner, -inner
+			}
+			along(o, s, first, by, count, beside, exclusive)
+			i += beside
+		}
+	}}, []place.Memory{src, at}, []place.Memory{dst})
 	return nil
 }
 
+// besideLines is how many lines are added up at a time that lie beside each other.
+const besideLines = 64
+
+// cumulativeSums writes the sums of so many lines beside each other, of count elements that are by apart, the first of them at first.
+func cumulativeSums[T, A float32 | float64 | int32 | int64](o, s []T, first, by, count, beside int, exclusive bool) {
+	if beside == 1 && !exclusive {
+		var sum A
+		for range count {
+			sum += A(s[first])
+			o[first] = T(sum)
+			first += by
+		}
+		return
+	}
+	var sums [besideLines]A
+	for range count {
+		to, from := o[first:first+beside], s[first:first+beside]
+		for i, x := range from {
+			before := sums[i]
+			sums[i] += A(x)
+			if to[i] = T(sums[i]); exclusive {
+				to[i] = T(before)
+			}
+		}
+		first += by
+	}
+}
+
+// cumulativeProducts is cumulativeSums for products.
+func cumulativeProducts[T, A float32 | float64 | int32 | int64](o, s []T, first, by, count, beside int, exclusive bool) {
+	var products [besideLines]A
+	for i := range products {
+		products[i] = 1
+	}
+	for range count {
+		to, from := o[first:first+beside], s[first:first+beside]
+		for i, x := range from {
+			before := products[i]
+			products[i] *= A(x)
+			if to[i] = T(products[i]); exclusive {
+				to[i] = T(before)
+			}
+		}
+		first += by
+	}
+}
+
 func triluSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
-	if _, ok := constInt(n.Input(1)); !ok {
-		return nil, property.Because(property.Unsupported, "diagonal %v is not known at compile time", n.Input(1))
+	if why := singleInteger(n.Input(1)); why != nil {
+		return nil, why
 	}
 	if len(n.Inputs[0].Type.Shape) < 2 {
 		return nil, property.Because(property.ShapeReason, "%v is %v", n.Inputs[0], n.Inputs[0].Type)
@@ -98,27 +180,27 @@ func planTrilu(p *planner, n *graph.Node) error {
 	x := n.Inputs[0]
 	d, size := p.Dims[x.ID], x.Type.DType.Size()
 	rows, cols := d[len(d)-2], d[len(d)-1]
-	k, _ := constInt(n.Input(1))
-	k = min(max(k, int64(-rows)), int64(cols))
 	upper := n.Int("upper", 1) != 0
 	src, dst := p.In(x), p.Out(n.Outputs[0])
+	at, read := p.integerAt(n.Input(1))
 	p.emit(step{chunks: product(d[:len(d)-1]), grain: grainFor(float64(cols*size)*0.05 + 10), body: func(st *state, _, lo, hi int) {
-		o, s := st.Bytes(dst), st.Bytes(src)
+		o, s, k := st.Bytes(dst), st.Bytes(src), int(min(max(read(st), int64(-rows)), int64(cols)))
 		for i := lo; i < hi; i++ {
-			from, to := 0, min(max(i%rows+int(k)+1, 0), cols) // below the diagonal
+			from, to := 0, min(max(i%rows+k+1, 0), cols) // below the diagonal
 			if upper {
-				from, to = min(max(i%rows+int(k), 0), cols), cols
+				from, to = min(max(i%rows+k, 0), cols), cols
 			}
 			row := o[i*cols*size : (i+1)*cols*size]
 			clear(row[:from*size])
 			copy(row[from*size:to*size], s[(i*cols+from)*size:])
 			clear(row[to*size:])
 		}
-	}}, []place.Memory{src}, []place.Memory{dst})
+	}}, []place.Memory{src, at}, []place.Memory{dst})
 	return nil
 }
 
 func init() {
-	table.Register("CumSum", operator{Signatures: cumSumSignatures, Plan: planCumSum})
+	table.Register("CumSum", operator{Signatures: cumulativeSignatures, Plan: planCumulative})
+	table.Register("CumProd", operator{Signatures: cumulativeSignatures, Plan: planCumulative})
 	table.Register("Trilu", operator{Signatures: triluSignatures, Plan: planTrilu})
 }
