@@ -54,7 +54,7 @@ var integerKinds = map[tensor.DType]integerKind{
 }
 
 func planIntegers[T integer](p *planner, n *graph.Node) error {
-	return elementwise2(p, n, integerFunc[T](n))
+	return elementwise2Rows(p, n, integerRow[T](n))
 }
 
 // planIntegerChain emits an operator of any number of operands: a chain of binary ones in the result's place.
@@ -65,10 +65,10 @@ func planIntegerChain[T integer](p *planner, n *graph.Node) error {
 		p.copyStep(dst, p.In(first), p.Bytes(y))
 		return nil
 	}
-	fn := integerFunc[T](n)
-	elementwise2Over(p, newBroadcast(out, p.laid(first), p.laid(n.Inputs[1])), p.In(first), p.In(n.Inputs[1]), dst, fn)
+	row := integerRow[T](n)
+	rows2(p, newBroadcast(out, p.laid(first), p.laid(n.Inputs[1])), p.In(first), p.In(n.Inputs[1]), dst, row)
 	for _, v := range n.Inputs[2:] {
-		elementwise2Over(p, newBroadcast(out, out, p.laid(v)), dst, p.In(v), dst, fn)
+		rows2(p, newBroadcast(out, out, p.laid(v)), dst, p.In(v), dst, row)
 	}
 	return nil
 }
@@ -91,38 +91,114 @@ func floatMod(dividend bool) func(a, b float32) float32 {
 	}
 }
 
-// integerFunc returns what a node does with two integers.
-func integerFunc[T integer](n *graph.Node) func(a, b T) T {
+// integerRow returns the loop over a row of what a node does with two integers.
+func integerRow[T integer](n *graph.Node) row2[T, T, T] {
 	switch n.Op.Name {
 	case "Add":
-		return func(a, b T) T { return a + b }
+		return elementByElement(addRow[T])
 	case "Sub":
-		return func(a, b T) T { return a - b }
+		return elementByElement(subRow[T])
 	case "Mul":
-		return func(a, b T) T { return a * b }
+		return elementByElement(mulRow[T])
+	case "Div":
+		return elementByElement(divRow[T])
 	case "Max":
-		return func(a, b T) T { return max(a, b) }
+		return elementByElement(maxRow[T])
 	case "Min":
-		return func(a, b T) T { return min(a, b) }
+		return elementByElement(minRow[T])
 	case "BitwiseAnd":
-		return func(a, b T) T { return a & b }
+		return elementByElement(bitsAndRow[T])
 	case "BitwiseOr":
-		return func(a, b T) T { return a | b }
+		return elementByElement(bitsOrRow[T])
 	case "BitwiseXor":
-		return func(a, b T) T { return a ^ b }
+		return elementByElement(bitsXorRow[T])
 	case "BitShift":
 		if n.Str("direction", "") == "LEFT" {
-			return func(a, b T) T { return a << uint64(b) }
+			return elementByElement(leftRow[T])
 		}
-		return func(a, b T) T { return a >> uint64(b) }
-	case "Mod":
-		return integerMod[T](n.Int("fmod", 0) != 0)
+		return elementByElement(rightRow[T])
 	}
-	return func(a, b T) T {
-		if b == 0 {
-			return 0
+	return each2(integerMod[T](n.Int("fmod", 0) != 0))
+}
+
+func addRow[T integer](out, s, t []T) {
+	s, t = s[:len(out)], t[:len(out)]
+	for i := range out {
+		out[i] = s[i] + t[i]
+	}
+}
+
+func subRow[T integer](out, s, t []T) {
+	s, t = s[:len(out)], t[:len(out)]
+	for i := range out {
+		out[i] = s[i] - t[i]
+	}
+}
+
+func mulRow[T integer](out, s, t []T) {
+	s, t = s[:len(out)], t[:len(out)]
+	for i := range out {
+		out[i] = s[i] * t[i]
+	}
+}
+
+func divRow[T integer](out, s, t []T) {
+	s, t = s[:len(out)], t[:len(out)]
+	for i, by := range t {
+		if by == 0 {
+			out[i] = 0
+		} else {
+			out[i] = s[i] / by
 		}
-		return a / b
+	}
+}
+
+func maxRow[T integer](out, s, t []T) {
+	s, t = s[:len(out)], t[:len(out)]
+	for i := range out {
+		out[i] = max(s[i], t[i])
+	}
+}
+
+func minRow[T integer](out, s, t []T) {
+	s, t = s[:len(out)], t[:len(out)]
+	for i := range out {
+		out[i] = min(s[i], t[i])
+	}
+}
+
+func bitsAndRow[T integer](out, s, t []T) {
+	s, t = s[:len(out)], t[:len(out)]
+	for i := range out {
+		out[i] = s[i] & t[i]
+	}
+}
+
+func bitsOrRow[T integer](out, s, t []T) {
+	s, t = s[:len(out)], t[:len(out)]
+	for i := range out {
+		out[i] = s[i] | t[i]
+	}
+}
+
+func bitsXorRow[T integer](out, s, t []T) {
+	s, t = s[:len(out)], t[:len(out)]
+	for i := range out {
+		out[i] = s[i] ^ t[i]
+	}
+}
+
+func leftRow[T integer](out, s, t []T) {
+	s, t = s[:len(out)], t[:len(out)]
+	for i := range out {
+		out[i] = s[i] << uint64(t[i])
+	}
+}
+
+func rightRow[T integer](out, s, t []T) {
+	s, t = s[:len(out)], t[:len(out)]
+	for i := range out {
+		out[i] = s[i] >> uint64(t[i])
 	}
 }
 

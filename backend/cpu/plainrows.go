@@ -59,6 +59,34 @@ func each2[A, B, R tensor.Element](fn func(a A, b B) R) row2[A, B, R] {
 	}
 }
 
+// elementByElement is the loop over a row of an operator by a loop over elements that lie side by side: one for the whole row is repeated, some times.
+func elementByElement[T tensor.Element](row func(out, s, t []T)) row2[T, T, T] {
+	return func(out, s []T, dx int, t []T, dy int) {
+		if dx == 1 && dy == 1 {
+			row(out, s, t)
+			return
+		}
+		var first, second [128]T
+		for ; len(out) > 0; out = out[min(len(first), len(out)):] {
+			n := min(len(first), len(out))
+			row(out[:n], repeated(&first, &s, dx, n), repeated(&second, &t, dy, n))
+		}
+	}
+}
+
+// repeated returns the next n elements of x, where they step by 1, which it goes past, else n times its first one.
+func repeated[T any](times *[128]T, x *[]T, step, n int) []T {
+	if step == 1 {
+		next := (*x)[:n]
+		*x = (*x)[n:]
+		return next
+	}
+	for i := range times[:n] {
+		times[i] = (*x)[0]
+	}
+	return times[:n]
+}
+
 // compareRow returns the loop of a comparison.
 func compareRow[T ordered](name string) row2[T, T, bool] {
 	turned := func(row row2[T, T, bool]) row2[T, T, bool] {
