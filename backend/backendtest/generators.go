@@ -35,7 +35,7 @@ func one(v *graph.Value) []*graph.Value { return []*graph.Value{v} }
 // unaryGenerators are functions of single elements.
 var unaryGenerators = collect(
 	each(unaryOf(-3, 3), "Abs", "Neg", "Relu", "LeakyRelu", "Elu", "Selu", "Celu", "HardSigmoid", "HardSwish", "Swish", "Gelu", "Mish", "Sigmoid",
-		"Tanh", "Softplus", "Softsign", "Erf", "Exp", "Sin", "Cos", "Sinh", "Cosh", "Asinh", "Atan", "Sign", "Floor", "Ceil", "Round", "ThresholdedRelu"),
+		"Tanh", "Softplus", "Softsign", "Erf", "Exp", "Sin", "Cos", "Sinh", "Cosh", "Asinh", "Atan", "Sign", "Floor", "Ceil", "Round", "ThresholdedRelu", "Shrink", "BitwiseNot"),
 	each(unaryOf(-0.95, 0.95), "Asin", "Acos", "Atanh", "Tan"),
 	each(unaryOf(1.1, 6), "Acosh"),
 	each(unaryOf(0.01, 9), "Log", "Sqrt", "Reciprocal"),
@@ -60,7 +60,7 @@ func unaryOf(lo, hi float64) generator {
 		if lo == -3 && m.chance(3) {
 			c = m.call(op, m.operand(dt, shape...))
 		}
-		for _, name := range []string{"alpha", "beta", "gamma"} {
+		for _, name := range []string{"alpha", "beta", "gamma", "lambd", "bias"} {
 			if m.chance(2) {
 				c.float(name, 0.1+m.r.Float64())
 			}

@@ -200,7 +200,7 @@ func unsqueeze(m *maker, op string) []*graph.Value {
 
 // indexGenerators are operators with indices, and those that order and scan.
 var indexGenerators = collect(map[string]generator{"Gather": gather, "GatherElements": gatherElements, "GatherND": gatherND, "ScatterND": scatterND,
-	"TopK": topK, "CumSum": cumSum, "Trilu": trilu, "OneHot": oneHot, "Range": between, "ReverseSequence": reverseSequence, "RotaryEmbedding": rotaryEmbedding}, each(arg, "ArgMax", "ArgMin"), each(scatterElements, "Scatter", "ScatterElements"))
+	"TopK": topK, "CumSum": cumSum, "CumProd": cumSum, "Trilu": trilu, "OneHot": oneHot, "Range": between, "ReverseSequence": reverseSequence, "RotaryEmbedding": rotaryEmbedding}, each(arg, "ArgMax", "ArgMin"), each(scatterElements, "Scatter", "ScatterElements"))
 
 // indices adds an operand of indices into a dim, from its end too.
 func (m *maker) indices(limit func(i int) int, shape ...int) *graph.Value {

@@ -107,6 +107,17 @@ var doubleUnaries = map[string]func(n *graph.Node) doubleFunc{
 		return doubleFunc{1.5, func(k double.Kernels, d, s []float64) { swishDouble(k, d, s, a) }}
 	},
 	"Log": plainly(math.Log), "Erf": plainly(math.Erf), "Floor": plainly(math.Floor), "Ceil": plainly(math.Ceil), "Round": plainly(math.RoundToEven),
+	"Sin": plainly(math.Sin), "Cos": plainly(math.Cos), "Asin": plainly(math.Asin), "Acos": plainly(math.Acos), "Atan": plainly(math.Atan),
+	"Softsign": plainly(func(x float64) float64 { return x / (1 + math.Abs(x)) }),
+	"Sign": plainly(func(x float64) float64 {
+		switch {
+		case x > 0:
+			return 1
+		case x < 0:
+			return -1
+		}
+		return x // 0 and NaN
+	}),
 	"Softplus":  plainly(softplus),
 	"Mish":      plainly(func(x float64) float64 { return x * math.Tanh(softplus(x)) }),
 	"HardSwish": plainly(func(x float64) float64 { return x * bounded(x/6+0.5, 0, 1) }),

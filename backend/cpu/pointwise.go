@@ -14,19 +14,9 @@ import (
 
 // Functions without kernels in package vec, which models apply to few elements: plain loops over Go functions, row-major.
 
+// floatFunctions are those of float64, too.
 var floatFunctions = map[string]func(float64) float64{
-	"Sin": math.Sin, "Cos": math.Cos, "Tan": math.Tan, "Asin": math.Asin, "Acos": math.Acos, "Atan": math.Atan,
-	"Sinh": math.Sinh, "Cosh": math.Cosh, "Asinh": math.Asinh, "Acosh": math.Acosh, "Atanh": math.Atanh,
-	"Softsign": func(x float64) float64 { return x / (1 + math.Abs(x)) },
-	"Sign": func(x float64) float64 {
-		switch {
-		case x > 0:
-			return 1
-		case x < 0:
-			return -1
-		}
-		return x // 0 and NaN
-	},
+	"Tan": math.Tan, "Sinh": math.Sinh, "Cosh": math.Cosh, "Asinh": math.Asinh, "Acosh": math.Acosh, "Atanh": math.Atanh,
 }
 
 func functionSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
@@ -41,25 +31,30 @@ func planFunction(p *planner, n *graph.Node) error {
 	return elementwise1(p, n, func(x float32) float32 { return float32(fn(float64(x))) })
 }
 
+// planTest emits IsNaN and IsInf, by the bits of elements.
 func planTest(p *planner, n *graph.Node) error {
+	const infinite, magnitude = 0x7f800000, 0x7fffffff
 	if n.Is("IsNaN") {
-		return elementsOf(p, n, func(d []bool, s []float32) {
-			for i, x := range s {
-				d[i] = x != x
+		return elementsOf(p, n, func(d []bool, s []uint32) {
+			for i, x := range s[:len(d)] {
+				d[i] = x&magnitude > infinite
 			}
 		})
 	}
-	up, down := n.Int("detect_positive", 1) != 0, n.Int("detect_negative", 1) != 0
-	return elementwise1(p, n, func(x float32) bool { return up && x > math.MaxFloat32 || down && x < -math.MaxFloat32 })
-}
-
-func planThreshold(p *planner, n *graph.Node) error {
-	alpha := n.Float("alpha", 1)
-	return elementwise1(p, n, func(x float32) float32 {
-		if x <= alpha {
-			return 0
+	mask, want := uint32(magnitude), uint32(infinite)
+	switch up, down := n.Int("detect_positive", 1) != 0, n.Int("detect_negative", 1) != 0; {
+	case up && down:
+	case up:
+		mask = math.MaxUint32
+	case down:
+		mask, want = math.MaxUint32, infinite|1<<31
+	default:
+		mask = 0 // nothing is found
+	}
+	return elementsOf(p, n, func(d []bool, s []uint32) {
+		for i, x := range s[:len(d)] {
+			d[i] = x&mask == want
 		}
-		return x
 	})
 }
 
@@ -287,7 +282,6 @@ func init() {
 	}
 	table.Register("BitwiseNot", orInteger(operator{Signatures: functionSignatures, Strided: anyRows}))
 	table.Register("Shrink", operator{Signatures: functionSignatures, Plan: planShrink, Strided: anyRows})
-	table.Register("ThresholdedRelu", operator{Signatures: functionSignatures, Plan: planThreshold, Strided: anyRows})
 	table.Register("IsNaN", operator{Signatures: functionSignatures, Plan: planTest, Strided: anyRows})
 	table.Register("IsInf", operator{Signatures: functionSignatures, Plan: planTest, Strided: anyRows})
 	table.Register("PRelu", operator{Signatures: preluSignatures, Plan: planPRelu, Strided: preluStrided})

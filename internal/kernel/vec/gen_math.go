@@ -2,6 +2,8 @@
 
 package main
 
+import "math"
+
 // The functions below write the evaluation of one function on a vector: argument and result in x, the other registers
 // scratch. Coefficients are weighted minimax fits (Lawson's iteration, 40 digits) rounded to float32; errors named are those
 // of the fit, before rounding.
@@ -257,4 +259,87 @@ func (c *ctx) geluTanh(x, t string, r []string) {
 		c.op("VADDPS", c.k(1), t, t)
 	}
 	c.I("VDIVPS %s, %s, %s", t, x, x)
+}
+
+// sine writes sin(x + quarters·π/2) for |x| up to farthest: x = q·π/2 + r, where q·(π/2) is taken off in three parts, the first of which leaves nothing out. The sine or
+// the cosine of r, with the signs of the quadrant, is r + r³·P(r²), relative error 5.9e-9 for |r| ≤ 0.83, or 1 - r²/2 + r⁴·Q(r²), 2.1e-10. r are four registers of
+// scratch.
+func (c *ctx) sine(quarters uint32, x string, r []string) {
+	n, y, p, q := r[0], r[1], r[2], r[3]
+	c.op("VMULPS", c.k(0.6366197723675814), x, n)
+	c.round(8, n, n)
+	for _, part := range []float64{1.5707963705062866, -4.371138828673793e-08, -1.7151245100058819e-15} {
+		c.op("VFNMADD231PS", c.k(part), n, x)
+	}
+	c.I("VCVTPS2DQ %s, %s", n, n)
+	if quarters > 0 {
+		c.op("VPADDD", c.bits(quarters), n, n)
+	}
+	c.I("VMULPS %s, %s, %s", x, x, y)
+	c.horner(y, p, -0.16666649281978607, 0.00833186972886324, -0.00019477272871881723)
+	c.I("VMULPS %s, %s, %s", y, p, p)
+	c.I("VFMADD213PS %s, %s, %s", x, x, p)
+	c.horner(y, q, 1, -0.5, 0.04166663810610771, -0.0013886920642107725, 2.4389668396906927e-05)
+	c.I("VPSLLD $31, %s, %s", n, y)
+	c.selectSign(y, q, p)
+	c.I("VPSLLD $30, %s, %s", n, n)
+	c.op("VANDPS", c.bits(0x80000000), n, n)
+	c.I("VXORPS %s, %s, %s", n, p, x)
+}
+
+// asin writes the arc sine, or the arc cosine: that of s = |x| up to a half is s + s³·P(s²), relative error 2.8e-10, and of greater ones π/2 less twice that of
+// s = √((1-|x|)/2). r are five registers of scratch.
+func (c *ctx) asin(x string, r []string, cosine bool) {
+	a, z, s, p, t := r[0], r[1], r[2], r[3], r[4]
+	c.op("VANDPS", c.bits(0x7fffffff), x, a)
+	c.I("VMULPS %s, %s, %s", a, a, z)
+	c.set(c.k(0.5), s)
+	c.I("VMOVUPS %s, %s", s, p)
+	c.I("VFNMADD231PS %s, %s, %s", a, p, s) // (1-|x|)/2
+	c.selectIf(cmpGT, a, c.k(0.5), s, z, t)
+	c.I("VSQRTPS %s, %s", z, p)
+	c.I("VMOVUPS %s, %s", a, s)
+	c.selectIf(cmpGT, a, c.k(0.5), p, s, t)
+	c.horner(z, p, 0.16666659712791443, 0.07500503957271576, 0.04451695457100868, 0.03180772438645363, 0.014438587240874767, 0.03751647472381592)
+	c.I("VMULPS %s, %s, %s", z, p, p)
+	c.I("VFMADD213PS %s, %s, %s", s, s, p) // the arc sine of s
+	if !cosine {
+		c.set(c.k(math.Pi/2), z)
+		c.op("VFNMADD231PS", c.k(2), p, z)
+		c.selectIf(cmpGT, a, c.k(0.5), z, p, t)
+		c.op("VANDPS", c.bits(0x80000000), x, x)
+		c.I("VORPS %s, %s, %s", x, p, x)
+		return
+	}
+	c.I("VADDPS %s, %s, %s", p, p, z) // of x above a half
+	c.set(c.k(math.Pi), s)
+	c.I("VSUBPS %s, %s, %s", z, s, s) // below minus a half
+	c.selectSign(x, s, z)
+	c.op("VANDPS", c.bits(0x80000000), x, x)
+	c.I("VXORPS %s, %s, %s", x, p, p)
+	c.set(c.k(math.Pi/2), s)
+	c.I("VSUBPS %s, %s, %s", p, s, p) // between them
+	c.selectIf(cmpGT, a, c.k(0.5), z, p, t)
+	c.selectIf(cmpUnord, a, a, a, p, t)
+	c.I("VMOVUPS %s, %s", p, x)
+}
+
+// atan writes the arc tangent: that of s = |x| up to 1 is s + s³·P(s²), relative error 2.6e-9, and of greater ones π/2 less that of s = 1/|x|. r are five registers of
+// scratch.
+func (c *ctx) atan(x string, r []string) {
+	a, s, z, p, t := r[0], r[1], r[2], r[3], r[4]
+	c.op("VANDPS", c.bits(0x7fffffff), x, a)
+	c.I("VDIVPS %s, %s, %s", a, c.reg(1), t)
+	c.I("VMOVUPS %s, %s", a, s)
+	c.selectIf(cmpGT, a, c.reg(1), t, s, z)
+	c.I("VMULPS %s, %s, %s", s, s, z)
+	c.horner(z, p, -0.33333298563957214, 0.19998548924922943, -0.14264240860939026, 0.10952185094356537, -0.08403448760509491, 0.057957570999860764, -0.03117782436311245,
+		0.010914593935012817, -0.0017936190124601126)
+	c.I("VMULPS %s, %s, %s", z, p, p)
+	c.I("VFMADD213PS %s, %s, %s", s, s, p)
+	c.set(c.k(math.Pi/2), z)
+	c.I("VSUBPS %s, %s, %s", p, z, z)
+	c.selectIf(cmpGT, a, c.reg(1), z, p, t)
+	c.op("VANDPS", c.bits(0x80000000), x, x)
+	c.I("VORPS %s, %s, %s", x, p, x)
 }

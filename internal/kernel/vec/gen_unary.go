@@ -87,6 +87,29 @@ var unaryOps = []struct {
 	{"Ceil", func(c *ctx, r []string) { c.round(10, r[0], r[0]) }},
 	{"Trunc", func(c *ctx, r []string) { c.round(11, r[0], r[0]) }},
 	{"Round", func(c *ctx, r []string) { c.round(8, r[0], r[0]) }},
+	{"Sin", func(c *ctx, r []string) { c.sine(0, r[0], r[1:5]) }},
+	{"Cos", func(c *ctx, r []string) { c.sine(1, r[0], r[1:5]) }},
+	{"Asin", func(c *ctx, r []string) { c.asin(r[0], r[1:6], false) }},
+	{"Acos", func(c *ctx, r []string) { c.asin(r[0], r[1:6], true) }},
+	{"Atan", func(c *ctx, r []string) { c.atan(r[0], r[1:6]) }},
+	{"Softsign", func(c *ctx, r []string) {
+		c.op("VANDPS", c.bits(0x7fffffff), r[0], r[1])
+		c.op("VADDPS", c.k(1), r[1], r[1])
+		c.I("VDIVPS %s, %s, %s", r[1], r[0], r[0])
+	}},
+	{"Sign", func(c *ctx, r []string) {
+		c.op("VANDPS", c.bits(0x7fffffff), r[0], r[1])
+		c.op("VANDPS", c.bits(0x80000000), r[0], r[2])
+		c.op("VORPS", c.k(1), r[2], r[2])
+		c.selectIf(cmpGT, r[1], c.reg(0), r[2], r[0], r[1])
+	}},
+	{"Threshold", func(c *ctx, r []string) {
+		c.I("VMOVUPS %s, %s", c.param(0), r[1])
+		c.zero(r[2])
+		c.I("VMOVUPS %s, %s", r[0], r[3])
+		c.selectIf(cmpGT, r[1], r[3], r[2], r[0], r[4])
+		c.selectIf(cmpEQ, r[3], r[1], r[2], r[0], r[4])
+	}},
 	{"FakeQuantize", func(c *ctx, r []string) {
 		c.I("VDIVPS %s, %s, %s", c.param(0), r[0], r[1])
 		c.round(8, r[1], r[1])
@@ -113,7 +136,7 @@ func (c *ctx) selectSign(x, yes, dst string) {
 
 // fetchesAhead are functions of so many instructions that the processor holds few vectors of them at a time: with AVX2 they have operands and results fetched
 // fetchedAhead bytes before they come to them. On an AMD Zen 3 those behind the second-level cache take 0.9 to 1.0 of their time so, and those in it as long.
-var fetchesAhead = map[string]bool{"Exp": true, "Log": true, "Tanh": true, "Sigmoid": true, "Erf": true, "Silu": true, "GeluErf": true, "GeluTanh": true, "Mish": true}
+var fetchesAhead = map[string]bool{"Exp": true, "Log": true, "Tanh": true, "Sigmoid": true, "Erf": true, "Silu": true, "GeluErf": true, "GeluTanh": true, "Mish": true, "Sin": true, "Cos": true, "Asin": true, "Acos": true, "Atan": true}
 
 const fetchedAhead = 1024
 

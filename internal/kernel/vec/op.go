@@ -34,13 +34,21 @@ const (
 	Ceil                   // the least integer not below x
 	Trunc                  // x without its fraction
 	Round                  // the nearest integer, ties to even
+	Sin                    // sin x
+	Cos                    // cos x
+	Asin                   // arcsin x; NaN beyond 1
+	Acos                   // arccos x; NaN beyond 1
+	Atan                   // arctan x
+	Softsign               // x / (1 + |x|)
+	Sign                   // 1 above 0, -1 below, else x
+	Threshold              // x > A ? x : 0; NaN stays
 	FakeQuantize           // A · max(B, min(C, Round(x/A))), A > 0; 0 for NaN
 	numOps
 )
 
 var opNames = [numOps]string{"exp", "log", "tanh", "sigmoid", "erf", "sqrt", "rsqrt", "reciprocal", "abs", "neg", "square", "cube",
 	"relu", "leaky-relu", "clip", "elu", "hard-sigmoid", "hard-swish", "silu", "gelu-erf", "gelu-tanh", "softplus", "mish",
-	"floor", "ceil", "trunc", "round", "fake-quantize"}
+	"floor", "ceil", "trunc", "round", "sin", "cos", "asin", "acos", "atan", "softsign", "sign", "threshold", "fake-quantize"}
 
 // Ops returns every function, in order.
 func Ops() []Op {

@@ -19,7 +19,7 @@ func (v Kernels) ApplyRows(op Op, dst []float32, ldd int, src []float32, lds, ro
 	}
 	if rows == 1 || rows*cols <= blockElements {
 		for c := 0; c < cols; c += blockElements {
-			unary(v.set, op, advance(d, c), advance(s, c), min(blockElements, cols-c), rows, ldd, lds, &p)
+			v.apply(op, advance(d, c), advance(s, c), min(blockElements, cols-c), rows, ldd, lds, &p)
 			if rows > 1 {
 				return
 			}
@@ -27,6 +27,32 @@ func (v Kernels) ApplyRows(op Op, dst []float32, ldd int, src []float32, lds, ro
 		return
 	}
 	blocks(rows, cols, func(r, c, rows, cols int) {
-		unary(v.set, op, advance(d, r*ldd+c), advance(s, r*lds+c), cols, rows, ldd, lds, &p)
+		v.apply(op, advance(d, r*ldd+c), advance(s, r*lds+c), cols, rows, ldd, lds, &p)
 	})
+}
+
+// farthest is how far from 0 the kernels of sines reach: the quarter of a turn that is nearest is found from there in float32.
+const farthest = 1e5
+
+// apply writes op of some rows.
+func (v Kernels) apply(op Op, dst, src *float32, n, rows, ldd, lds int, p *Params) {
+	if (op == Sin || op == Cos) && !v.reached(src, n, rows, lds) {
+		genericUnary(op, dst, src, n, rows, ldd, lds, p)
+		return
+	}
+	unary(v.set, op, dst, src, n, rows, ldd, lds, p)
+}
+
+// reached reports whether the kernels of sines reach all elements of some rows.
+func (v Kernels) reached(src *float32, n, rows, lds int) bool {
+	for r := range rows {
+		row := view(advance(src, r*lds), n)
+		var most, least [1]float32
+		v.ReduceRows(ReduceMax, most[:], row, n, 1, n)
+		v.ReduceRows(ReduceMin, least[:], row, n, 1, n)
+		if !(most[0] <= farthest && least[0] >= -farthest) { // or NaN
+			return false
+		}
+	}
+	return true
 }

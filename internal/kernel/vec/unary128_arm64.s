@@ -732,6 +732,286 @@ DATA k41a00000<>+24(SB)/4, $0x41a00000
 DATA k41a00000<>+28(SB)/4, $0x41a00000
 GLOBL k41a00000<>(SB), RODATA|NOPTR, $32
 
+DATA k3f22f983<>+0(SB)/4, $0x3f22f983
+DATA k3f22f983<>+4(SB)/4, $0x3f22f983
+DATA k3f22f983<>+8(SB)/4, $0x3f22f983
+DATA k3f22f983<>+12(SB)/4, $0x3f22f983
+DATA k3f22f983<>+16(SB)/4, $0x3f22f983
+DATA k3f22f983<>+20(SB)/4, $0x3f22f983
+DATA k3f22f983<>+24(SB)/4, $0x3f22f983
+DATA k3f22f983<>+28(SB)/4, $0x3f22f983
+GLOBL k3f22f983<>(SB), RODATA|NOPTR, $32
+
+DATA k3fc90fdb<>+0(SB)/4, $0x3fc90fdb
+DATA k3fc90fdb<>+4(SB)/4, $0x3fc90fdb
+DATA k3fc90fdb<>+8(SB)/4, $0x3fc90fdb
+DATA k3fc90fdb<>+12(SB)/4, $0x3fc90fdb
+DATA k3fc90fdb<>+16(SB)/4, $0x3fc90fdb
+DATA k3fc90fdb<>+20(SB)/4, $0x3fc90fdb
+DATA k3fc90fdb<>+24(SB)/4, $0x3fc90fdb
+DATA k3fc90fdb<>+28(SB)/4, $0x3fc90fdb
+GLOBL k3fc90fdb<>(SB), RODATA|NOPTR, $32
+
+DATA kb33bbd2e<>+0(SB)/4, $0xb33bbd2e
+DATA kb33bbd2e<>+4(SB)/4, $0xb33bbd2e
+DATA kb33bbd2e<>+8(SB)/4, $0xb33bbd2e
+DATA kb33bbd2e<>+12(SB)/4, $0xb33bbd2e
+DATA kb33bbd2e<>+16(SB)/4, $0xb33bbd2e
+DATA kb33bbd2e<>+20(SB)/4, $0xb33bbd2e
+DATA kb33bbd2e<>+24(SB)/4, $0xb33bbd2e
+DATA kb33bbd2e<>+28(SB)/4, $0xb33bbd2e
+GLOBL kb33bbd2e<>(SB), RODATA|NOPTR, $32
+
+DATA ka6f72ced<>+0(SB)/4, $0xa6f72ced
+DATA ka6f72ced<>+4(SB)/4, $0xa6f72ced
+DATA ka6f72ced<>+8(SB)/4, $0xa6f72ced
+DATA ka6f72ced<>+12(SB)/4, $0xa6f72ced
+DATA ka6f72ced<>+16(SB)/4, $0xa6f72ced
+DATA ka6f72ced<>+20(SB)/4, $0xa6f72ced
+DATA ka6f72ced<>+24(SB)/4, $0xa6f72ced
+DATA ka6f72ced<>+28(SB)/4, $0xa6f72ced
+GLOBL ka6f72ced<>(SB), RODATA|NOPTR, $32
+
+DATA kb94c3be8<>+0(SB)/4, $0xb94c3be8
+DATA kb94c3be8<>+4(SB)/4, $0xb94c3be8
+DATA kb94c3be8<>+8(SB)/4, $0xb94c3be8
+DATA kb94c3be8<>+12(SB)/4, $0xb94c3be8
+DATA kb94c3be8<>+16(SB)/4, $0xb94c3be8
+DATA kb94c3be8<>+20(SB)/4, $0xb94c3be8
+DATA kb94c3be8<>+24(SB)/4, $0xb94c3be8
+DATA kb94c3be8<>+28(SB)/4, $0xb94c3be8
+GLOBL kb94c3be8<>(SB), RODATA|NOPTR, $32
+
+DATA k3c088265<>+0(SB)/4, $0x3c088265
+DATA k3c088265<>+4(SB)/4, $0x3c088265
+DATA k3c088265<>+8(SB)/4, $0x3c088265
+DATA k3c088265<>+12(SB)/4, $0x3c088265
+DATA k3c088265<>+16(SB)/4, $0x3c088265
+DATA k3c088265<>+20(SB)/4, $0x3c088265
+DATA k3c088265<>+24(SB)/4, $0x3c088265
+DATA k3c088265<>+28(SB)/4, $0x3c088265
+GLOBL k3c088265<>(SB), RODATA|NOPTR, $32
+
+DATA kbe2aaa9f<>+0(SB)/4, $0xbe2aaa9f
+DATA kbe2aaa9f<>+4(SB)/4, $0xbe2aaa9f
+DATA kbe2aaa9f<>+8(SB)/4, $0xbe2aaa9f
+DATA kbe2aaa9f<>+12(SB)/4, $0xbe2aaa9f
+DATA kbe2aaa9f<>+16(SB)/4, $0xbe2aaa9f
+DATA kbe2aaa9f<>+20(SB)/4, $0xbe2aaa9f
+DATA kbe2aaa9f<>+24(SB)/4, $0xbe2aaa9f
+DATA kbe2aaa9f<>+28(SB)/4, $0xbe2aaa9f
+GLOBL kbe2aaa9f<>(SB), RODATA|NOPTR, $32
+
+DATA k37cc986a<>+0(SB)/4, $0x37cc986a
+DATA k37cc986a<>+4(SB)/4, $0x37cc986a
+DATA k37cc986a<>+8(SB)/4, $0x37cc986a
+DATA k37cc986a<>+12(SB)/4, $0x37cc986a
+DATA k37cc986a<>+16(SB)/4, $0x37cc986a
+DATA k37cc986a<>+20(SB)/4, $0x37cc986a
+DATA k37cc986a<>+24(SB)/4, $0x37cc986a
+DATA k37cc986a<>+28(SB)/4, $0x37cc986a
+GLOBL k37cc986a<>(SB), RODATA|NOPTR, $32
+
+DATA kbab604c6<>+0(SB)/4, $0xbab604c6
+DATA kbab604c6<>+4(SB)/4, $0xbab604c6
+DATA kbab604c6<>+8(SB)/4, $0xbab604c6
+DATA kbab604c6<>+12(SB)/4, $0xbab604c6
+DATA kbab604c6<>+16(SB)/4, $0xbab604c6
+DATA kbab604c6<>+20(SB)/4, $0xbab604c6
+DATA kbab604c6<>+24(SB)/4, $0xbab604c6
+DATA kbab604c6<>+28(SB)/4, $0xbab604c6
+GLOBL kbab604c6<>(SB), RODATA|NOPTR, $32
+
+DATA k3d2aaaa3<>+0(SB)/4, $0x3d2aaaa3
+DATA k3d2aaaa3<>+4(SB)/4, $0x3d2aaaa3
+DATA k3d2aaaa3<>+8(SB)/4, $0x3d2aaaa3
+DATA k3d2aaaa3<>+12(SB)/4, $0x3d2aaaa3
+DATA k3d2aaaa3<>+16(SB)/4, $0x3d2aaaa3
+DATA k3d2aaaa3<>+20(SB)/4, $0x3d2aaaa3
+DATA k3d2aaaa3<>+24(SB)/4, $0x3d2aaaa3
+DATA k3d2aaaa3<>+28(SB)/4, $0x3d2aaaa3
+GLOBL k3d2aaaa3<>(SB), RODATA|NOPTR, $32
+
+DATA kbf000000<>+0(SB)/4, $0xbf000000
+DATA kbf000000<>+4(SB)/4, $0xbf000000
+DATA kbf000000<>+8(SB)/4, $0xbf000000
+DATA kbf000000<>+12(SB)/4, $0xbf000000
+DATA kbf000000<>+16(SB)/4, $0xbf000000
+DATA kbf000000<>+20(SB)/4, $0xbf000000
+DATA kbf000000<>+24(SB)/4, $0xbf000000
+DATA kbf000000<>+28(SB)/4, $0xbf000000
+GLOBL kbf000000<>(SB), RODATA|NOPTR, $32
+
+DATA k00000001<>+0(SB)/4, $0x00000001
+DATA k00000001<>+4(SB)/4, $0x00000001
+DATA k00000001<>+8(SB)/4, $0x00000001
+DATA k00000001<>+12(SB)/4, $0x00000001
+DATA k00000001<>+16(SB)/4, $0x00000001
+DATA k00000001<>+20(SB)/4, $0x00000001
+DATA k00000001<>+24(SB)/4, $0x00000001
+DATA k00000001<>+28(SB)/4, $0x00000001
+GLOBL k00000001<>(SB), RODATA|NOPTR, $32
+
+DATA k3d19aae0<>+0(SB)/4, $0x3d19aae0
+DATA k3d19aae0<>+4(SB)/4, $0x3d19aae0
+DATA k3d19aae0<>+8(SB)/4, $0x3d19aae0
+DATA k3d19aae0<>+12(SB)/4, $0x3d19aae0
+DATA k3d19aae0<>+16(SB)/4, $0x3d19aae0
+DATA k3d19aae0<>+20(SB)/4, $0x3d19aae0
+DATA k3d19aae0<>+24(SB)/4, $0x3d19aae0
+DATA k3d19aae0<>+28(SB)/4, $0x3d19aae0
+GLOBL k3d19aae0<>(SB), RODATA|NOPTR, $32
+
+DATA k3c6c8fd3<>+0(SB)/4, $0x3c6c8fd3
+DATA k3c6c8fd3<>+4(SB)/4, $0x3c6c8fd3
+DATA k3c6c8fd3<>+8(SB)/4, $0x3c6c8fd3
+DATA k3c6c8fd3<>+12(SB)/4, $0x3c6c8fd3
+DATA k3c6c8fd3<>+16(SB)/4, $0x3c6c8fd3
+DATA k3c6c8fd3<>+20(SB)/4, $0x3c6c8fd3
+DATA k3c6c8fd3<>+24(SB)/4, $0x3c6c8fd3
+DATA k3c6c8fd3<>+28(SB)/4, $0x3c6c8fd3
+GLOBL k3c6c8fd3<>(SB), RODATA|NOPTR, $32
+
+DATA k3d0248d1<>+0(SB)/4, $0x3d0248d1
+DATA k3d0248d1<>+4(SB)/4, $0x3d0248d1
+DATA k3d0248d1<>+8(SB)/4, $0x3d0248d1
+DATA k3d0248d1<>+12(SB)/4, $0x3d0248d1
+DATA k3d0248d1<>+16(SB)/4, $0x3d0248d1
+DATA k3d0248d1<>+20(SB)/4, $0x3d0248d1
+DATA k3d0248d1<>+24(SB)/4, $0x3d0248d1
+DATA k3d0248d1<>+28(SB)/4, $0x3d0248d1
+GLOBL k3d0248d1<>(SB), RODATA|NOPTR, $32
+
+DATA k3d365769<>+0(SB)/4, $0x3d365769
+DATA k3d365769<>+4(SB)/4, $0x3d365769
+DATA k3d365769<>+8(SB)/4, $0x3d365769
+DATA k3d365769<>+12(SB)/4, $0x3d365769
+DATA k3d365769<>+16(SB)/4, $0x3d365769
+DATA k3d365769<>+20(SB)/4, $0x3d365769
+DATA k3d365769<>+24(SB)/4, $0x3d365769
+DATA k3d365769<>+28(SB)/4, $0x3d365769
+GLOBL k3d365769<>(SB), RODATA|NOPTR, $32
+
+DATA k3d999c3e<>+0(SB)/4, $0x3d999c3e
+DATA k3d999c3e<>+4(SB)/4, $0x3d999c3e
+DATA k3d999c3e<>+8(SB)/4, $0x3d999c3e
+DATA k3d999c3e<>+12(SB)/4, $0x3d999c3e
+DATA k3d999c3e<>+16(SB)/4, $0x3d999c3e
+DATA k3d999c3e<>+20(SB)/4, $0x3d999c3e
+DATA k3d999c3e<>+24(SB)/4, $0x3d999c3e
+DATA k3d999c3e<>+28(SB)/4, $0x3d999c3e
+GLOBL k3d999c3e<>(SB), RODATA|NOPTR, $32
+
+DATA k3e2aaaa6<>+0(SB)/4, $0x3e2aaaa6
+DATA k3e2aaaa6<>+4(SB)/4, $0x3e2aaaa6
+DATA k3e2aaaa6<>+8(SB)/4, $0x3e2aaaa6
+DATA k3e2aaaa6<>+12(SB)/4, $0x3e2aaaa6
+DATA k3e2aaaa6<>+16(SB)/4, $0x3e2aaaa6
+DATA k3e2aaaa6<>+20(SB)/4, $0x3e2aaaa6
+DATA k3e2aaaa6<>+24(SB)/4, $0x3e2aaaa6
+DATA k3e2aaaa6<>+28(SB)/4, $0x3e2aaaa6
+GLOBL k3e2aaaa6<>(SB), RODATA|NOPTR, $32
+
+DATA k40490fdb<>+0(SB)/4, $0x40490fdb
+DATA k40490fdb<>+4(SB)/4, $0x40490fdb
+DATA k40490fdb<>+8(SB)/4, $0x40490fdb
+DATA k40490fdb<>+12(SB)/4, $0x40490fdb
+DATA k40490fdb<>+16(SB)/4, $0x40490fdb
+DATA k40490fdb<>+20(SB)/4, $0x40490fdb
+DATA k40490fdb<>+24(SB)/4, $0x40490fdb
+DATA k40490fdb<>+28(SB)/4, $0x40490fdb
+GLOBL k40490fdb<>(SB), RODATA|NOPTR, $32
+
+DATA kbaeb17de<>+0(SB)/4, $0xbaeb17de
+DATA kbaeb17de<>+4(SB)/4, $0xbaeb17de
+DATA kbaeb17de<>+8(SB)/4, $0xbaeb17de
+DATA kbaeb17de<>+12(SB)/4, $0xbaeb17de
+DATA kbaeb17de<>+16(SB)/4, $0xbaeb17de
+DATA kbaeb17de<>+20(SB)/4, $0xbaeb17de
+DATA kbaeb17de<>+24(SB)/4, $0xbaeb17de
+DATA kbaeb17de<>+28(SB)/4, $0xbaeb17de
+GLOBL kbaeb17de<>(SB), RODATA|NOPTR, $32
+
+DATA k3c32d320<>+0(SB)/4, $0x3c32d320
+DATA k3c32d320<>+4(SB)/4, $0x3c32d320
+DATA k3c32d320<>+8(SB)/4, $0x3c32d320
+DATA k3c32d320<>+12(SB)/4, $0x3c32d320
+DATA k3c32d320<>+16(SB)/4, $0x3c32d320
+DATA k3c32d320<>+20(SB)/4, $0x3c32d320
+DATA k3c32d320<>+24(SB)/4, $0x3c32d320
+DATA k3c32d320<>+28(SB)/4, $0x3c32d320
+GLOBL k3c32d320<>(SB), RODATA|NOPTR, $32
+
+DATA kbcff68a3<>+0(SB)/4, $0xbcff68a3
+DATA kbcff68a3<>+4(SB)/4, $0xbcff68a3
+DATA kbcff68a3<>+8(SB)/4, $0xbcff68a3
+DATA kbcff68a3<>+12(SB)/4, $0xbcff68a3
+DATA kbcff68a3<>+16(SB)/4, $0xbcff68a3
+DATA kbcff68a3<>+20(SB)/4, $0xbcff68a3
+DATA kbcff68a3<>+24(SB)/4, $0xbcff68a3
+DATA kbcff68a3<>+28(SB)/4, $0xbcff68a3
+GLOBL kbcff68a3<>(SB), RODATA|NOPTR, $32
+
+DATA k3d6d64eb<>+0(SB)/4, $0x3d6d64eb
+DATA k3d6d64eb<>+4(SB)/4, $0x3d6d64eb
+DATA k3d6d64eb<>+8(SB)/4, $0x3d6d64eb
+DATA k3d6d64eb<>+12(SB)/4, $0x3d6d64eb
+DATA k3d6d64eb<>+16(SB)/4, $0x3d6d64eb
+DATA k3d6d64eb<>+20(SB)/4, $0x3d6d64eb
+DATA k3d6d64eb<>+24(SB)/4, $0x3d6d64eb
+DATA k3d6d64eb<>+28(SB)/4, $0x3d6d64eb
+GLOBL k3d6d64eb<>(SB), RODATA|NOPTR, $32
+
+DATA kbdac1a46<>+0(SB)/4, $0xbdac1a46
+DATA kbdac1a46<>+4(SB)/4, $0xbdac1a46
+DATA kbdac1a46<>+8(SB)/4, $0xbdac1a46
+DATA kbdac1a46<>+12(SB)/4, $0xbdac1a46
+DATA kbdac1a46<>+16(SB)/4, $0xbdac1a46
+DATA kbdac1a46<>+20(SB)/4, $0xbdac1a46
+DATA kbdac1a46<>+24(SB)/4, $0xbdac1a46
+DATA kbdac1a46<>+28(SB)/4, $0xbdac1a46
+GLOBL kbdac1a46<>(SB), RODATA|NOPTR, $32
+
+DATA k3de04cfe<>+0(SB)/4, $0x3de04cfe
+DATA k3de04cfe<>+4(SB)/4, $0x3de04cfe
+DATA k3de04cfe<>+8(SB)/4, $0x3de04cfe
+DATA k3de04cfe<>+12(SB)/4, $0x3de04cfe
+DATA k3de04cfe<>+16(SB)/4, $0x3de04cfe
+DATA k3de04cfe<>+20(SB)/4, $0x3de04cfe
+DATA k3de04cfe<>+24(SB)/4, $0x3de04cfe
+DATA k3de04cfe<>+28(SB)/4, $0x3de04cfe
+GLOBL k3de04cfe<>(SB), RODATA|NOPTR, $32
+
+DATA kbe1210da<>+0(SB)/4, $0xbe1210da
+DATA kbe1210da<>+4(SB)/4, $0xbe1210da
+DATA kbe1210da<>+8(SB)/4, $0xbe1210da
+DATA kbe1210da<>+12(SB)/4, $0xbe1210da
+DATA kbe1210da<>+16(SB)/4, $0xbe1210da
+DATA kbe1210da<>+20(SB)/4, $0xbe1210da
+DATA kbe1210da<>+24(SB)/4, $0xbe1210da
+DATA kbe1210da<>+28(SB)/4, $0xbe1210da
+GLOBL kbe1210da<>(SB), RODATA|NOPTR, $32
+
+DATA k3e4cc8ff<>+0(SB)/4, $0x3e4cc8ff
+DATA k3e4cc8ff<>+4(SB)/4, $0x3e4cc8ff
+DATA k3e4cc8ff<>+8(SB)/4, $0x3e4cc8ff
+DATA k3e4cc8ff<>+12(SB)/4, $0x3e4cc8ff
+DATA k3e4cc8ff<>+16(SB)/4, $0x3e4cc8ff
+DATA k3e4cc8ff<>+20(SB)/4, $0x3e4cc8ff
+DATA k3e4cc8ff<>+24(SB)/4, $0x3e4cc8ff
+DATA k3e4cc8ff<>+28(SB)/4, $0x3e4cc8ff
+GLOBL k3e4cc8ff<>(SB), RODATA|NOPTR, $32
+
+DATA kbeaaaa9f<>+0(SB)/4, $0xbeaaaa9f
+DATA kbeaaaa9f<>+4(SB)/4, $0xbeaaaa9f
+DATA kbeaaaa9f<>+8(SB)/4, $0xbeaaaa9f
+DATA kbeaaaa9f<>+12(SB)/4, $0xbeaaaa9f
+DATA kbeaaaa9f<>+16(SB)/4, $0xbeaaaa9f
+DATA kbeaaaa9f<>+20(SB)/4, $0xbeaaaa9f
+DATA kbeaaaa9f<>+24(SB)/4, $0xbeaaaa9f
+DATA kbeaaaa9f<>+28(SB)/4, $0xbeaaaa9f
+GLOBL kbeaaaa9f<>(SB), RODATA|NOPTR, $32
+
 // func exp128(dst *float32, src *float32, n int, rows int, ldd int, lds int, p *float32)
 TEXT ·exp128(SB), NOSPLIT, $0-56
 	MOVD dst+0(FP), R0
@@ -3585,6 +3865,1024 @@ done3:
 
 tail5:
 	WORD $0x4e218800
+	FMOVS F0, (R7)
+	CMP $1, R8
+	BLE tail6
+	ADD $(0+4), R7, R25
+	VST1 V0.S[1], (R25)
+	CMP $2, R8
+	BLE tail6
+	ADD $(0+8), R7, R25
+	VST1 V0.S[2], (R25)
+
+tail6:
+
+rowend4:
+	MOVD ldd+32(FP), R25
+	ADD R25, R0
+	MOVD lds+40(FP), R25
+	ADD R25, R1
+	MOVD rows+24(FP), R25
+	SUBS $1, R25, R25
+	MOVD R25, rows+24(FP)
+	BNE row1
+	RET
+
+// func sin128(dst *float32, src *float32, n int, rows int, ldd int, lds int, p *float32)
+TEXT ·sin128(SB), NOSPLIT, $0-56
+	MOVD dst+0(FP), R0
+	MOVD src+8(FP), R1
+	MOVD p+48(FP), R2
+	MOVD n+16(FP), R8
+	AND $3, R8
+	MOVD $tail<>+0(SB), R9
+	SUB R8<<2, R9
+	FMOVQ 16(R9), F31
+	MOVD $k3f22f983<>+0(SB), R25
+	FMOVQ (R25), F30
+	MOVD $k3fc90fdb<>+0(SB), R25
+	FMOVQ (R25), F29
+	MOVD $kb33bbd2e<>+0(SB), R25
+	FMOVQ (R25), F28
+	MOVD $ka6f72ced<>+0(SB), R25
+	FMOVQ (R25), F27
+	MOVD $kb94c3be8<>+0(SB), R25
+	FMOVQ (R25), F26
+	MOVD $k3c088265<>+0(SB), R25
+	FMOVQ (R25), F25
+	MOVD $kbe2aaa9f<>+0(SB), R25
+	FMOVQ (R25), F24
+	MOVD $k37cc986a<>+0(SB), R25
+	FMOVQ (R25), F23
+	MOVD $kbab604c6<>+0(SB), R25
+	FMOVQ (R25), F22
+	MOVD $k3d2aaaa3<>+0(SB), R25
+	FMOVQ (R25), F21
+	MOVD $kbf000000<>+0(SB), R25
+	FMOVQ (R25), F20
+	MOVD $k3f800000<>+0(SB), R25
+	FMOVQ (R25), F19
+	MOVD $k80000000<>+0(SB), R25
+	FMOVQ (R25), F18
+
+row1:
+	MOVD R1, R6
+	MOVD R0, R7
+	MOVD n+16(FP), R8
+	SUBS $4, R8, R8
+	BLT done3
+
+loop2:
+	FMOVQ (R6), F0
+	WORD $0x6e3edc01
+	WORD $0x4e218821
+	WORD $0x4ebdcc20
+	WORD $0x4ebccc20
+	WORD $0x4ebbcc20
+	WORD $0x4e21a821
+	WORD $0x6e20dc02
+	VMOV V26.B16, V3.B16
+	VMOV V25.B16, V9.B16
+	WORD $0x4e22cc69
+	VMOV V24.B16, V3.B16
+	WORD $0x4e22cd23
+	WORD $0x6e22dc63
+	VMOV V0.B16, V9.B16
+	WORD $0x4e23cc09
+	VMOV V9.B16, V3.B16
+	VMOV V23.B16, V4.B16
+	VMOV V22.B16, V9.B16
+	WORD $0x4e22cc89
+	VMOV V21.B16, V4.B16
+	WORD $0x4e22cd24
+	VMOV V20.B16, V9.B16
+	WORD $0x4e22cc89
+	VMOV V19.B16, V4.B16
+	WORD $0x4e22cd24
+	WORD $0x4f3f5422
+	WORD $0x4f210449
+	VBIT V9.B16, V4.B16, V3.B16
+	WORD $0x4f3e5421
+	WORD $0x4e321c21
+	WORD $0x6e211c60
+	FMOVQ F0, (R7)
+	ADD $16, R6
+	ADD $16, R7
+	SUBS $4, R8, R8
+	BGE loop2
+
+done3:
+	ADD $4, R8, R8
+	CMP $0, R8
+	BEQ rowend4
+	FMOVS (R6), F0
+	CMP $1, R8
+	BLE tail5
+	ADD $(0+4), R6, R25
+	VLD1 (R25), V0.S[1]
+	CMP $2, R8
+	BLE tail5
+	ADD $(0+8), R6, R25
+	VLD1 (R25), V0.S[2]
+
+tail5:
+	WORD $0x6e3edc01
+	WORD $0x4e218821
+	WORD $0x4ebdcc20
+	WORD $0x4ebccc20
+	WORD $0x4ebbcc20
+	WORD $0x4e21a821
+	WORD $0x6e20dc02
+	VMOV V26.B16, V3.B16
+	VMOV V25.B16, V9.B16
+	WORD $0x4e22cc69
+	VMOV V24.B16, V3.B16
+	WORD $0x4e22cd23
+	WORD $0x6e22dc63
+	VMOV V0.B16, V9.B16
+	WORD $0x4e23cc09
+	VMOV V9.B16, V3.B16
+	VMOV V23.B16, V4.B16
+	VMOV V22.B16, V9.B16
+	WORD $0x4e22cc89
+	VMOV V21.B16, V4.B16
+	WORD $0x4e22cd24
+	VMOV V20.B16, V9.B16
+	WORD $0x4e22cc89
+	VMOV V19.B16, V4.B16
+	WORD $0x4e22cd24
+	WORD $0x4f3f5422
+	WORD $0x4f210449
+	VBIT V9.B16, V4.B16, V3.B16
+	WORD $0x4f3e5421
+	WORD $0x4e321c21
+	WORD $0x6e211c60
+	FMOVS F0, (R7)
+	CMP $1, R8
+	BLE tail6
+	ADD $(0+4), R7, R25
+	VST1 V0.S[1], (R25)
+	CMP $2, R8
+	BLE tail6
+	ADD $(0+8), R7, R25
+	VST1 V0.S[2], (R25)
+
+tail6:
+
+rowend4:
+	MOVD ldd+32(FP), R25
+	ADD R25, R0
+	MOVD lds+40(FP), R25
+	ADD R25, R1
+	MOVD rows+24(FP), R25
+	SUBS $1, R25, R25
+	MOVD R25, rows+24(FP)
+	BNE row1
+	RET
+
+// func cos128(dst *float32, src *float32, n int, rows int, ldd int, lds int, p *float32)
+TEXT ·cos128(SB), NOSPLIT, $0-56
+	MOVD dst+0(FP), R0
+	MOVD src+8(FP), R1
+	MOVD p+48(FP), R2
+	MOVD n+16(FP), R8
+	AND $3, R8
+	MOVD $tail<>+0(SB), R9
+	SUB R8<<2, R9
+	FMOVQ 16(R9), F31
+	MOVD $k3f22f983<>+0(SB), R25
+	FMOVQ (R25), F30
+	MOVD $k3fc90fdb<>+0(SB), R25
+	FMOVQ (R25), F29
+	MOVD $kb33bbd2e<>+0(SB), R25
+	FMOVQ (R25), F28
+	MOVD $ka6f72ced<>+0(SB), R25
+	FMOVQ (R25), F27
+	MOVD $k00000001<>+0(SB), R25
+	FMOVQ (R25), F26
+	MOVD $kb94c3be8<>+0(SB), R25
+	FMOVQ (R25), F25
+	MOVD $k3c088265<>+0(SB), R25
+	FMOVQ (R25), F24
+	MOVD $kbe2aaa9f<>+0(SB), R25
+	FMOVQ (R25), F23
+	MOVD $k37cc986a<>+0(SB), R25
+	FMOVQ (R25), F22
+	MOVD $kbab604c6<>+0(SB), R25
+	FMOVQ (R25), F21
+	MOVD $k3d2aaaa3<>+0(SB), R25
+	FMOVQ (R25), F20
+	MOVD $kbf000000<>+0(SB), R25
+	FMOVQ (R25), F19
+	MOVD $k3f800000<>+0(SB), R25
+	FMOVQ (R25), F18
+	MOVD $k80000000<>+0(SB), R25
+	FMOVQ (R25), F17
+
+row1:
+	MOVD R1, R6
+	MOVD R0, R7
+	MOVD n+16(FP), R8
+	SUBS $4, R8, R8
+	BLT done3
+
+loop2:
+	FMOVQ (R6), F0
+	WORD $0x6e3edc01
+	WORD $0x4e218821
+	WORD $0x4ebdcc20
+	WORD $0x4ebccc20
+	WORD $0x4ebbcc20
+	WORD $0x4e21a821
+	WORD $0x4eba8421
+	WORD $0x6e20dc02
+	VMOV V25.B16, V3.B16
+	VMOV V24.B16, V9.B16
+	WORD $0x4e22cc69
+	VMOV V23.B16, V3.B16
+	WORD $0x4e22cd23
+	WORD $0x6e22dc63
+	VMOV V0.B16, V9.B16
+	WORD $0x4e23cc09
+	VMOV V9.B16, V3.B16
+	VMOV V22.B16, V4.B16
+	VMOV V21.B16, V9.B16
+	WORD $0x4e22cc89
+	VMOV V20.B16, V4.B16
+	WORD $0x4e22cd24
+	VMOV V19.B16, V9.B16
+	WORD $0x4e22cc89
+	VMOV V18.B16, V4.B16
+	WORD $0x4e22cd24
+	WORD $0x4f3f5422
+	WORD $0x4f210449
+	VBIT V9.B16, V4.B16, V3.B16
+	WORD $0x4f3e5421
+	WORD $0x4e311c21
+	WORD $0x6e211c60
+	FMOVQ F0, (R7)
+	ADD $16, R6
+	ADD $16, R7
+	SUBS $4, R8, R8
+	BGE loop2
+
+done3:
+	ADD $4, R8, R8
+	CMP $0, R8
+	BEQ rowend4
+	FMOVS (R6), F0
+	CMP $1, R8
+	BLE tail5
+	ADD $(0+4), R6, R25
+	VLD1 (R25), V0.S[1]
+	CMP $2, R8
+	BLE tail5
+	ADD $(0+8), R6, R25
+	VLD1 (R25), V0.S[2]
+
+tail5:
+	WORD $0x6e3edc01
+	WORD $0x4e218821
+	WORD $0x4ebdcc20
+	WORD $0x4ebccc20
+	WORD $0x4ebbcc20
+	WORD $0x4e21a821
+	WORD $0x4eba8421
+	WORD $0x6e20dc02
+	VMOV V25.B16, V3.B16
+	VMOV V24.B16, V9.B16
+	WORD $0x4e22cc69
+	VMOV V23.B16, V3.B16
+	WORD $0x4e22cd23
+	WORD $0x6e22dc63
+	VMOV V0.B16, V9.B16
+	WORD $0x4e23cc09
+	VMOV V9.B16, V3.B16
+	VMOV V22.B16, V4.B16
+	VMOV V21.B16, V9.B16
+	WORD $0x4e22cc89
+	VMOV V20.B16, V4.B16
+	WORD $0x4e22cd24
+	VMOV V19.B16, V9.B16
+	WORD $0x4e22cc89
+	VMOV V18.B16, V4.B16
+	WORD $0x4e22cd24
+	WORD $0x4f3f5422
+	WORD $0x4f210449
+	VBIT V9.B16, V4.B16, V3.B16
+	WORD $0x4f3e5421
+	WORD $0x4e311c21
+	WORD $0x6e211c60
+	FMOVS F0, (R7)
+	CMP $1, R8
+	BLE tail6
+	ADD $(0+4), R7, R25
+	VST1 V0.S[1], (R25)
+	CMP $2, R8
+	BLE tail6
+	ADD $(0+8), R7, R25
+	VST1 V0.S[2], (R25)
+
+tail6:
+
+rowend4:
+	MOVD ldd+32(FP), R25
+	ADD R25, R0
+	MOVD lds+40(FP), R25
+	ADD R25, R1
+	MOVD rows+24(FP), R25
+	SUBS $1, R25, R25
+	MOVD R25, rows+24(FP)
+	BNE row1
+	RET
+
+// func asin128(dst *float32, src *float32, n int, rows int, ldd int, lds int, p *float32)
+TEXT ·asin128(SB), NOSPLIT, $0-56
+	MOVD dst+0(FP), R0
+	MOVD src+8(FP), R1
+	MOVD p+48(FP), R2
+	MOVD n+16(FP), R8
+	AND $3, R8
+	MOVD $tail<>+0(SB), R9
+	SUB R8<<2, R9
+	FMOVQ 16(R9), F31
+	MOVD $k7fffffff<>+0(SB), R25
+	FMOVQ (R25), F30
+	MOVD $k3f000000<>+0(SB), R25
+	FMOVQ (R25), F29
+	MOVD $k3d19aae0<>+0(SB), R25
+	FMOVQ (R25), F28
+	MOVD $k3c6c8fd3<>+0(SB), R25
+	FMOVQ (R25), F27
+	MOVD $k3d0248d1<>+0(SB), R25
+	FMOVQ (R25), F26
+	MOVD $k3d365769<>+0(SB), R25
+	FMOVQ (R25), F25
+	MOVD $k3d999c3e<>+0(SB), R25
+	FMOVQ (R25), F24
+	MOVD $k3e2aaaa6<>+0(SB), R25
+	FMOVQ (R25), F23
+	MOVD $k3fc90fdb<>+0(SB), R25
+	FMOVQ (R25), F22
+	MOVD $k40000000<>+0(SB), R25
+	FMOVQ (R25), F21
+	MOVD $k80000000<>+0(SB), R25
+	FMOVQ (R25), F20
+
+row1:
+	MOVD R1, R6
+	MOVD R0, R7
+	MOVD n+16(FP), R8
+	SUBS $4, R8, R8
+	BLT done3
+
+loop2:
+	FMOVQ (R6), F0
+	WORD $0x4e3e1c01
+	WORD $0x6e21dc22
+	VMOV V29.B16, V3.B16
+	VMOV V3.B16, V4.B16
+	WORD $0x4ea1cc83
+	WORD $0x6ebde425
+	VBIT V5.B16, V3.B16, V2.B16
+	WORD $0x6ea1f844
+	VMOV V1.B16, V3.B16
+	WORD $0x6ebde425
+	VBIT V5.B16, V4.B16, V3.B16
+	VMOV V28.B16, V9.B16
+	VMOV V27.B16, V4.B16
+	WORD $0x4e22cd24
+	VMOV V26.B16, V9.B16
+	WORD $0x4e22cc89
+	VMOV V25.B16, V4.B16
+	WORD $0x4e22cd24
+	VMOV V24.B16, V9.B16
+	WORD $0x4e22cc89
+	VMOV V23.B16, V4.B16
+	WORD $0x4e22cd24
+	WORD $0x6e22dc84
+	VMOV V3.B16, V9.B16
+	WORD $0x4e24cc69
+	VMOV V9.B16, V4.B16
+	VMOV V22.B16, V2.B16
+	WORD $0x4eb5cc82
+	WORD $0x6ebde425
+	VBIT V5.B16, V2.B16, V4.B16
+	WORD $0x4e341c00
+	WORD $0x4ea01c80
+	FMOVQ F0, (R7)
+	ADD $16, R6
+	ADD $16, R7
+	SUBS $4, R8, R8
+	BGE loop2
+
+done3:
+	ADD $4, R8, R8
+	CMP $0, R8
+	BEQ rowend4
+	FMOVS (R6), F0
+	CMP $1, R8
+	BLE tail5
+	ADD $(0+4), R6, R25
+	VLD1 (R25), V0.S[1]
+	CMP $2, R8
+	BLE tail5
+	ADD $(0+8), R6, R25
+	VLD1 (R25), V0.S[2]
+
+tail5:
+	WORD $0x4e3e1c01
+	WORD $0x6e21dc22
+	VMOV V29.B16, V3.B16
+	VMOV V3.B16, V4.B16
+	WORD $0x4ea1cc83
+	WORD $0x6ebde425
+	VBIT V5.B16, V3.B16, V2.B16
+	WORD $0x6ea1f844
+	VMOV V1.B16, V3.B16
+	WORD $0x6ebde425
+	VBIT V5.B16, V4.B16, V3.B16
+	VMOV V28.B16, V9.B16
+	VMOV V27.B16, V4.B16
+	WORD $0x4e22cd24
+	VMOV V26.B16, V9.B16
+	WORD $0x4e22cc89
+	VMOV V25.B16, V4.B16
+	WORD $0x4e22cd24
+	VMOV V24.B16, V9.B16
+	WORD $0x4e22cc89
+	VMOV V23.B16, V4.B16
+	WORD $0x4e22cd24
+	WORD $0x6e22dc84
+	VMOV V3.B16, V9.B16
+	WORD $0x4e24cc69
+	VMOV V9.B16, V4.B16
+	VMOV V22.B16, V2.B16
+	WORD $0x4eb5cc82
+	WORD $0x6ebde425
+	VBIT V5.B16, V2.B16, V4.B16
+	WORD $0x4e341c00
+	WORD $0x4ea01c80
+	FMOVS F0, (R7)
+	CMP $1, R8
+	BLE tail6
+	ADD $(0+4), R7, R25
+	VST1 V0.S[1], (R25)
+	CMP $2, R8
+	BLE tail6
+	ADD $(0+8), R7, R25
+	VST1 V0.S[2], (R25)
+
+tail6:
+
+rowend4:
+	MOVD ldd+32(FP), R25
+	ADD R25, R0
+	MOVD lds+40(FP), R25
+	ADD R25, R1
+	MOVD rows+24(FP), R25
+	SUBS $1, R25, R25
+	MOVD R25, rows+24(FP)
+	BNE row1
+	RET
+
+// func acos128(dst *float32, src *float32, n int, rows int, ldd int, lds int, p *float32)
+TEXT ·acos128(SB), NOSPLIT, $0-56
+	MOVD dst+0(FP), R0
+	MOVD src+8(FP), R1
+	MOVD p+48(FP), R2
+	MOVD n+16(FP), R8
+	AND $3, R8
+	MOVD $tail<>+0(SB), R9
+	SUB R8<<2, R9
+	FMOVQ 16(R9), F31
+	MOVD $k7fffffff<>+0(SB), R25
+	FMOVQ (R25), F30
+	MOVD $k3f000000<>+0(SB), R25
+	FMOVQ (R25), F29
+	MOVD $k3d19aae0<>+0(SB), R25
+	FMOVQ (R25), F28
+	MOVD $k3c6c8fd3<>+0(SB), R25
+	FMOVQ (R25), F27
+	MOVD $k3d0248d1<>+0(SB), R25
+	FMOVQ (R25), F26
+	MOVD $k3d365769<>+0(SB), R25
+	FMOVQ (R25), F25
+	MOVD $k3d999c3e<>+0(SB), R25
+	FMOVQ (R25), F24
+	MOVD $k3e2aaaa6<>+0(SB), R25
+	FMOVQ (R25), F23
+	MOVD $k40490fdb<>+0(SB), R25
+	FMOVQ (R25), F22
+	MOVD $k80000000<>+0(SB), R25
+	FMOVQ (R25), F21
+	MOVD $k3fc90fdb<>+0(SB), R25
+	FMOVQ (R25), F20
+
+row1:
+	MOVD R1, R6
+	MOVD R0, R7
+	MOVD n+16(FP), R8
+	SUBS $4, R8, R8
+	BLT done3
+
+loop2:
+	FMOVQ (R6), F0
+	WORD $0x4e3e1c01
+	WORD $0x6e21dc22
+	VMOV V29.B16, V3.B16
+	VMOV V3.B16, V4.B16
+	WORD $0x4ea1cc83
+	WORD $0x6ebde425
+	VBIT V5.B16, V3.B16, V2.B16
+	WORD $0x6ea1f844
+	VMOV V1.B16, V3.B16
+	WORD $0x6ebde425
+	VBIT V5.B16, V4.B16, V3.B16
+	VMOV V28.B16, V9.B16
+	VMOV V27.B16, V4.B16
+	WORD $0x4e22cd24
+	VMOV V26.B16, V9.B16
+	WORD $0x4e22cc89
+	VMOV V25.B16, V4.B16
+	WORD $0x4e22cd24
+	VMOV V24.B16, V9.B16
+	WORD $0x4e22cc89
+	VMOV V23.B16, V4.B16
+	WORD $0x4e22cd24
+	WORD $0x6e22dc84
+	VMOV V3.B16, V9.B16
+	WORD $0x4e24cc69
+	VMOV V9.B16, V4.B16
+	WORD $0x4e24d482
+	VMOV V22.B16, V3.B16
+	WORD $0x4ea2d463
+	WORD $0x4f210409
+	VBIT V9.B16, V3.B16, V2.B16
+	WORD $0x4e351c00
+	WORD $0x6e201c84
+	VMOV V20.B16, V3.B16
+	WORD $0x4ea4d464
+	WORD $0x6ebde425
+	VBIT V5.B16, V2.B16, V4.B16
+	WORD $0x4e21e425
+	WORD $0x6e2058a5
+	VBIT V5.B16, V1.B16, V4.B16
+	VMOV V4.B16, V0.B16
+	FMOVQ F0, (R7)
+	ADD $16, R6
+	ADD $16, R7
+	SUBS $4, R8, R8
+	BGE loop2
+
+done3:
+	ADD $4, R8, R8
+	CMP $0, R8
+	BEQ rowend4
+	FMOVS (R6), F0
+	CMP $1, R8
+	BLE tail5
+	ADD $(0+4), R6, R25
+	VLD1 (R25), V0.S[1]
+	CMP $2, R8
+	BLE tail5
+	ADD $(0+8), R6, R25
+	VLD1 (R25), V0.S[2]
+
+tail5:
+	WORD $0x4e3e1c01
+	WORD $0x6e21dc22
+	VMOV V29.B16, V3.B16
+	VMOV V3.B16, V4.B16
+	WORD $0x4ea1cc83
+	WORD $0x6ebde425
+	VBIT V5.B16, V3.B16, V2.B16
+	WORD $0x6ea1f844
+	VMOV V1.B16, V3.B16
+	WORD $0x6ebde425
+	VBIT V5.B16, V4.B16, V3.B16
+	VMOV V28.B16, V9.B16
+	VMOV V27.B16, V4.B16
+	WORD $0x4e22cd24
+	VMOV V26.B16, V9.B16
+	WORD $0x4e22cc89
+	VMOV V25.B16, V4.B16
+	WORD $0x4e22cd24
+	VMOV V24.B16, V9.B16
+	WORD $0x4e22cc89
+	VMOV V23.B16, V4.B16
+	WORD $0x4e22cd24
+	WORD $0x6e22dc84
+	VMOV V3.B16, V9.B16
+	WORD $0x4e24cc69
+	VMOV V9.B16, V4.B16
+	WORD $0x4e24d482
+	VMOV V22.B16, V3.B16
+	WORD $0x4ea2d463
+	WORD $0x4f210409
+	VBIT V9.B16, V3.B16, V2.B16
+	WORD $0x4e351c00
+	WORD $0x6e201c84
+	VMOV V20.B16, V3.B16
+	WORD $0x4ea4d464
+	WORD $0x6ebde425
+	VBIT V5.B16, V2.B16, V4.B16
+	WORD $0x4e21e425
+	WORD $0x6e2058a5
+	VBIT V5.B16, V1.B16, V4.B16
+	VMOV V4.B16, V0.B16
+	FMOVS F0, (R7)
+	CMP $1, R8
+	BLE tail6
+	ADD $(0+4), R7, R25
+	VST1 V0.S[1], (R25)
+	CMP $2, R8
+	BLE tail6
+	ADD $(0+8), R7, R25
+	VST1 V0.S[2], (R25)
+
+tail6:
+
+rowend4:
+	MOVD ldd+32(FP), R25
+	ADD R25, R0
+	MOVD lds+40(FP), R25
+	ADD R25, R1
+	MOVD rows+24(FP), R25
+	SUBS $1, R25, R25
+	MOVD R25, rows+24(FP)
+	BNE row1
+	RET
+
+// func atan128(dst *float32, src *float32, n int, rows int, ldd int, lds int, p *float32)
+TEXT ·atan128(SB), NOSPLIT, $0-56
+	MOVD dst+0(FP), R0
+	MOVD src+8(FP), R1
+	MOVD p+48(FP), R2
+	MOVD n+16(FP), R8
+	AND $3, R8
+	MOVD $tail<>+0(SB), R9
+	SUB R8<<2, R9
+	FMOVQ 16(R9), F31
+	MOVD $k3f800000<>+0(SB), R25
+	FMOVQ (R25), F30
+	MOVD $k7fffffff<>+0(SB), R25
+	FMOVQ (R25), F29
+	MOVD $kbaeb17de<>+0(SB), R25
+	FMOVQ (R25), F28
+	MOVD $k3c32d320<>+0(SB), R25
+	FMOVQ (R25), F27
+	MOVD $kbcff68a3<>+0(SB), R25
+	FMOVQ (R25), F26
+	MOVD $k3d6d64eb<>+0(SB), R25
+	FMOVQ (R25), F25
+	MOVD $kbdac1a46<>+0(SB), R25
+	FMOVQ (R25), F24
+	MOVD $k3de04cfe<>+0(SB), R25
+	FMOVQ (R25), F23
+	MOVD $kbe1210da<>+0(SB), R25
+	FMOVQ (R25), F22
+	MOVD $k3e4cc8ff<>+0(SB), R25
+	FMOVQ (R25), F21
+	MOVD $kbeaaaa9f<>+0(SB), R25
+	FMOVQ (R25), F20
+	MOVD $k3fc90fdb<>+0(SB), R25
+	FMOVQ (R25), F19
+	MOVD $k80000000<>+0(SB), R25
+	FMOVQ (R25), F18
+
+row1:
+	MOVD R1, R6
+	MOVD R0, R7
+	MOVD n+16(FP), R8
+	SUBS $4, R8, R8
+	BLT done3
+
+loop2:
+	FMOVQ (R6), F0
+	WORD $0x4e3d1c01
+	WORD $0x6e21ffc5
+	VMOV V1.B16, V2.B16
+	WORD $0x6ebee423
+	VBIT V3.B16, V5.B16, V2.B16
+	WORD $0x6e22dc43
+	VMOV V28.B16, V4.B16
+	VMOV V27.B16, V9.B16
+	WORD $0x4e23cc89
+	VMOV V26.B16, V4.B16
+	WORD $0x4e23cd24
+	VMOV V25.B16, V9.B16
+	WORD $0x4e23cc89
+	VMOV V24.B16, V4.B16
+	WORD $0x4e23cd24
+	VMOV V23.B16, V9.B16
+	WORD $0x4e23cc89
+	VMOV V22.B16, V4.B16
+	WORD $0x4e23cd24
+	VMOV V21.B16, V9.B16
+	WORD $0x4e23cc89
+	VMOV V20.B16, V4.B16
+	WORD $0x4e23cd24
+	WORD $0x6e23dc84
+	VMOV V2.B16, V9.B16
+	WORD $0x4e24cc49
+	VMOV V9.B16, V4.B16
+	VMOV V19.B16, V3.B16
+	WORD $0x4ea4d463
+	WORD $0x6ebee425
+	VBIT V5.B16, V3.B16, V4.B16
+	WORD $0x4e321c00
+	WORD $0x4ea01c80
+	FMOVQ F0, (R7)
+	ADD $16, R6
+	ADD $16, R7
+	SUBS $4, R8, R8
+	BGE loop2
+
+done3:
+	ADD $4, R8, R8
+	CMP $0, R8
+	BEQ rowend4
+	FMOVS (R6), F0
+	CMP $1, R8
+	BLE tail5
+	ADD $(0+4), R6, R25
+	VLD1 (R25), V0.S[1]
+	CMP $2, R8
+	BLE tail5
+	ADD $(0+8), R6, R25
+	VLD1 (R25), V0.S[2]
+
+tail5:
+	WORD $0x4e3d1c01
+	WORD $0x6e21ffc5
+	VMOV V1.B16, V2.B16
+	WORD $0x6ebee423
+	VBIT V3.B16, V5.B16, V2.B16
+	WORD $0x6e22dc43
+	VMOV V28.B16, V4.B16
+	VMOV V27.B16, V9.B16
+	WORD $0x4e23cc89
+	VMOV V26.B16, V4.B16
+	WORD $0x4e23cd24
+	VMOV V25.B16, V9.B16
+	WORD $0x4e23cc89
+	VMOV V24.B16, V4.B16
+	WORD $0x4e23cd24
+	VMOV V23.B16, V9.B16
+	WORD $0x4e23cc89
+	VMOV V22.B16, V4.B16
+	WORD $0x4e23cd24
+	VMOV V21.B16, V9.B16
+	WORD $0x4e23cc89
+	VMOV V20.B16, V4.B16
+	WORD $0x4e23cd24
+	WORD $0x6e23dc84
+	VMOV V2.B16, V9.B16
+	WORD $0x4e24cc49
+	VMOV V9.B16, V4.B16
+	VMOV V19.B16, V3.B16
+	WORD $0x4ea4d463
+	WORD $0x6ebee425
+	VBIT V5.B16, V3.B16, V4.B16
+	WORD $0x4e321c00
+	WORD $0x4ea01c80
+	FMOVS F0, (R7)
+	CMP $1, R8
+	BLE tail6
+	ADD $(0+4), R7, R25
+	VST1 V0.S[1], (R25)
+	CMP $2, R8
+	BLE tail6
+	ADD $(0+8), R7, R25
+	VST1 V0.S[2], (R25)
+
+tail6:
+
+rowend4:
+	MOVD ldd+32(FP), R25
+	ADD R25, R0
+	MOVD lds+40(FP), R25
+	ADD R25, R1
+	MOVD rows+24(FP), R25
+	SUBS $1, R25, R25
+	MOVD R25, rows+24(FP)
+	BNE row1
+	RET
+
+// func softsign128(dst *float32, src *float32, n int, rows int, ldd int, lds int, p *float32)
+TEXT ·softsign128(SB), NOSPLIT, $0-56
+	MOVD dst+0(FP), R0
+	MOVD src+8(FP), R1
+	MOVD p+48(FP), R2
+	MOVD n+16(FP), R8
+	AND $3, R8
+	MOVD $tail<>+0(SB), R9
+	SUB R8<<2, R9
+	FMOVQ 16(R9), F31
+	MOVD $k7fffffff<>+0(SB), R25
+	FMOVQ (R25), F30
+	MOVD $k3f800000<>+0(SB), R25
+	FMOVQ (R25), F29
+
+row1:
+	MOVD R1, R6
+	MOVD R0, R7
+	MOVD n+16(FP), R8
+	SUBS $4, R8, R8
+	BLT done3
+
+loop2:
+	FMOVQ (R6), F0
+	WORD $0x4e3e1c01
+	WORD $0x4e3dd421
+	WORD $0x6e21fc00
+	FMOVQ F0, (R7)
+	ADD $16, R6
+	ADD $16, R7
+	SUBS $4, R8, R8
+	BGE loop2
+
+done3:
+	ADD $4, R8, R8
+	CMP $0, R8
+	BEQ rowend4
+	FMOVS (R6), F0
+	CMP $1, R8
+	BLE tail5
+	ADD $(0+4), R6, R25
+	VLD1 (R25), V0.S[1]
+	CMP $2, R8
+	BLE tail5
+	ADD $(0+8), R6, R25
+	VLD1 (R25), V0.S[2]
+
+tail5:
+	WORD $0x4e3e1c01
+	WORD $0x4e3dd421
+	WORD $0x6e21fc00
+	FMOVS F0, (R7)
+	CMP $1, R8
+	BLE tail6
+	ADD $(0+4), R7, R25
+	VST1 V0.S[1], (R25)
+	CMP $2, R8
+	BLE tail6
+	ADD $(0+8), R7, R25
+	VST1 V0.S[2], (R25)
+
+tail6:
+
+rowend4:
+	MOVD ldd+32(FP), R25
+	ADD R25, R0
+	MOVD lds+40(FP), R25
+	ADD R25, R1
+	MOVD rows+24(FP), R25
+	SUBS $1, R25, R25
+	MOVD R25, rows+24(FP)
+	BNE row1
+	RET
+
+// func sign128(dst *float32, src *float32, n int, rows int, ldd int, lds int, p *float32)
+TEXT ·sign128(SB), NOSPLIT, $0-56
+	MOVD dst+0(FP), R0
+	MOVD src+8(FP), R1
+	MOVD p+48(FP), R2
+	MOVD n+16(FP), R8
+	AND $3, R8
+	MOVD $tail<>+0(SB), R9
+	SUB R8<<2, R9
+	FMOVQ 16(R9), F31
+	MOVD $k00000000<>+0(SB), R25
+	FMOVQ (R25), F30
+	MOVD $k7fffffff<>+0(SB), R25
+	FMOVQ (R25), F29
+	MOVD $k80000000<>+0(SB), R25
+	FMOVQ (R25), F28
+	MOVD $k3f800000<>+0(SB), R25
+	FMOVQ (R25), F27
+
+row1:
+	MOVD R1, R6
+	MOVD R0, R7
+	MOVD n+16(FP), R8
+	SUBS $4, R8, R8
+	BLT done3
+
+loop2:
+	FMOVQ (R6), F0
+	WORD $0x4e3d1c01
+	WORD $0x4e3c1c02
+	WORD $0x4ebb1c42
+	WORD $0x6ebee421
+	VBIT V1.B16, V2.B16, V0.B16
+	FMOVQ F0, (R7)
+	ADD $16, R6
+	ADD $16, R7
+	SUBS $4, R8, R8
+	BGE loop2
+
+done3:
+	ADD $4, R8, R8
+	CMP $0, R8
+	BEQ rowend4
+	FMOVS (R6), F0
+	CMP $1, R8
+	BLE tail5
+	ADD $(0+4), R6, R25
+	VLD1 (R25), V0.S[1]
+	CMP $2, R8
+	BLE tail5
+	ADD $(0+8), R6, R25
+	VLD1 (R25), V0.S[2]
+
+tail5:
+	WORD $0x4e3d1c01
+	WORD $0x4e3c1c02
+	WORD $0x4ebb1c42
+	WORD $0x6ebee421
+	VBIT V1.B16, V2.B16, V0.B16
+	FMOVS F0, (R7)
+	CMP $1, R8
+	BLE tail6
+	ADD $(0+4), R7, R25
+	VST1 V0.S[1], (R25)
+	CMP $2, R8
+	BLE tail6
+	ADD $(0+8), R7, R25
+	VST1 V0.S[2], (R25)
+
+tail6:
+
+rowend4:
+	MOVD ldd+32(FP), R25
+	ADD R25, R0
+	MOVD lds+40(FP), R25
+	ADD R25, R1
+	MOVD rows+24(FP), R25
+	SUBS $1, R25, R25
+	MOVD R25, rows+24(FP)
+	BNE row1
+	RET
+
+// func threshold128(dst *float32, src *float32, n int, rows int, ldd int, lds int, p *float32)
+TEXT ·threshold128(SB), NOSPLIT, $0-56
+	MOVD dst+0(FP), R0
+	MOVD src+8(FP), R1
+	MOVD p+48(FP), R2
+	MOVD n+16(FP), R8
+	AND $3, R8
+	MOVD $tail<>+0(SB), R9
+	SUB R8<<2, R9
+	FMOVQ 16(R9), F31
+	FMOVS 0(R2), F30
+	VDUP V30.S[0], V30.S4
+
+row1:
+	MOVD R1, R6
+	MOVD R0, R7
+	MOVD n+16(FP), R8
+	SUBS $4, R8, R8
+	BLT done3
+
+loop2:
+	FMOVQ (R6), F0
+	VMOV V30.B16, V1.B16
+	VEOR V2.B16, V2.B16, V2.B16
+	VMOV V0.B16, V3.B16
+	WORD $0x6ea3e424
+	VBIT V4.B16, V2.B16, V0.B16
+	WORD $0x4e21e464
+	VBIT V4.B16, V2.B16, V0.B16
+	FMOVQ F0, (R7)
+	ADD $16, R6
+	ADD $16, R7
+	SUBS $4, R8, R8
+	BGE loop2
+
+done3:
+	ADD $4, R8, R8
+	CMP $0, R8
+	BEQ rowend4
+	FMOVS (R6), F0
+	CMP $1, R8
+	BLE tail5
+	ADD $(0+4), R6, R25
+	VLD1 (R25), V0.S[1]
+	CMP $2, R8
+	BLE tail5
+	ADD $(0+8), R6, R25
+	VLD1 (R25), V0.S[2]
+
+tail5:
+	VMOV V30.B16, V1.B16
+	VEOR V2.B16, V2.B16, V2.B16
+	VMOV V0.B16, V3.B16
+	WORD $0x6ea3e424
+	VBIT V4.B16, V2.B16, V0.B16
+	WORD $0x4e21e464
+	VBIT V4.B16, V2.B16, V0.B16
 	FMOVS F0, (R7)
 	CMP $1, R8
 	BLE tail6

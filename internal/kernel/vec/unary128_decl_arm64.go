@@ -139,6 +139,46 @@ func trunc128(dst *float32, src *float32, n int, rows int, ldd int, lds int, p *
 //go:noescape
 func round128(dst *float32, src *float32, n int, rows int, ldd int, lds int, p *float32)
 
+// sin128 applies Sin to rows of n elements; strides in bytes; rows > 0.
+//
+//go:noescape
+func sin128(dst *float32, src *float32, n int, rows int, ldd int, lds int, p *float32)
+
+// cos128 applies Cos to rows of n elements; strides in bytes; rows > 0.
+//
+//go:noescape
+func cos128(dst *float32, src *float32, n int, rows int, ldd int, lds int, p *float32)
+
+// asin128 applies Asin to rows of n elements; strides in bytes; rows > 0.
+//
+//go:noescape
+func asin128(dst *float32, src *float32, n int, rows int, ldd int, lds int, p *float32)
+
+// acos128 applies Acos to rows of n elements; strides in bytes; rows > 0.
+//
+//go:noescape
+func acos128(dst *float32, src *float32, n int, rows int, ldd int, lds int, p *float32)
+
+// atan128 applies Atan to rows of n elements; strides in bytes; rows > 0.
+//
+//go:noescape
+func atan128(dst *float32, src *float32, n int, rows int, ldd int, lds int, p *float32)
+
+// softsign128 applies Softsign to rows of n elements; strides in bytes; rows > 0.
+//
+//go:noescape
+func softsign128(dst *float32, src *float32, n int, rows int, ldd int, lds int, p *float32)
+
+// sign128 applies Sign to rows of n elements; strides in bytes; rows > 0.
+//
+//go:noescape
+func sign128(dst *float32, src *float32, n int, rows int, ldd int, lds int, p *float32)
+
+// threshold128 applies Threshold to rows of n elements; strides in bytes; rows > 0.
+//
+//go:noescape
+func threshold128(dst *float32, src *float32, n int, rows int, ldd int, lds int, p *float32)
+
 // fakeQuantize128 applies FakeQuantize to rows of n elements; strides in bytes; rows > 0.
 //
 //go:noescape
@@ -202,6 +242,22 @@ func callUnary128(op Op, dst, src *float32, n, rows, ldd, lds int, params *Param
 		trunc128(dst, src, n, rows, ldd, lds, p)
 	case Round:
 		round128(dst, src, n, rows, ldd, lds, p)
+	case Sin:
+		sin128(dst, src, n, rows, ldd, lds, p)
+	case Cos:
+		cos128(dst, src, n, rows, ldd, lds, p)
+	case Asin:
+		asin128(dst, src, n, rows, ldd, lds, p)
+	case Acos:
+		acos128(dst, src, n, rows, ldd, lds, p)
+	case Atan:
+		atan128(dst, src, n, rows, ldd, lds, p)
+	case Softsign:
+		softsign128(dst, src, n, rows, ldd, lds, p)
+	case Sign:
+		sign128(dst, src, n, rows, ldd, lds, p)
+	case Threshold:
+		threshold128(dst, src, n, rows, ldd, lds, p)
 	case FakeQuantize:
 		fakeQuantize128(dst, src, n, rows, ldd, lds, p)
 	default:

@@ -139,6 +139,46 @@ func trunc2(dst *float32, src *float32, n int, rows int, ldd int, lds int, p *fl
 //go:noescape
 func round2(dst *float32, src *float32, n int, rows int, ldd int, lds int, p *float32)
 
+// sin2 applies Sin to rows of n elements; strides in bytes; rows > 0.
+//
+//go:noescape
+func sin2(dst *float32, src *float32, n int, rows int, ldd int, lds int, p *float32)
+
+// cos2 applies Cos to rows of n elements; strides in bytes; rows > 0.
+//
+//go:noescape
+func cos2(dst *float32, src *float32, n int, rows int, ldd int, lds int, p *float32)
+
+// asin2 applies Asin to rows of n elements; strides in bytes; rows > 0.
+//
+//go:noescape
+func asin2(dst *float32, src *float32, n int, rows int, ldd int, lds int, p *float32)
+
+// acos2 applies Acos to rows of n elements; strides in bytes; rows > 0.
+//
+//go:noescape
+func acos2(dst *float32, src *float32, n int, rows int, ldd int, lds int, p *float32)
+
+// atan2 applies Atan to rows of n elements; strides in bytes; rows > 0.
+//
+//go:noescape
+func atan2(dst *float32, src *float32, n int, rows int, ldd int, lds int, p *float32)
+
+// softsign2 applies Softsign to rows of n elements; strides in bytes; rows > 0.
+//
+//go:noescape
+func softsign2(dst *float32, src *float32, n int, rows int, ldd int, lds int, p *float32)
+
+// sign2 applies Sign to rows of n elements; strides in bytes; rows > 0.
+//
+//go:noescape
+func sign2(dst *float32, src *float32, n int, rows int, ldd int, lds int, p *float32)
+
+// threshold2 applies Threshold to rows of n elements; strides in bytes; rows > 0.
+//
+//go:noescape
+func threshold2(dst *float32, src *float32, n int, rows int, ldd int, lds int, p *float32)
+
 // fakeQuantize2 applies FakeQuantize to rows of n elements; strides in bytes; rows > 0.
 //
 //go:noescape
@@ -202,6 +242,22 @@ func callUnary2(op Op, dst, src *float32, n, rows, ldd, lds int, params *Params)
 		trunc2(dst, src, n, rows, ldd, lds, p)
 	case Round:
 		round2(dst, src, n, rows, ldd, lds, p)
+	case Sin:
+		sin2(dst, src, n, rows, ldd, lds, p)
+	case Cos:
+		cos2(dst, src, n, rows, ldd, lds, p)
+	case Asin:
+		asin2(dst, src, n, rows, ldd, lds, p)
+	case Acos:
+		acos2(dst, src, n, rows, ldd, lds, p)
+	case Atan:
+		atan2(dst, src, n, rows, ldd, lds, p)
+	case Softsign:
+		softsign2(dst, src, n, rows, ldd, lds, p)
+	case Sign:
+		sign2(dst, src, n, rows, ldd, lds, p)
+	case Threshold:
+		threshold2(dst, src, n, rows, ldd, lds, p)
 	case FakeQuantize:
 		fakeQuantize2(dst, src, n, rows, ldd, lds, p)
 	default:

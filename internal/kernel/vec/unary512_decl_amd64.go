@@ -139,6 +139,46 @@ func trunc512(dst *float32, src *float32, n int, rows int, ldd int, lds int, p *
 //go:noescape
 func round512(dst *float32, src *float32, n int, rows int, ldd int, lds int, p *float32)
 
+// sin512 applies Sin to rows of n elements; strides in bytes; rows > 0.
+//
+//go:noescape
+func sin512(dst *float32, src *float32, n int, rows int, ldd int, lds int, p *float32)
+
+// cos512 applies Cos to rows of n elements; strides in bytes; rows > 0.
+//
+//go:noescape
+func cos512(dst *float32, src *float32, n int, rows int, ldd int, lds int, p *float32)
+
+// asin512 applies Asin to rows of n elements; strides in bytes; rows > 0.
+//
+//go:noescape
+func asin512(dst *float32, src *float32, n int, rows int, ldd int, lds int, p *float32)
+
+// acos512 applies Acos to rows of n elements; strides in bytes; rows > 0.
+//
+//go:noescape
+func acos512(dst *float32, src *float32, n int, rows int, ldd int, lds int, p *float32)
+
+// atan512 applies Atan to rows of n elements; strides in bytes; rows > 0.
+//
+//go:noescape
+func atan512(dst *float32, src *float32, n int, rows int, ldd int, lds int, p *float32)
+
+// softsign512 applies Softsign to rows of n elements; strides in bytes; rows > 0.
+//
+//go:noescape
+func softsign512(dst *float32, src *float32, n int, rows int, ldd int, lds int, p *float32)
+
+// sign512 applies Sign to rows of n elements; strides in bytes; rows > 0.
+//
+//go:noescape
+func sign512(dst *float32, src *float32, n int, rows int, ldd int, lds int, p *float32)
+
+// threshold512 applies Threshold to rows of n elements; strides in bytes; rows > 0.
+//
+//go:noescape
+func threshold512(dst *float32, src *float32, n int, rows int, ldd int, lds int, p *float32)
+
 // fakeQuantize512 applies FakeQuantize to rows of n elements; strides in bytes; rows > 0.
 //
 //go:noescape
@@ -202,6 +242,22 @@ func callUnary512(op Op, dst, src *float32, n, rows, ldd, lds int, params *Param
 		trunc512(dst, src, n, rows, ldd, lds, p)
 	case Round:
 		round512(dst, src, n, rows, ldd, lds, p)
+	case Sin:
+		sin512(dst, src, n, rows, ldd, lds, p)
+	case Cos:
+		cos512(dst, src, n, rows, ldd, lds, p)
+	case Asin:
+		asin512(dst, src, n, rows, ldd, lds, p)
+	case Acos:
+		acos512(dst, src, n, rows, ldd, lds, p)
+	case Atan:
+		atan512(dst, src, n, rows, ldd, lds, p)
+	case Softsign:
+		softsign512(dst, src, n, rows, ldd, lds, p)
+	case Sign:
+		sign512(dst, src, n, rows, ldd, lds, p)
+	case Threshold:
+		threshold512(dst, src, n, rows, ldd, lds, p)
 	case FakeQuantize:
 		fakeQuantize512(dst, src, n, rows, ldd, lds, p)
 	default:

@@ -117,6 +117,35 @@ func function(op Op) func(x float32, p Params) float32 {
 		return func(x float32, _ Params) float32 { return float32(math.Ceil(float64(x))) }
 	case Trunc:
 		return func(x float32, _ Params) float32 { return float32(math.Trunc(float64(x))) }
+	case Sin:
+		return func(x float32, _ Params) float32 { return float32(math.Sin(float64(x))) }
+	case Cos:
+		return func(x float32, _ Params) float32 { return float32(math.Cos(float64(x))) }
+	case Asin:
+		return func(x float32, _ Params) float32 { return float32(math.Asin(float64(x))) }
+	case Acos:
+		return func(x float32, _ Params) float32 { return float32(math.Acos(float64(x))) }
+	case Atan:
+		return func(x float32, _ Params) float32 { return float32(math.Atan(float64(x))) }
+	case Softsign:
+		return func(x float32, _ Params) float32 { return x / (1 + float32(math.Abs(float64(x)))) }
+	case Sign:
+		return func(x float32, _ Params) float32 {
+			switch {
+			case x > 0:
+				return 1
+			case x < 0:
+				return -1
+			}
+			return x
+		}
+	case Threshold:
+		return func(x float32, p Params) float32 {
+			if x <= p.A {
+				return 0
+			}
+			return x
+		}
 	case FakeQuantize:
 		return func(x float32, p Params) float32 {
 			if x != x {

@@ -90,6 +90,38 @@ var unaryCases = []unaryCase{
 	{vec.Ceil, vec.Params{}, 0.5, math.Ceil},
 	{vec.Trunc, vec.Params{}, 0.5, math.Trunc},
 	{vec.Round, vec.Params{}, 0.5, math.RoundToEven},
+	{vec.Sin, vec.Params{}, 2, math.Sin},
+	{vec.Cos, vec.Params{}, 2, math.Cos},
+	{vec.Asin, vec.Params{}, 3, math.Asin},
+	{vec.Acos, vec.Params{}, 3, math.Acos},
+	{vec.Atan, vec.Params{}, 3, math.Atan},
+	{vec.Softsign, vec.Params{}, 1.5, func(x float64) float64 {
+		if math.Abs(x) > math.MaxFloat32 {
+			return math.NaN()
+		}
+		return x / (1 + math.Abs(x))
+	}},
+	{vec.Sign, vec.Params{}, 0.5, func(x float64) float64 {
+		switch {
+		case x > 0:
+			return 1
+		case x < 0:
+			return -1
+		}
+		return x
+	}},
+	{vec.Threshold, vec.Params{A: 0.5}, 0.5, func(x float64) float64 {
+		if x <= 0.5 {
+			return 0
+		}
+		return x
+	}},
+	{vec.Threshold, vec.Params{A: -1.5}, 0.5, func(x float64) float64 {
+		if x <= -1.5 {
+			return 0
+		}
+		return x
+	}},
 	{vec.FakeQuantize, vec.Params{A: 0.3, B: -100, C: 155}, 0.5, func(x float64) float64 {
 		if x != x {
 			return 0
@@ -124,6 +156,9 @@ func samples() []float32 {
 	}
 	for range 20000 {
 		xs = append(xs, math.Float32frombits(rng.Uint32()))
+	}
+	for x := -1.0; x <= 1; x += 0.00013 {
+		xs = append(xs, float32(x))
 	}
 	for e := -30; e <= 10; e++ {
 		for range 50 {
@@ -171,6 +206,32 @@ var _ = Describe("Apply", func() {
 		})
 	}
 
+	It("computes sines and cosines as far as kernels reach, near quarters of a turn too, and beyond", func() {
+		rng := rand.New(rand.NewPCG(5, 6))
+		var xs []float32
+		for range 4000 {
+			quarter := float32(float64(rng.IntN(63000)) * math.Pi / 2)
+			xs = append(xs, quarter, -quarter, math.Nextafter32(quarter, inf), math.Nextafter32(quarter, 0), (2*rng.Float32()-1)*1e5, (2*rng.Float32()-1)*10, rng.Float32()*1e-3)
+		}
+		onTargets(func(t isa.Target, k vec.Kernels) {
+			for _, far := range [][]float32{nil, {1.1e5}, {-inf}, {nan}} {
+				xs := xs
+				if far != nil {
+					xs = append(slices.Clone(xs[:100]), far...)
+				}
+				for op, f := range map[vec.Op]func(float64) float64{vec.Sin: math.Sin, vec.Cos: math.Cos} {
+					got := make([]float32, len(xs))
+					k.Apply(op, got, xs, vec.Params{})
+					for i, x := range xs {
+						if want := f(float64(x)); !same(got[i], want, 2*ulp(want)+0x1p-149) {
+							Fail(fmt.Sprintf("%v %v(%v) = %v, not %v: %.2f ulp", t, op, x, got[i], want, (float64(got[i])-want)/ulp(want)))
+						}
+					}
+				}
+			}
+		})
+	})
+
 	It("works on every length and stride, in place or not, and touches nothing else", func() {
 		rng := rand.New(rand.NewPCG(3, 4))
 		onTargets(func(t isa.Target, k vec.Kernels) {
@@ -190,7 +251,7 @@ var _ = Describe("Apply", func() {
 					k.ApplyRows(u.op, src.Data, src.ld, src.Data, src.ld, rows, cols, u.p)
 					for r := range rows {
 						for c := range cols {
-							Expect(src.at(r, c)).To(Equal(dst.at(r, c)))
+							Expect(math.Float32bits(src.at(r, c))).To(Equal(math.Float32bits(dst.at(r, c))))
 						}
 					}
 					copy(src.Data, first)
