@@ -1,6 +1,7 @@
 package cpu
 
 import (
+	"encoding/binary"
 	"math"
 
 	"github.com/carve-dev/carve/graph"
@@ -61,6 +62,9 @@ func planBool(p *planner, n *graph.Node) error {
 
 func planNot(p *planner, n *graph.Node) error {
 	return elementsOf(p, n, func(dst, src []uint8) {
+		for ; len(dst) >= 8; dst, src = dst[8:], src[8:] {
+			binary.NativeEndian.PutUint64(dst, binary.NativeEndian.Uint64(src)^0x0101010101010101)
+		}
 		for i, x := range src {
 			dst[i] = x ^ 1
 		}

@@ -199,6 +199,13 @@ func copyTyped[T any](c *copySpec, d, s []T, last, lo, hi int) {
 	w := c.walk(lo, last)
 	for ; w.row < hi; w.next() {
 		do, so := w.dst, w.src
+		if ss == 0 && ds == 1 { // one element, repeated
+			row, x := d[do:do+n], s[so]
+			for i := range row {
+				row[i] = x
+			}
+			continue
+		}
 		for range n {
 			d[do] = s[so]
 			do += ds

@@ -1,6 +1,7 @@
 package cpu
 
 import (
+	"encoding/binary"
 	"math"
 
 	"github.com/carve-dev/carve/graph"
@@ -176,12 +177,15 @@ func atMostRow[T ordered](out []bool, s []T, dx int, t []T, dy int) {
 
 // Truth values are bytes of 0 and 1.
 
+// andRow, orRow and xorRow are of booleans, eight at a time where they lie side by side.
 func andRow(out, s []uint8, dx int, t []uint8, dy int) {
 	if dx != 1 || dy != 1 {
 		each2(func(a, b uint8) uint8 { return a & b })(out, s, dx, t, dy)
 		return
 	}
-	s, t = s[:len(out)], t[:len(out)]
+	for ; len(out) >= 8; out, s, t = out[8:], s[8:], t[8:] {
+		binary.NativeEndian.PutUint64(out, binary.NativeEndian.Uint64(s)&binary.NativeEndian.Uint64(t))
+	}
 	for i := range out {
 		out[i] = s[i] & t[i]
 	}
@@ -192,7 +196,9 @@ func orRow(out, s []uint8, dx int, t []uint8, dy int) {
 		each2(func(a, b uint8) uint8 { return a | b })(out, s, dx, t, dy)
 		return
 	}
-	s, t = s[:len(out)], t[:len(out)]
+	for ; len(out) >= 8; out, s, t = out[8:], s[8:], t[8:] {
+		binary.NativeEndian.PutUint64(out, binary.NativeEndian.Uint64(s)|binary.NativeEndian.Uint64(t))
+	}
 	for i := range out {
 		out[i] = s[i] | t[i]
 	}
@@ -203,7 +209,9 @@ func xorRow(out, s []uint8, dx int, t []uint8, dy int) {
 		each2(func(a, b uint8) uint8 { return a ^ b })(out, s, dx, t, dy)
 		return
 	}
-	s, t = s[:len(out)], t[:len(out)]
+	for ; len(out) >= 8; out, s, t = out[8:], s[8:], t[8:] {
+		binary.NativeEndian.PutUint64(out, binary.NativeEndian.Uint64(s)^binary.NativeEndian.Uint64(t))
+	}
 	for i := range out {
 		out[i] = s[i] ^ t[i]
 	}

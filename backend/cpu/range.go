@@ -20,13 +20,13 @@ type counts struct {
 	length func(start, limit, delta []byte) (n uint64, ok bool)
 }
 
-func countsOf[T tensor.Element, W int64 | float64](wide func(T) W, narrow func(W) T, length func(start, limit, delta W) (uint64, bool)) counts {
-	one := func(b []byte) W { return wide(place.Elements[T](b)[0]) }
+func countsOf[T int32 | int64 | float32 | float64, W int64 | float64](length func(start, limit, delta W) (uint64, bool)) counts {
+	one := func(b []byte) W { return W(place.Elements[T](b)[0]) }
 	return counts{
 		fill: func(y, start, delta []byte, lo, hi int) {
-			s, d, out := one(start), one(delta), place.Elements[T](y)
-			for i := lo; i < hi; i++ {
-				out[i] = narrow(s + W(i)*d)
+			s, d, out := one(start), one(delta), place.Elements[T](y)[lo:hi]
+			for i := range out {
+				out[i] = T(s + W(lo+i)*d)
 			}
 		},
 		length: func(start, limit, delta []byte) (uint64, bool) { return length(one(start), one(limit), one(delta)) },
@@ -45,13 +45,9 @@ func floatsBefore(start, limit, delta float64) (uint64, bool) {
 	return uint64(min(max(n, 0), 1<<40)), n == n
 }
 
-func same[T any](x T) T { return x }
-
 var progressions = map[tensor.DType]counts{
-	tensor.Int32:   countsOf(func(x int32) int64 { return int64(x) }, func(x int64) int32 { return int32(x) }, integersBefore),
-	tensor.Int64:   countsOf(same[int64], same[int64], integersBefore),
-	tensor.Float32: countsOf(func(x float32) float64 { return float64(x) }, func(x float64) float32 { return float32(x) }, floatsBefore),
-	tensor.Float64: countsOf(same[float64], same[float64], floatsBefore),
+	tensor.Int32: countsOf[int32](integersBefore), tensor.Int64: countsOf[int64](integersBefore),
+	tensor.Float32: countsOf[float32](floatsBefore), tensor.Float64: countsOf[float64](floatsBefore),
 }
 
 func rangeSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {

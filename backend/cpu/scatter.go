@@ -206,11 +206,17 @@ func planScatterElements(p *planner, n *graph.Node) error {
 		}
 	}
 	p.copyStep(dst, src, p.Bytes(x))
-	if length := max(di[len(di)-1], 1); inner == 1 && n.Str("reduction", "none") == "none" {
+	if length := max(di[len(di)-1], 1); n.Str("reduction", "none") == "none" {
 		p.emit(step{serial: func(st *state) { // in order: a later update wins
 			o, u, read := st.Bytes(dst), st.Bytes(updates), st.indices(n, index)
 			for i := 0; i < count; i += length {
-				read.scatter(o, u, size, i, length, rowFrom(d, di, axis, i))
+				r := rowFrom(d, di, axis, i)
+				if r.next == 1 && run(st, index, i, length) == length { // of one index
+					at := r.base + read.at(i, r.length)*r.stride
+					copy(o[at*size:(at+length)*size], u[i*size:])
+					continue
+				}
+				read.scatter(o, u, size, i, length, r)
 			}
 		}}, []place.Memory{index, updates}, []place.Memory{dst})
 		return nil
