@@ -198,42 +198,68 @@ func planScatterElements(p *planner, n *graph.Node) error {
 	d, di := p.Dims[x.ID], p.Dims[idx.ID]
 	axis, size := axisOf(n, 0, len(d)), x.Type.DType.Size()
 	src, index, updates, dst := p.In(x), p.In(idx), p.In(n.Inputs[2]), p.Out(n.Outputs[0])
-	run, join, count := runAt(idx), combine(p.kernels, n), product(di)
-	inner := 1 // elements that are contiguous in both, but for what the index adds
-	for k := len(d) - 1; k > axis; k-- {
-		if inner *= di[k]; di[k] != d[k] {
-			break
-		}
-	}
+	run, join, one := runAt(idx), combine(p.kernels, n), scatterOne(n)
+	count, length := product(di), max(di[len(di)-1], 1)
 	p.copyStep(dst, src, p.Bytes(x))
-	if length := max(di[len(di)-1], 1); n.Str("reduction", "none") == "none" {
-		p.emit(step{serial: func(st *state) { // in order: a later update wins
-			o, u, read := st.Bytes(dst), st.Bytes(updates), st.indices(n, index)
-			for i := 0; i < count; i += length {
-				r := rowFrom(d, di, axis, i)
-				if r.next == 1 && run(st, index, i, length) == length { // of one index
-					at := r.base + read.at(i, r.length)*r.stride
-					copy(o[at*size:(at+length)*size], u[i*size:])
-					continue
-				}
-				read.scatter(o, u, size, i, length, r)
-			}
-		}}, []place.Memory{index, updates}, []place.Memory{dst})
-		return nil
-	}
-	p.emit(step{serial: func(st *state) {
+	p.emit(step{serial: func(st *state) { // in order: a later update wins
 		o, u, read := st.Bytes(dst), st.Bytes(updates), st.indices(n, index)
-		for i := 0; i < count; i += inner {
-			base, stride := along(d, di, axis, i)
-			for j := 0; j < inner; {
-				length := run(st, index, i+j, inner-j)
-				at := base + j + read.at(i+j, d[axis])*stride
-				join(o[at*size:(at+length)*size], u[(i+j)*size:(i+j+length)*size])
-				j += length
+		for i := 0; i < count; i += length {
+			r := rowFrom(d, di, axis, i)
+			for j := 0; j < length; {
+				k := 1
+				if r.next == 1 {
+					k = run(st, index, i+j, length-j)
+				}
+				if k < leastRun {
+					k = min(length-j, leastRun)
+					one(&read, o, u, size, i+j, k, r)
+				} else { // of one index
+					at := r.base + read.at(i+j, r.length)*r.stride
+					join(o[at*size:(at+k)*size], u[(i+j)*size:(i+j+k)*size])
+				}
+				r.base += k * r.next
+				j += k
 			}
 		}
 	}}, []place.Memory{index, updates}, []place.Memory{dst})
 	return nil
+}
+
+// leastRun is how many elements of one index are worth a call of a kernel.
+const leastRun = 32
+
+// scatterOne returns what updates elements of a row one by one, of those that combine takes.
+func scatterOne(n *graph.Node) func(x *indices, o, u []byte, size, i, n int, r indexRow) {
+	reduction := n.Str("reduction", "none")
+	switch {
+	case reduction == "none":
+		return (*indices).scatter
+	case n.Inputs[0].Type.DType == tensor.Float32:
+		return scatterReduced[float32](reduction)
+	}
+	return scatterReduced[int64](reduction)
+}
+
+// scatterReduced is scatter with a reduction.
+func scatterReduced[T float32 | int64](reduction string) func(x *indices, o, u []byte, size, i, n int, r indexRow) {
+	return func(x *indices, o, u []byte, _, i, n int, r indexRow) {
+		d, s := place.Elements[T](o), place.Elements[T](u)[i:i+n]
+		at := r.base
+		for k, v := range s {
+			e := &d[at+x.at(i+k, r.length)*r.stride]
+			switch reduction {
+			case "add":
+				*e += v
+			case "mul":
+				*e *= v
+			case "max":
+				*e = max(*e, v)
+			default:
+				*e = min(*e, v)
+			}
+			at += r.next
+		}
+	}
 }
 
 func planScatterND(p *planner, n *graph.Node) error {
