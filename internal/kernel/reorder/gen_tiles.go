@@ -109,15 +109,23 @@ func beginTiles(fn *asm.Func, v variant) {
 func shuffledTile(shuffle func(*asm.Func)) func(*asm.Func, asm.ISA, variant) {
 	return func(fn *asm.Func, isa asm.ISA, v variant) {
 		fn.I("MOVQ SI, AX")
-		for r := range isa.Lanes {
-			fn.I("VMOVUPS (AX), %s", isa.R(r))
-			if v.fetch {
-				fn.I("PREFETCHT1 (AX)(BX*1)")
+		if isa.Lanes == 8 && !v.fetch {
+			eightRows(fn, "R9", func(r int, at string) { fn.I("VMOVUPS %s, %s", at, isa.R(r)) })
+		} else {
+			for r := range isa.Lanes {
+				fn.I("VMOVUPS (AX), %s", isa.R(r))
+				if v.fetch {
+					fn.I("PREFETCHT1 (AX)(BX*1)")
+				}
+				fn.I("ADDQ R9, AX")
 			}
-			fn.I("ADDQ R9, AX")
 		}
 		shuffle(fn)
 		fn.I("MOVQ DI, AX")
+		if isa.Lanes == 8 && !v.quads {
+			eightRows(fn, "R8", func(r int, at string) { fn.I("%s %s, %s", v.store(), isa.R(r), at) })
+			return
+		}
 		if v.quads {
 			fn.I("LEAQ (SI)(R14*1), R15")
 		}
@@ -133,6 +141,26 @@ func shuffledTile(shuffle func(*asm.Func)) func(*asm.Func, asm.ISA, variant) {
 	}
 }
 
+// eightRows emits op with the operands of eight rows that lie as far apart as a register says, the first at AX, which it moves: with two additions.
+func eightRows(fn *asm.Func, stride string, op func(r int, at string)) {
+	at := func(from, r int) {
+		if r == from {
+			op(r, "(AX)")
+			return
+		}
+		op(r, fmt.Sprintf("(AX)(%s*%d)", stride, r-from))
+	}
+	for _, r := range []int{0, 1, 2, 4} {
+		at(0, r)
+	}
+	fn.I("ADDQ %s, AX", stride)
+	at(1, 3)
+	at(1, 5)
+	fn.I("LEAQ (AX)(%s*4), AX", stride)
+	at(5, 6)
+	at(5, 7)
+}
+
 // fetchQuad asks for the line of number i of those from memory.
 func fetchQuad(fn *asm.Func, i int) {
 	fn.I("PREFETCHT1 %d(BX)", i%4*64)
@@ -142,32 +170,52 @@ func fetchQuad(fn *asm.Func, i int) {
 }
 
 // linesTile emits the moves of a tile of AVX2 of 16 rows of 16: four columns of all rows make four lines, whose halves follow each other. It is read in
-// whole lines too, which may drive each other out of the caches.
+// whole lines too, which may drive each other out of the caches. An addition moves on by several rows: with one for each, a tile has 270 instructions in
+// place of some 200, which counts inside of the caches, above all where another thread has its share of the core.
 func linesTile(fn *asm.Func, isa asm.ISA, v variant) {
 	for four := range 4 {
 		fn.I("LEAQ %d(SI), AX", 16*four)
 		fn.I("LEAQ (AX)(R9*4), R15")
-		for i := range 2 {
-			for r := range 4 {
-				fn.I("VMOVUPS (AX), X%d", r)
-				fn.I("VINSERTF128 $1, (R15), Y%d, Y%d", r, r)
-				for _, at := range []string{"AX", "R15"} {
-					switch {
-					case four > 0:
-					case v.fetch:
-						fn.I("PREFETCHT1 (%s)(BX*1)", at)
-					case v.quads:
-						fn.I("PREFETCHT0 (%s)(R14*1)", at)
+		pair := func(r int, at string) {
+			fn.I("VMOVUPS (AX)%s, X%d", at, r)
+			fn.I("VINSERTF128 $1, (R15)%s, Y%d, Y%d", at, r, r)
+		}
+		both := func(format string) {
+			for _, r := range []string{"AX", "R15"} {
+				fn.I(format, r)
+			}
+		}
+		switch {
+		case four == 0 && (v.fetch || v.quads): // with each row what is read later
+			for i := range 2 {
+				for r := range 4 {
+					pair(r, "")
+					if v.fetch {
+						both("PREFETCHT1 (%[1]s)(BX*1)")
+					} else {
+						both("PREFETCHT0 (%[1]s)(R14*1)")
 					}
+					both("ADDQ R9, %[1]s")
 				}
-				fn.I("ADDQ R9, AX")
-				fn.I("ADDQ R9, R15")
+				quads(fn, asm.Y, 0, 4+4*i, 12)
+				if i == 0 {
+					both("LEAQ (%[1]s)(R9*4), %[1]s")
+				}
 			}
-			quads(fn, asm.Y, 0, 4+4*i, 12)
-			if i == 0 {
-				fn.I("LEAQ (AX)(R9*4), AX")
-				fn.I("LEAQ (R15)(R9*4), R15")
-			}
+		default:
+			pair(0, "")
+			pair(1, "(R9*1)")
+			pair(2, "(R9*2)")
+			both("ADDQ R9, %[1]s")
+			pair(3, "(R9*2)")
+			both("LEAQ (%[1]s)(R9*8), %[1]s")
+			quads(fn, asm.Y, 0, 4, 12)
+			pair(1, "")
+			pair(2, "(R9*1)")
+			pair(3, "(R9*2)")
+			both("SUBQ R9, %[1]s")
+			pair(0, "")
+			quads(fn, asm.Y, 0, 8, 12)
 		}
 		fn.I("MOVQ DI, AX")
 		if four >= 2 {
@@ -176,11 +224,13 @@ func linesTile(fn *asm.Func, isa asm.ISA, v variant) {
 		if four%2 == 1 {
 			fn.I("LEAQ (AX)(R8*4), AX")
 		}
-		for c := range 4 {
-			for half := range 2 {
-				fn.I("%s Y%d, %d(AX)", v.store(), 4+4*half+c, 32*half)
+		for c, at := range []string{"", "(R8*1)", "(R8*2)", "(R8*1)"} {
+			if c == 3 {
+				fn.I("LEAQ (AX)(R8*2), AX")
 			}
-			fn.I("ADDQ R8, AX")
+			for half := range 2 {
+				fn.I("%s Y%d, %d(AX)%s", v.store(), 4+4*half+c, 32*half, at)
+			}
 			if v.quads {
 				fetchQuad(fn, c)
 			}

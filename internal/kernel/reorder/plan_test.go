@@ -199,6 +199,13 @@ var _ = Describe("Plan", func() {
 		streams := streamed > 0
 		Expect(streams).To(Equal(target.Set == isa.AVX2 || target.Set == isa.AVX512))
 	})
+	onTargets("moves planes of any number of whole tiles", func(target isa.Target) {
+		r := rand.New(rand.NewPCG(35, 36))
+		for range testshare.Of(30) {
+			s := reorder.Spec{N: 1 + r.IntN(2), C: 1 + r.IntN(70), HW: 16 * (1 + r.IntN(240)), From: reorder.NCHW, To: reorder.NCHW16c}
+			Expect(checkReorder(target, s, r, r.IntN(2) == 0)).To(Succeed(), "%+v", s)
+		}
+	})
 	onTargets("writes planes that lie whole pages apart by way of the caches with AVX2", func(target isa.Target) {
 		r := rand.New(rand.NewPCG(33, 34))
 		for range 6 {
