@@ -152,6 +152,14 @@ func (k *kernel) lineResults(n int) {
 	fn.I("MOVQ 24(DX), SI")
 	fn.I("ADDQ R8, SI")
 	k.limits(n, label)
+	k.storeBeside(n)
+}
+
+// storeBeside stores n pixels that lie beside each other, from SI on, and zeros where half of a block is not computed.
+func (k *kernel) storeBeside(n int) {
+	fn := k.fn
+	was := k.beside
+	k.beside = true
 	if k.lower {
 		fn.I("VXORPS %s, %s, %s", k.free(0), k.free(0), k.free(0))
 	}
@@ -168,4 +176,5 @@ func (k *kernel) lineResults(n int) {
 			fn.I("ADDQ %d(R14), SI", offDstOC)
 		}
 	}
+	k.beside = was
 }

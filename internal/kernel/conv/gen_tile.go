@@ -57,11 +57,12 @@ const (
 	offMask
 )
 
-// flagPoints, flagWidePoints and flagLine are those of a tileCall, and tileSize the bytes of a tile.
+// flagPoints, flagWidePoints, flagLine and flagPlanes are those of a tileCall, and tileSize the bytes of a tile.
 const (
 	flagPoints     = 64
 	flagWidePoints = 128
 	flagLine       = 256
+	flagPlanes     = 512
 	tileSize       = 64
 	tileSingle     = 56 // of its fields
 )
@@ -107,6 +108,7 @@ type kernel struct {
 	only   string // Go condition, a parameter of kernelOf, on which it comes before others for such tiles
 	fn     *asm.Func
 	beside bool // what is emitted addresses pixels as they lie beside each other, from that of group A
+	alone  bool // what is emitted addresses pixels from group A alone, beside which B is
 }
 
 // dense reports whether a result is a sum over blocks of channels.
@@ -153,7 +155,7 @@ func (k *kernel) pixel(p, off int, a, b string) string {
 		return fmt.Sprintf("%d(%s)", 64*p+off-128, a)
 	}
 	base := a
-	if p >= k.group {
+	if p >= k.group && !k.alone {
 		base, p = b, p-k.group
 	}
 	index := []string{"", "(R8*1)", "(R8*2)", "(R9*1)", "(R8*4)", "(R10*1)", "(R9*2)"}[p]
@@ -207,6 +209,12 @@ func (k *kernel) generate(f *asm.File) {
 		k.fn.I("JMP %s_point<>(SB)", k.name)
 		k.fn.Label(k.name + "_begin")
 	}
+	if k.planes() {
+		k.fn.I("TESTQ $%d, %d(R14)", flagPlanes, offFlags)
+		k.fn.I("JEQ %s_general", k.name)
+		k.fn.I("JMP %s_planar<>(SB)", k.name)
+		k.fn.Label(k.name + "_general")
+	}
 	if k.alongs() {
 		k.fn.I("TESTQ $%d, %d(R14)", flagLine, offFlags)
 		k.fn.I("JEQ %s_begin", k.name)
@@ -220,6 +228,9 @@ func (k *kernel) generate(f *asm.File) {
 	}
 	if k.lines() {
 		k.line()
+	}
+	if k.planes() {
+		k.planar()
 	}
 	if k.alongs() {
 		k.along()
@@ -539,16 +550,20 @@ func (k *kernel) finish() {
 	if k.passes {
 		fn.Label(k.name + "_again")
 	}
-	if k.points() || k.alongs() {
-		flag, part := flagLine, "along"
-		if k.points() {
-			flag, part = k.pointsFlag(), "point"
+	for _, own := range []struct {
+		has  bool
+		flag int
+		part string
+	}{{k.points(), k.pointsFlag(), "point"}, {k.planes(), flagPlanes, "planar"}, {k.alongs(), flagLine, "along"}} {
+		if !own.has {
+			continue
 		}
-		fn.I("TESTQ $%d, %d(R14)", flag, offFlags)
-		fn.I("JEQ %s_general", k.name)
-		fn.I("LEAQ %s_%s<>(SB), AX", k.name, part) // which the linker does not take for a call that never returns
+		other := fmt.Sprintf("%s_not%s", k.name, own.part)
+		fn.I("TESTQ $%d, %d(R14)", own.flag, offFlags)
+		fn.I("JEQ %s", other)
+		fn.I("LEAQ %s_%s<>(SB), AX", k.name, own.part) // which the linker does not take for a call that never returns
 		fn.I("JMP AX")
-		fn.Label(k.name + "_general")
+		fn.Label(other)
 	}
 	fn.I("JMP %s_tile<>(SB)", k.name)
 	fn.Label(k.name + "_return")

@@ -190,11 +190,7 @@ func (t *table) add(id int, l *lattice, row int, rows []byte, col, width, n0, n1
 	k := listKey{id, class(t.rowClass, rows), class(t.colClass, key)}
 	at, ok := t.lists[k]
 	if !ok {
-		if at.taps, at.steps, ok = t.rowList(l, rows, cols, col, n0, n1); !ok {
-			at.taps, at.steps = t.list(l, rows, cols, l.pieces)
-		} else if !t.pairs && int64(len(t.taps))*tapSize == at.taps+2*tapSize {
-			at.single = 1
-		}
+		at = t.listFor(l, rows, cols, col, n0, n1)
 		if l.tail != nil {
 			at.tail, _ = t.list(l, rows, cols, l.tail)
 		}
@@ -212,16 +208,27 @@ func (t *table) add(id int, l *lattice, row int, rows []byte, col, width, n0, n1
 	t.tiles = append(t.tiles, one)
 }
 
+// listFor appends the tap list of a tile of full blocks: of whole rows of the kernel where there is code for them.
+func (t *table) listFor(l *lattice, rows []byte, cols []span, col, n0, n1 int) (at listAt) {
+	var ok bool
+	if at.taps, at.steps, ok = t.planarList(l, rows, cols, col, n0+n1); ok {
+		at.single = 1
+		return at
+	}
+	if at.taps, at.steps, ok = t.rowList(l, rows, cols, col, n0, n1); !ok {
+		at.taps, at.steps = t.list(l, rows, cols, l.pieces)
+	} else if !t.pairs && int64(len(t.taps))*tapSize == at.taps+2*tapSize {
+		at.single = 1
+	}
+	return at
+}
+
 // list appends a tap list, of one piece after the other, and returns its offset and the multiply-adds that it takes for one output block.
 func (t *table) list(l *lattice, rows []byte, cols []span, pieces []piece) (offset, steps int64) {
 	offset = int64(len(t.taps)) * tapSize
 	for i := range pieces {
-		for iy := 0; iy < len(rows); {
-			run, n := t.planarRows(l, rows, iy, cols, &pieces[i])
-			if run == 0 {
-				run, n = 1, t.rowTaps(l, l.y.taps[iy], rows[iy], cols, &pieces[i])
-			}
-			iy, steps = iy+run, steps+n
+		for iy, bits := range rows {
+			steps += t.rowTaps(l, l.y.taps[iy], bits, cols, &pieces[i])
 		}
 	}
 	t.taps = append(t.taps, tap{body: t.bodies[t.places.end]})

@@ -348,6 +348,29 @@ var _ = Describe("Plan", func() {
 			}
 		}
 	})
+	onTargets("computes rows of taps of planar sources at every edge, into whole and half blocks", func(target isa.Target) {
+		r := rand.New(rand.NewPCG(41, 42))
+		for _, kernel := range []int{3, 5, 7} {
+			for _, stride := range []int{1, 2} {
+				for range testshare.Of(40) {
+					pad := func() int { return r.IntN(kernel/2 + 1) }
+					s := conv.Spec{N: 1 + r.IntN(2), C: 1 + r.IntN(4), OC: 8*(1+r.IntN(6)) - r.IntN(2)*r.IntN(8), Source: conv.Planar, Map: conv.Map{H: kernel + r.IntN(9), W: kernel + r.IntN(40),
+						Kernel: [2]int{1 + r.IntN(kernel), kernel}, Stride: [2]int{1 + r.IntN(2), stride}, Dilate: [2]int{1 + r.IntN(2), 1}}}
+					s.Pad = [4]int{pad(), pad(), pad(), pad()}
+					if r.IntN(2) == 0 { // as most have it
+						s.Kernel[0], s.Dilate[0], s.Pad = kernel, 1, [4]int{kernel / 2, kernel / 2, kernel / 2, kernel / 2}
+					}
+					if s.Dilate[0]*(s.Kernel[0]-1)+1 > s.H+s.Pad[0]+s.Pad[2] {
+						s.Dilate[0] = 1
+					}
+					if s.Residual = r.IntN(4) == 0; r.IntN(2) == 0 {
+						s.Lo, s.Hi = -0.5, 1
+					}
+					Expect(checkConv(target, s, layoutCase{seed: r.Uint64(), front: r.IntN(2) == 0, bias: r.IntN(3) > 0, post: r.IntN(8) == 0})).To(Succeed(), "%+v", s)
+				}
+			}
+		}
+	})
 	onTargets("computes a single tap in tiles of every number of pixels", func(target isa.Target) {
 		seed := uint64(0)
 		for width := 1; width <= 30; width++ {

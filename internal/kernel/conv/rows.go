@@ -1,5 +1,7 @@
 package conv
 
+import "slices"
+
 // rowBody names the code for a whole row of a depthwise kernel under one pixel group of a tile: kernel taps over width
 // pixels that lie stride source pixels apart; the first lo and the last hi of the source pixels lie outside the map. One
 // jump to it is for all taps of a row, and of the rows below; and where registers hold a row of weights it loads every source pixel once.
@@ -59,32 +61,45 @@ func (t *table) rowList(l *lattice, rows []byte, cols []span, col, n0, n1 int) (
 	return offset, steps, true
 }
 
-// planarRows appends one tap for as many rows of the kernel from iy on as reach all pixels of a tile, in a planar source, and returns how many that are,
-// 0 where there is no code for them, and the multiply-adds that they take for one output block.
-func (t *table) planarRows(l *lattice, rows []byte, iy int, cols []span, of *piece) (run int, steps int64) {
-	taps := l.x.taps
-	if l.merge != 1 || of.steps != 1 || len(t.places.rows) == 0 || len(taps) == 0 || rows[iy] != 1 || taps[len(taps)-1] != (axisTap{len(taps) - 1, taps[0].at + len(taps) - 1}) || taps[0].k != 0 {
-		return 0, 0
+// planarList appends a tap list of one tap, for all rows of the kernel that reach a tile of one row, in all channels of a planar source, where the kernel has code for
+// them: the place behind the tap has the bytes from channel to channel and the number of channels. Arguments and results are as for rowList.
+func (t *table) planarList(l *lattice, rows []byte, cols []span, col, width int) (offset, steps int64, ok bool) {
+	taps, first := l.x.taps, slices.Index(rows, 1)
+	if t.pairs || l.dstCol != 1 || l.merge != 1 || l.pieces[0].steps != 1 || len(t.places.rows) == 0 || len(taps) == 0 || first < 0 ||
+		taps[len(taps)-1] != (axisTap{len(taps) - 1, taps[0].at + len(taps) - 1}) || taps[0].k != 0 {
+		return 0, 0, false
 	}
-	width := cols[0].hi
-	for _, s := range cols {
-		if s != (span{0, width}) {
-			return 0, 0
-		}
+	run := t.runOf(l, rows, first)
+	if slices.ContainsFunc(rows[first+run:], func(b byte) bool { return b != 0 }) {
+		return 0, 0, false
 	}
-	i, ok := t.places.rows[rowBody{kernel: len(taps), width: width}]
+	from := col*l.x.step + taps[0].at
+	key := rowBody{kernel: len(taps), stride: l.x.step, width: width, lo: max(0, -from), hi: max(0, from+(width-1)*l.x.step+len(taps)-l.x.size)}
+	if key.lo == 0 && key.hi == 0 {
+		key.stride = 1
+	}
+	i, ok := t.places.rows[key]
 	if !ok {
-		return 0, 0
+		return 0, 0, false
 	}
-	run = t.runOf(l, rows, iy)
-	ty := l.y.taps[iy]
-	t.taps = append(t.taps, tap{
-		src:   int64((ty.at*l.sourceRow+taps[0].at)*l.sourcePixel + of.src),
-		w:     int64(ty.k*l.kernelWidth*of.tapBytes + of.w),
-		count: int64(64 * run * len(taps)),
+	offset = int64(len(t.taps)) * tapSize
+	ty := l.y.taps[first]
+	row := tap{
+		src:   int64((ty.at*l.sourceRow + taps[0].at) * l.sourcePixel),
+		w:     int64(ty.k * l.kernelWidth * l.pieces[0].tapBytes),
+		count: int64(run * len(taps) * l.pieces[0].tapBytes),
 		body:  t.bodies[i],
-	})
-	return run, int64(run * len(taps) * width)
+	}
+	next := tap{count: int64(len(l.pieces)), body: t.bodies[t.places.end]}
+	if len(l.pieces) > 1 {
+		next.src = int64(l.pieces[1].src - run*l.down*l.sourceRow*l.sourcePixel)
+		next.w = int64(l.pieces[1].w) - row.count
+	}
+	t.taps = append(t.taps, row, next)
+	for _, s := range cols {
+		steps += int64(len(l.pieces) * run * max(0, s.hi-s.lo))
+	}
+	return offset, steps, true
 }
 
 // runOf returns how many rows of the kernel from iy on reach the same rows of a tile and lie below each other, in the source and in the

@@ -170,6 +170,9 @@ func (p *Plan) callTiles(c *tileCall, ct *channelTile, u0, u1 int, pairs bool) {
 	if p.kind == kindDepth && p.target.Set == isa.AVX2 && c.dstCol == 64 && !pairs {
 		flags |= flagLine
 	}
+	if p.order == orderPlanar && len(tab.places.rows) > 0 {
+		flags |= flagPlanes
+	}
 	c.pass = 0
 	if ct.half {
 		flags |= flagHalf

@@ -28,7 +28,7 @@ type tile struct {
 	n0    int64 // pixels in group A
 	n1    int64 // pixels in group B
 	scale int64 // offset into the scale table (average pooling)
-	// single is 1 where the list for full blocks is one tap, for whole rows of a depthwise kernel over group A and B as one.
+	// single is 1 where the list for full blocks is one tap, for whole rows of a kernel over group A and B as one: of a depthwise one, or of all channels of a planar source.
 	single int64
 }
 
@@ -45,6 +45,7 @@ const (
 	flagPoints                 // there is a single tap, which whole tiles reach
 	flagWidePoints             // the same of kernels of vectors of 512 bits
 	flagLine                   // AVX2, with flagPoints: the map is one long row, so that pixels lie beside each other; depthwise: those of a tile's result do
+	flagPlanes                 // AVX2: the source is planar, and tiles may be single
 )
 
 // tileCall is the argument of a kernel: tiles to compute for one set of output channel blocks. The generator checks the

@@ -7,10 +7,10 @@ package conv
 //go:noescape
 func dense256q1(c *tileCall)
 
-// dense256q1Bodies returns the addresses of the 25 tap bodies of dense256q1, the end of the list, and 6 bodies of rows.
+// dense256q1Bodies returns the addresses of the 25 tap bodies of dense256q1, the end of the list, and 34 bodies of rows.
 //
 //go:noescape
-func dense256q1Bodies() (table *[32]uintptr)
+func dense256q1Bodies() (table *[60]uintptr)
 
 // dense256w computes the tiles of a call.
 //
@@ -27,10 +27,10 @@ func dense256wBodies() (table *[86]uintptr)
 //go:noescape
 func dense256h(c *tileCall)
 
-// dense256hBodies returns the addresses of the 13 tap bodies of dense256h, the end of the list, and 6 bodies of rows.
+// dense256hBodies returns the addresses of the 13 tap bodies of dense256h, the end of the list, and 34 bodies of rows.
 //
 //go:noescape
-func dense256hBodies() (table *[20]uintptr)
+func dense256hBodies() (table *[48]uintptr)
 
 // depth256 computes the tiles of a call.
 //
@@ -88,7 +88,11 @@ var dense256q1Places = newPlaces([]pixelSet{
 	{1, 6, false}, {2, 3, false}, {2, 6, false}, {3, 4, false}, {3, 5, false}, {3, 6, false}, {4, 5, false}, {4, 6, false}, {5, 6, false}, {0, 1, true},
 	{0, 2, true}, {0, 3, true}, {1, 2, true}, {1, 3, true}, {2, 3, true},
 }, []rowBody{
-	{3, 0, 6, 0, 0, 0}, {3, 0, 5, 0, 0, 0}, {5, 0, 6, 0, 0, 0}, {5, 0, 5, 0, 0, 0}, {7, 0, 6, 0, 0, 0}, {7, 0, 5, 0, 0, 0},
+	{3, 1, 6, 0, 0, 0}, {3, 1, 6, 0, 1, 0}, {3, 1, 6, 0, 0, 1}, {3, 2, 6, 0, 1, 0}, {3, 2, 6, 0, 0, 1}, {3, 1, 5, 0, 0, 0}, {3, 1, 5, 0, 1, 0},
+	{3, 1, 5, 0, 0, 1}, {3, 2, 5, 0, 1, 0}, {3, 2, 5, 0, 0, 1}, {5, 1, 6, 0, 0, 0}, {5, 1, 6, 0, 2, 0}, {5, 1, 6, 0, 0, 2}, {5, 2, 6, 0, 2, 0},
+	{5, 2, 6, 0, 0, 2}, {5, 2, 6, 0, 0, 1}, {5, 1, 5, 0, 0, 0}, {5, 1, 5, 0, 2, 0}, {5, 1, 5, 0, 0, 2}, {5, 2, 5, 0, 2, 0}, {5, 2, 5, 0, 0, 2},
+	{5, 2, 5, 0, 0, 1}, {7, 1, 6, 0, 0, 0}, {7, 1, 6, 0, 3, 0}, {7, 1, 6, 0, 0, 3}, {7, 2, 6, 0, 3, 0}, {7, 2, 6, 0, 0, 3}, {7, 2, 6, 0, 0, 2},
+	{7, 1, 5, 0, 0, 0}, {7, 1, 5, 0, 3, 0}, {7, 1, 5, 0, 0, 3}, {7, 2, 5, 0, 3, 0}, {7, 2, 5, 0, 0, 3}, {7, 2, 5, 0, 0, 2},
 })
 
 // dense256hPlaces has the sets of pixels, of tiles of 4 of which 2 are group A, in the order of their bodies in a table.
@@ -96,7 +100,11 @@ var dense256hPlaces = newPlaces([]pixelSet{
 	{0, 1, false}, {0, 2, false}, {0, 3, false}, {0, 4, false}, {1, 2, false}, {1, 3, false}, {1, 4, false}, {2, 3, false}, {2, 4, false}, {3, 4, false},
 	{0, 1, true}, {0, 2, true}, {1, 2, true},
 }, []rowBody{
-	{3, 0, 4, 0, 0, 0}, {3, 0, 3, 0, 0, 0}, {5, 0, 4, 0, 0, 0}, {5, 0, 3, 0, 0, 0}, {7, 0, 4, 0, 0, 0}, {7, 0, 3, 0, 0, 0},
+	{3, 1, 4, 0, 0, 0}, {3, 1, 4, 0, 1, 0}, {3, 1, 4, 0, 0, 1}, {3, 2, 4, 0, 1, 0}, {3, 2, 4, 0, 0, 1}, {3, 1, 3, 0, 0, 0}, {3, 1, 3, 0, 1, 0},
+	{3, 1, 3, 0, 0, 1}, {3, 2, 3, 0, 1, 0}, {3, 2, 3, 0, 0, 1}, {5, 1, 4, 0, 0, 0}, {5, 1, 4, 0, 2, 0}, {5, 1, 4, 0, 0, 2}, {5, 2, 4, 0, 2, 0},
+	{5, 2, 4, 0, 0, 2}, {5, 2, 4, 0, 0, 1}, {5, 1, 3, 0, 0, 0}, {5, 1, 3, 0, 2, 0}, {5, 1, 3, 0, 0, 2}, {5, 2, 3, 0, 2, 0}, {5, 2, 3, 0, 0, 2},
+	{5, 2, 3, 0, 0, 1}, {7, 1, 4, 0, 0, 0}, {7, 1, 4, 0, 3, 0}, {7, 1, 4, 0, 0, 3}, {7, 2, 4, 0, 3, 0}, {7, 2, 4, 0, 0, 3}, {7, 2, 4, 0, 0, 2},
+	{7, 1, 3, 0, 0, 0}, {7, 1, 3, 0, 3, 0}, {7, 1, 3, 0, 0, 3}, {7, 2, 3, 0, 3, 0}, {7, 2, 3, 0, 0, 3}, {7, 2, 3, 0, 0, 2},
 })
 
 // depth256Places has the sets of pixels, of tiles of 10 of which 5 are group A, in the order of their bodies in a table.

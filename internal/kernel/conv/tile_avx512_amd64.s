@@ -1899,11 +1899,11 @@ dense512q1_out_done:
 	DECQ 64(R14)
 	JLE dense512q1_return
 	TESTQ $128, 152(R14)
-	JEQ dense512q1_general
+	JEQ dense512q1_notpoint
 	LEAQ dense512q1_point<>(SB), AX
 	JMP AX
 
-dense512q1_general:
+dense512q1_notpoint:
 	JMP dense512q1_tile<>(SB)
 
 dense512q1_return:
@@ -7077,11 +7077,11 @@ dense512q2_out_done:
 	DECQ 64(R14)
 	JLE dense512q2_return
 	TESTQ $128, 152(R14)
-	JEQ dense512q2_general
+	JEQ dense512q2_notpoint
 	LEAQ dense512q2_point<>(SB), AX
 	JMP AX
 
-dense512q2_general:
+dense512q2_notpoint:
 	JMP dense512q2_tile<>(SB)
 
 dense512q2_return:
@@ -12390,11 +12390,11 @@ dense512q3_out_done:
 	DECQ 64(R14)
 	JLE dense512q3_return
 	TESTQ $128, 152(R14)
-	JEQ dense512q3_general
+	JEQ dense512q3_notpoint
 	LEAQ dense512q3_point<>(SB), AX
 	JMP AX
 
-dense512q3_general:
+dense512q3_notpoint:
 	JMP dense512q3_tile<>(SB)
 
 dense512q3_return:
