@@ -68,7 +68,9 @@ type ctx struct {
 	isa    asm.ISA
 	keys   map[string]*constant
 	order  []string
-	params string // register that points to the parameters
+	params string    // register that points to the parameters
+	held   *[]string // where instructions go in place of the function; nil: to the function
+	first  int       // body register that is number 0
 }
 
 // constant is a broadcast value: a constant or, with param ≥ 0, an element of the parameters.
@@ -79,8 +81,16 @@ type constant struct {
 	place  string
 }
 
+// bodyRegisters are the registers that a body has, unless its kernel says how many it takes.
+const bodyRegisters = 8
+
 // kernel writes a function. body is called with an argument that collects constants first.
 func kernel(f *asm.File, isa asm.ISA, name, doc string, args []asm.Arg, body func(c *ctx)) {
+	kernelOf(f, isa, bodyRegisters, name, doc, args, body)
+}
+
+// kernelOf is kernel of a body that takes so many registers.
+func kernelOf(f *asm.File, isa asm.ISA, registers int, name, doc string, args []asm.Arg, body func(c *ctx)) {
 	scratch := asm.New("scratch", isa.Arch)
 	first := &ctx{Body: isa.Body(scratch.Func(name, doc, args...), neonMemory, neonScratch), file: scratch, isa: isa, keys: map[string]*constant{}}
 	body(first)
@@ -96,7 +106,7 @@ func kernel(f *asm.File, isa asm.ISA, name, doc string, args []asm.Arg, body fun
 	if !isa.Masks {
 		top-- // the mask of the tail
 	}
-	lowest := 8
+	lowest := registers
 	if c.neon() {
 		lowest = neonFirst
 	}
@@ -182,14 +192,46 @@ func (c *ctx) set(operand, x string) {
 
 // r returns body register i.
 func (c *ctx) r(i int) string {
-	if i > 7 {
+	if i >= bodyRegisters {
 		panic("body registers are 0 to 7")
 	}
-	return c.isa.R(i)
+	return c.isa.R(c.first + i)
+}
+
+// I writes an instruction.
+func (c *ctx) I(format string, args ...any) {
+	if c.held == nil {
+		c.Body.I(format, args...)
+		return
+	}
+	*c.held = append(*c.held, fmt.Sprintf(format, args...))
+}
+
+// interleave writes body for count vectors at once, one instruction of each by turns, where number u has the registers from u times registers on. body
+// is straight. A processor looks for what it can compute in few instructions ahead, most of which wait for the one before where a function is long: so
+// more of them do not.
+func (c *ctx) interleave(count, registers int, body func(u int)) {
+	lists := make([][]string, count)
+	for u := range lists {
+		c.held, c.first = &lists[u], u*registers
+		body(u)
+	}
+	c.held, c.first = nil, 0
+	for i := range lists[0] {
+		for _, list := range lists {
+			c.Body.I("%s", list[i])
+		}
+	}
 }
 
 // zero clears a register.
-func (c *ctx) zero(x string) { c.Clear(c.isa, x) }
+func (c *ctx) zero(x string) {
+	if c.held != nil {
+		c.I("VXORPS %s, %s, %s", x, x, x)
+		return
+	}
+	c.Clear(c.isa, x)
+}
 
 // tailMask makes the mask of n modulo the width; n is an argument. It uses CX and DX.
 func (c *ctx) tailMask() {
@@ -226,7 +268,11 @@ func (c *ctx) load(addr, x string, tail bool) {
 		}
 		return
 	}
-	c.LoadVector(c.isa, addr, x, c.mask(tail))
+	if !tail {
+		c.I("VMOVUPS %s, %s", addr, x)
+		return
+	}
+	c.LoadVector(c.isa, addr, x, c.isa.Mask())
 }
 
 func (c *ctx) store(x, addr string, tail bool) {
@@ -238,15 +284,11 @@ func (c *ctx) store(x, addr string, tail bool) {
 		}
 		return
 	}
-	c.StoreVector(c.isa, x, addr, c.mask(tail))
-}
-
-// mask returns the mask that tailMask made, "" where tail is not set.
-func (c *ctx) mask(tail bool) string {
 	if !tail {
-		return ""
+		c.I("VMOVUPS %s, %s", x, addr)
+		return
 	}
-	return c.isa.Mask()
+	c.StoreVector(c.isa, x, addr, c.isa.Mask())
 }
 
 // row runs body for each vector of a row of n elements (an argument), advancing the pointers; the tail comes last. CX counts.
@@ -257,19 +299,26 @@ func (c *ctx) row(ptrs []string, body func(tail bool)) {
 // rowUnrolled runs body for unroll vectors at a time, u = 0 to unroll-1, the first at the pointers and the others at
 // 4*w*u bytes after; then, with u = 0, vector by vector, then the tail.
 func (c *ctx) rowUnrolled(ptrs []string, unroll int, body func(u int, tail bool)) {
+	c.rowOf(ptrs, unroll, func() {
+		for u := range unroll {
+			body(u, false)
+		}
+	}, func(tail bool) { body(0, tail) })
+}
+
+// rowOf runs some for unroll vectors at a time, then one for each that is left, then it for the tail.
+func (c *ctx) rowOf(ptrs []string, unroll int, some func(), one func(tail bool)) {
 	c.Load("n", "CX")
 	if unroll > 1 {
 		c.While("CX", unroll*c.isa.Lanes, func() {
-			for u := range unroll {
-				body(u, false)
-			}
+			some()
 			for _, p := range ptrs {
 				c.I("ADDQ $%d, %s", unroll*c.isa.Size(), p)
 			}
 		})
 	}
 	c.While("CX", c.isa.Lanes, func() {
-		body(0, false)
+		one(false)
 		for _, p := range ptrs {
 			c.I("ADDQ $%d, %s", c.isa.Size(), p)
 		}
@@ -277,7 +326,7 @@ func (c *ctx) rowUnrolled(ptrs []string, unroll int, body func(u int, tail bool)
 	end := c.NewLabel("rowend")
 	c.I("TESTQ CX, CX")
 	c.I("JZ %s", end)
-	body(0, true)
+	one(true)
 	c.Label(end)
 }
 

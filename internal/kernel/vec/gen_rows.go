@@ -22,14 +22,17 @@ func rowKernels(f *asm.File, isa asm.ISA, suffix string) {
 	f.Serve("reduceColumns", isa, "callReduceColumns"+suffix+"(op, dst, src, n, rows, 4*lds)")
 }
 
-// softmax writes e^(y-max) / sum, or y - max - ln(sum), for y = x*scale + mask. Register 5 holds the maximum, 6 the sum, 7
-// the scale.
+// softmax writes e^(y-max) / sum, or y - max - ln(sum), for y = x*scale + mask.
 func softmax(f *asm.File, isa asm.ISA, suffix string, logarithm bool) {
 	name, what := "softmax"+suffix, "e^y / sum(e^y)"
 	if logarithm {
 		name, what = "logSoftmax"+suffix, "y - ln(sum(e^y))"
 	}
-	kernel(f, isa, name, name+" writes "+what+" for each row of y = src*scale + mask, where mask may be nil; strides in bytes; rows, n > 0.",
+	registers := bodyRegisters
+	if isa == asm.AVX2() {
+		registers = softmaxSets*softmaxSet + 3
+	}
+	kernelOf(f, isa, registers, name, name+" writes "+what+" for each row of y = src*scale + mask, where mask may be nil; strides in bytes; rows, n > 0.",
 		args("dst", "src", "mask", "n", "rows", "ldd", "lds", "ldm", "scale:float32"), func(c *ctx) {
 			c.Load("dst", "DI")
 			c.Load("src", "SI")
@@ -37,64 +40,73 @@ func softmax(f *asm.File, isa asm.ISA, suffix string, logarithm bool) {
 			c.tailMask()
 			c.preload("")
 			c.nextRow()
-			top, sum, scale := c.r(5), c.r(6), c.r(7)
-			x, n, p, s, t := c.r(0), c.r(1), c.r(2), c.r(3), c.r(4)
-			c.rows(map[string]string{"DI": "ldd", "SI": "lds", "R8": "ldm"}, func() {
-				c.I("VBROADCASTSS %s, %s", c.Addr("scale"), scale)
-				pass := func(unroll int, ptrs []string, body func(u int, tail bool)) {
-					c.softmaxPass(unroll, ptrs, x, n, scale, body)
-				}
-				c.set(c.bits(0xff800000), top)
-				pass(4, []string{"AX"}, func(_ int, tail bool) { c.into("VMAXPS", x, top, p, tail) })
-				c.fold("VMAXPS", 5, 4)
-				c.zero(sum)
-				pass(2, []string{"AX", "BX"}, func(u int, tail bool) {
-					if u == 0 && !tail {
-						c.fetchNextRow()
-					}
-					c.I("VSUBPS %s, %s, %s", top, x, x)
-					if c.narrow() {
-						c.expBelow(x, n, p, s, t)
-					} else {
-						c.exp(x, n, p)
-					}
-					if !logarithm && !c.narrow() {
-						c.store(x, c.vector("BX", u), tail)
-					}
-					c.into("VADDPS", x, sum, p, tail)
-					if !logarithm && c.narrow() {
-						c.storeLast(x, "BX", u, tail)
-					}
-				})
-				c.fold("VADDPS", 6, 4)
-				if logarithm {
-					c.log(sum, n, p, s, t)
-					pass(2, []string{"AX", "BX"}, func(u int, tail bool) {
-						c.I("VSUBPS %s, %s, %s", top, x, x)
-						c.I("VSUBPS %s, %s, %s", sum, x, x)
-						c.storeLast(x, "BX", u, tail)
-					})
-				} else {
-					c.I("VDIVPS %s, %s, %s", sum, c.reg(1), sum)
-					c.I("MOVQ DI, BX")
-					unroll := 1
-					if c.narrow() {
-						unroll = 4
-					}
-					c.rowUnrolled([]string{"BX"}, unroll, func(u int, tail bool) {
-						c.load(c.vector("BX", u), x, tail)
-						c.I("VMULPS %s, %s, %s", sum, x, x)
-						c.storeLast(x, "BX", u, tail)
-					})
-				}
-				skip := c.NewLabel("nomask")
-				c.I("TESTQ R8, R8")
-				c.I("JNZ %s", skip)
-				c.I("SUBQ %s, R8", c.Addr("ldm"))
-				c.Label(skip)
-			})
+			c.rows(map[string]string{"DI": "ldd", "SI": "lds", "R8": "ldm"}, func() { c.softmaxRow(logarithm) })
 			c.Ret()
 		})
+}
+
+// Registers that softmax has for a vector, and for how many vectors it has some with AVX2. The others there hold the maximum, the sum, the scale, two constants
+// and the mask.
+const (
+	softmaxSet  = 5
+	softmaxSets = 2
+)
+
+// softmaxRow writes a row. The registers behind those of vectors hold the maximum, the sum and the scale.
+func (c *ctx) softmaxRow(logarithm bool) {
+	together := 1
+	if c.narrow() {
+		together = softmaxSets
+	}
+	first := together * softmaxSet
+	top, sum, scale := c.isa.R(first), c.isa.R(first+1), c.isa.R(first+2)
+	c.I("VBROADCASTSS %s, %s", c.Addr("scale"), scale)
+	c.set(c.bits(0xff800000), top)
+	c.softmaxPass(softmaxPass{scale: scale, unroll: 4, ptrs: []string{"AX"}}, func(_ int, tail bool) { c.into("VMAXPS", c.r(0), top, c.r(2), tail) })
+	c.fold("VMAXPS", first, 4)
+	c.zero(sum)
+	c.softmaxPass(softmaxPass{scale: scale, unroll: together, interleave: true, ptrs: []string{"AX", "BX"}}, func(u int, tail bool) {
+		x, n, p, s, t := c.r(0), c.r(1), c.r(2), c.r(3), c.r(4)
+		c.I("VSUBPS %s, %s, %s", top, x, x)
+		if c.narrow() {
+			c.expBelow(x, n, p, s, t)
+		} else {
+			c.exp(x, n, p)
+		}
+		if !logarithm && !c.narrow() {
+			c.store(x, c.vector("BX", u), tail)
+		}
+		c.into("VADDPS", x, sum, p, tail)
+		if !logarithm && c.narrow() {
+			c.storeLast(x, "BX", u, tail)
+		}
+	})
+	c.fold("VADDPS", first+1, 4)
+	if logarithm {
+		c.log(sum, c.r(1), c.r(2), c.r(3), c.r(4))
+		c.softmaxPass(softmaxPass{scale: scale, unroll: 2, ptrs: []string{"AX", "BX"}}, func(u int, tail bool) {
+			c.I("VSUBPS %s, %s, %s", top, c.r(0), c.r(0))
+			c.I("VSUBPS %s, %s, %s", sum, c.r(0), c.r(0))
+			c.storeLast(c.r(0), "BX", u, tail)
+		})
+	} else {
+		c.I("VDIVPS %s, %s, %s", sum, c.reg(1), sum)
+		c.I("MOVQ DI, BX")
+		unroll := 1
+		if c.narrow() {
+			unroll = 4
+		}
+		c.rowUnrolled([]string{"BX"}, unroll, func(u int, tail bool) {
+			c.load(c.vector("BX", u), c.r(0), tail)
+			c.I("VMULPS %s, %s, %s", sum, c.r(0), c.r(0))
+			c.storeLast(c.r(0), "BX", u, tail)
+		})
+	}
+	skip := c.NewLabel("nomask")
+	c.I("TESTQ R8, R8")
+	c.I("JNZ %s", skip)
+	c.I("SUBQ %s, R8", c.Addr("ldm"))
+	c.Label(skip)
 }
 
 // fetchedRow is the longest row whose next one is fetched, in elements: half of the smallest first-level cache in use.
@@ -158,20 +170,29 @@ func (c *ctx) vector(pointer string, u int) string {
 	return fmt.Sprintf("%d(%s)", u*c.isa.Size(), pointer)
 }
 
-// softmaxPass runs body over a row, once with and once without mask, and with AVX2 once without scale, some vectors at a time there. The next vector of y
-// is in x; lanes beyond the row are 0. n is scratch.
-func (c *ctx) softmaxPass(unroll int, ptrs []string, x, n, scale string, body func(u int, tail bool)) {
+// softmaxPass is one of the times that softmax goes over a row: unroll vectors at a time with AVX2, which are interleaved, with the next row fetched, where it
+// says so.
+type softmaxPass struct {
+	scale      string
+	unroll     int
+	interleave bool
+	ptrs       []string
+}
+
+// softmaxPass runs body over a row, once with and once without mask, and with AVX2 once without scale. The next vector of y
+// is in register 0; lanes beyond the row are 0. Register 1 is scratch.
+func (c *ctx) softmaxPass(p softmaxPass, body func(u int, tail bool)) {
 	plain, bare, end := c.NewLabel("plain"), "", c.NewLabel("passed")
 	c.I("MOVQ SI, AX")
 	c.I("MOVQ DI, BX")
 	c.I("MOVQ R8, R9")
 	c.I("TESTQ R8, R8")
 	c.I("JZ %s", plain)
-	c.row(append([]string{"R9"}, ptrs...), func(tail bool) {
-		c.load("(AX)", x, tail)
-		c.load("(R9)", n, tail)
-		c.I("VFMADD213PS %s, %s, %s", n, scale, x)
-		body(0, tail)
+	c.softmaxVectors(p, append([]string{"R9"}, p.ptrs...), func(u int, tail bool) {
+		c.load(c.vector("AX", u), c.r(0), tail)
+		c.load(c.vector("R9", u), c.r(1), tail)
+		c.I("VFMADD213PS %s, %s, %s", c.r(1), p.scale, c.r(0))
+		body(u, tail)
 	})
 	c.I("JMP %s", end)
 	c.Label(plain)
@@ -180,20 +201,35 @@ func (c *ctx) softmaxPass(unroll int, ptrs []string, x, n, scale string, body fu
 		c.I("CMPL %s, $0x3f800000", c.Addr("scale"))
 		c.I("JEQ %s", bare)
 	}
-	c.row(ptrs, func(tail bool) {
-		c.load("(AX)", x, tail)
-		c.I("VMULPS %s, %s, %s", scale, x, x)
-		body(0, tail)
+	c.softmaxVectors(p, p.ptrs, func(u int, tail bool) {
+		c.load(c.vector("AX", u), c.r(0), tail)
+		c.I("VMULPS %s, %s, %s", p.scale, c.r(0), c.r(0))
+		body(u, tail)
 	})
 	if c.narrow() {
 		c.I("JMP %s", end)
 		c.Label(bare)
-		c.rowUnrolled(ptrs, unroll, func(u int, tail bool) {
-			c.load(c.vector("AX", u), x, tail)
+		c.softmaxVectors(p, p.ptrs, func(u int, tail bool) {
+			c.load(c.vector("AX", u), c.r(0), tail)
 			body(u, tail)
 		})
 	}
 	c.Label(end)
+}
+
+// softmaxVectors runs body for the vectors of a row.
+func (c *ctx) softmaxVectors(p softmaxPass, ptrs []string, body func(u int, tail bool)) {
+	switch {
+	case !c.narrow():
+		c.row(ptrs, func(tail bool) { body(0, tail) })
+	case p.interleave:
+		c.rowOf(ptrs, p.unroll, func() {
+			c.fetchNextRow()
+			c.interleave(p.unroll, softmaxSet, func(u int) { body(u, false) })
+		}, func(tail bool) { body(0, tail) })
+	default:
+		c.rowUnrolled(ptrs, p.unroll, body)
+	}
 }
 
 // into writes acc = acc op x, only in the lanes of the row where tail is set. t is scratch.
