@@ -130,9 +130,14 @@ func (c *ctx) nextRow() {
 
 func (c *ctx) fetchNextRow() {
 	if c.narrow() {
-		c.I("PREFETCHT0 (AX)(R12*1)")
-		c.I("PREFETCHT0 (BX)(R13*1)")
+		c.fetchRow("AX", "BX", 1)
 	}
+}
+
+// fetchRow has lines of src and dst fetched so many rows behind those at the pointers.
+func (c *ctx) fetchRow(src, dst string, rows int) {
+	c.I("PREFETCHT0 (%s)(R12*%d)", src, rows)
+	c.I("PREFETCHT0 (%s)(R13*%d)", dst, rows)
 }
 
 // storeLast stores the vector of number u from a pointer on, which is the last use of both in a row: with AVX2 the tail, of CX elements, by moves of
@@ -254,13 +259,17 @@ func (c *ctx) zeroTail(x string) {
 	c.I("VANDPS %s, %s, %s", c.isa.Mask(), x, x)
 }
 
-// norm writes layer normalisation, or RMS normalisation: mean and variance in two passes, four sums each.
+// norm writes layer normalisation, or RMS normalisation.
 func norm(f *asm.File, isa asm.ISA, suffix string, rms bool) {
 	name, what := "layerNorm"+suffix, "(x-mean) / sqrt(var+eps) * gamma + beta"
 	if rms {
 		name, what = "rmsNorm"+suffix, "x / sqrt(mean(x*x)+eps) * gamma + beta"
 	}
-	kernel(f, isa, name, name+" writes "+what+" for each row; beta, or both it and gamma, may be nil; strides in bytes; rows, n > 0.",
+	registers := bodyRegisters
+	if isa == asm.AVX2() {
+		registers = normRegisters
+	}
+	kernelOf(f, isa, registers, name, name+" writes "+what+" for each row; beta, or both it and gamma, may be nil; strides in bytes; rows, n > 0.",
 		args("dst", "src", "gamma", "beta", "n", "rows", "ldd", "lds", "eps:float32"), func(c *ctx) {
 			c.Load("dst", "DI")
 			c.Load("src", "SI")
@@ -269,76 +278,148 @@ func norm(f *asm.File, isa asm.ISA, suffix string, rms bool) {
 			c.tailMask()
 			c.preload("")
 			c.nextRow()
-			mean, rstd, x := c.r(6), c.r(7), c.r(4)
+			if c.narrow() {
+				c.normPairs(rms)
+			}
 			c.rows(map[string]string{"DI": "ldd", "SI": "lds"}, func() {
-				for i := range 4 {
-					c.zero(c.r(i))
-				}
-				if !rms {
-					c.I("MOVQ SI, AX")
-					c.rowUnrolled([]string{"AX"}, 4, func(u int, tail bool) {
-						c.load(fmt.Sprintf("%d(AX)", u*isa.Size()), x, tail)
-						c.I("VADDPS %s, %s, %s", x, c.r(u), c.r(u))
-					})
-					c.meanOfFour()
-					c.I("VBROADCASTSS X0, %s", mean)
-					for i := range 4 {
-						c.zero(c.r(i))
-					}
-				}
-				c.I("MOVQ SI, AX")
-				c.rowUnrolled([]string{"AX"}, 4, func(u int, tail bool) {
-					c.load(fmt.Sprintf("%d(AX)", u*isa.Size()), x, tail)
-					if !rms {
-						c.I("VSUBPS %s, %s, %s", mean, x, x)
-						if tail {
-							c.zeroTail(x)
-						}
-					}
-					c.I("VFMADD231PS %s, %s, %s", x, x, c.r(u))
-				})
-				c.meanOfFour()
-				c.I("VADDSS %s, X0, X0", c.Addr("eps"))
-				c.I("VSQRTSS X0, X0, X0")
-				c.I("VMOVAPS %s, %s", c.reg(1), c.r(1))
-				c.I("VDIVSS X0, X1, X0")
-				c.I("VBROADCASTSS X0, %s", rstd)
-				last := func(gamma, beta bool) { c.normRow(x, mean, rstd, rms, gamma, beta) }
-				gamma, beta, end := c.NewLabel("gamma"), c.NewLabel("beta"), c.NewLabel("normed")
-				c.I("TESTQ R9, R9")
-				c.I("JNZ %s", beta)
-				c.I("TESTQ R8, R8")
-				c.I("JNZ %s", gamma)
-				last(false, false)
-				c.I("JMP %s", end)
-				c.Label(gamma)
-				last(true, false)
-				c.I("JMP %s", end)
-				c.Label(beta)
-				last(true, true)
-				c.Label(end)
+				c.normRows([]normRow{{src: "AX", dst: "BX", x: 4, mean: 6, rstd: 7}}, rms)
 			})
 			c.Ret()
 		})
 }
 
-// meanOfFour folds the sums 0 to 3 into register 0 and divides by n.
-func (c *ctx) meanOfFour() {
-	c.I("VADDPS %s, %s, %s", c.r(1), c.r(0), c.r(0))
-	c.I("VADDPS %s, %s, %s", c.r(3), c.r(2), c.r(2))
-	c.I("VADDPS %s, %s, %s", c.r(2), c.r(0), c.r(0))
-	c.fold("VADDPS", 0, 1)
-	c.Load("n", "CX")
-	c.I("VXORPS X1, X1, X1")
-	c.I("VCVTSI2SSQ CX, X1, X1")
-	c.I("VDIVSS X1, X0, X0")
+// normRow is one of the rows that are normalised together: pointers, the first of four registers of sums, and those of elements, the mean and the reciprocal of the
+// deviation.
+type normRow struct {
+	src, dst            string
+	sums, x, mean, rstd int
 }
 
-// normRow writes a row from its mean and the reciprocal of its deviation.
-func (c *ctx) normRow(x, mean, rstd string, rms, gamma, beta bool) {
-	c.I("MOVQ SI, AX")
-	c.I("MOVQ DI, BX")
-	ptrs := []string{"AX", "BX"}
+// Rows of up to pairedRow elements are normalised two at a time with AVX2: what waits for the sums of one row is computed beside that of the other, and both
+// rows, what is written of them, gamma and beta stay in a first-level cache of 32 KiB. Rows of 49 to 768 elements take 0.65 to 0.85 of their time so on an AMD Zen 3.
+// Rows of 4 KiB, which fall on each other's cache sets, take 0.92 of it, and 1.1 where there is no mean to be found.
+const (
+	pairedRow     = 1024
+	pairedRMSRow  = 896
+	normRegisters = 14
+)
+
+// normPairs normalises two rows at a time, and returns where none is left.
+func (c *ctx) normPairs(rms bool) {
+	pairs, single := c.NewLabel("pairs"), c.NewLabel("single")
+	longest := pairedRow
+	if rms {
+		longest = pairedRMSRow
+	}
+	c.I("CMPQ %s, $%d", c.Addr("n"), longest)
+	c.I("JGT %s", single)
+	c.Label(pairs)
+	c.I("CMPQ %s, $2", c.Addr("rows"))
+	c.I("JLT %s", single)
+	c.normRows([]normRow{{src: "AX", dst: "BX", x: 8, mean: 10, rstd: 12}, {src: "DX", dst: "R14", sums: 4, x: 9, mean: 11, rstd: 13}}, rms)
+	for range 2 {
+		c.I("ADDQ %s, DI", c.Addr("ldd"))
+		c.I("ADDQ %s, SI", c.Addr("lds"))
+	}
+	c.I("SUBQ $2, %s", c.Addr("rows"))
+	c.I("JMP %s", pairs)
+	c.Label(single)
+	left := c.NewLabel("left")
+	c.I("CMPQ %s, $0", c.Addr("rows"))
+	c.I("JNE %s", left)
+	c.Ret()
+	c.Label(left)
+}
+
+// normRows normalises rows that lie one behind the other, with mean and variance in two passes, four sums each.
+func (c *ctx) normRows(rows []normRow, rms bool) {
+	pass := func(each func(r normRow, u int, tail bool)) {
+		var ptrs []string
+		for i, r := range rows {
+			for u := range 4 {
+				c.zero(c.isa.R(r.sums + u))
+			}
+			c.I("MOVQ SI, %s", r.src)
+			if i > 0 {
+				c.I("ADDQ %s, %s", c.Addr("lds"), r.src)
+			}
+			ptrs = append(ptrs, r.src)
+		}
+		c.rowUnrolled(ptrs, 4, func(u int, tail bool) {
+			for _, r := range rows {
+				c.load(c.vector(r.src, u), c.isa.R(r.x), tail)
+				each(r, u, tail)
+			}
+		})
+		for _, r := range rows {
+			c.meanOfFour(r.sums)
+		}
+	}
+	if !rms {
+		pass(func(r normRow, u int, tail bool) {
+			c.I("VADDPS %s, %s, %s", c.isa.R(r.x), c.isa.R(r.sums+u), c.isa.R(r.sums+u))
+		})
+		for _, r := range rows {
+			c.I("VBROADCASTSS X%d, %s", r.sums, c.isa.R(r.mean))
+		}
+	}
+	pass(func(r normRow, u int, tail bool) {
+		x := c.isa.R(r.x)
+		if !rms {
+			c.I("VSUBPS %s, %s, %s", c.isa.R(r.mean), x, x)
+			if tail {
+				c.zeroTail(x)
+			}
+		}
+		c.I("VFMADD231PS %s, %s, %s", x, x, c.isa.R(r.sums+u))
+	})
+	for _, r := range rows {
+		c.I("VADDSS %s, X%d, X%[2]d", c.Addr("eps"), r.sums)
+		c.I("VSQRTSS X%d, X%[1]d, X%[1]d", r.sums)
+		c.I("VMOVAPS %s, %s", c.reg(1), c.isa.R(r.sums+1))
+		c.I("VDIVSS X%d, X%d, X%[1]d", r.sums, r.sums+1)
+		c.I("VBROADCASTSS X%d, %s", r.sums, c.isa.R(r.rstd))
+	}
+	gamma, beta, end := c.NewLabel("gamma"), c.NewLabel("beta"), c.NewLabel("normed")
+	c.I("TESTQ R9, R9")
+	c.I("JNZ %s", beta)
+	c.I("TESTQ R8, R8")
+	c.I("JNZ %s", gamma)
+	c.normed(rows, rms, false, false)
+	c.I("JMP %s", end)
+	c.Label(gamma)
+	c.normed(rows, rms, true, false)
+	c.I("JMP %s", end)
+	c.Label(beta)
+	c.normed(rows, rms, true, true)
+	c.Label(end)
+}
+
+// meanOfFour folds the sums in four registers into the first and divides by n.
+func (c *ctx) meanOfFour(first int) {
+	r := c.isa.R
+	c.I("VADDPS %s, %s, %s", r(first+1), r(first), r(first))
+	c.I("VADDPS %s, %s, %s", r(first+3), r(first+2), r(first+2))
+	c.I("VADDPS %s, %s, %s", r(first+2), r(first), r(first))
+	c.fold("VADDPS", first, first+1)
+	c.Load("n", "CX")
+	c.I("VXORPS X%d, X%[1]d, X%[1]d", first+1)
+	c.I("VCVTSI2SSQ CX, X%d, X%[1]d", first+1)
+	c.I("VDIVSS X%d, X%d, X%[2]d", first+1, first)
+}
+
+// normed writes rows from their means and the reciprocals of their deviations. Registers 0 and 1 are scratch.
+func (c *ctx) normed(rows []normRow, rms, gamma, beta bool) {
+	var ptrs []string
+	for i, r := range rows {
+		c.I("MOVQ SI, %s", r.src)
+		c.I("MOVQ DI, %s", r.dst)
+		if i > 0 {
+			c.I("ADDQ %s, %s", c.Addr("lds"), r.src)
+			c.I("ADDQ %s, %s", c.Addr("ldd"), r.dst)
+		}
+		ptrs = append(ptrs, r.src, r.dst)
+	}
 	if gamma {
 		c.I("MOVQ R8, R10")
 		ptrs = append(ptrs, "R10")
@@ -352,25 +433,30 @@ func (c *ctx) normRow(x, mean, rstd string, rms, gamma, beta bool) {
 		unroll = 2
 	}
 	c.rowUnrolled(ptrs, unroll, func(u int, tail bool) {
-		if u == 0 && !tail {
-			c.fetchNextRow()
+		for i, r := range rows {
+			if u == 0 && !tail && c.narrow() {
+				c.fetchRow(r.src, r.dst, len(rows))
+			}
+			x := c.isa.R(r.x)
+			c.load(c.vector(r.src, u), x, tail)
+			if !rms {
+				c.I("VSUBPS %s, %s, %s", c.isa.R(r.mean), x, x)
+			}
+			c.I("VMULPS %s, %s, %s", c.isa.R(r.rstd), x, x)
+			if i == 0 && gamma {
+				c.load(c.vector("R10", u), c.r(0), tail)
+			}
+			if i == 0 && beta {
+				c.load(c.vector("R11", u), c.r(1), tail)
+			}
+			switch {
+			case beta:
+				c.I("VFMADD213PS %s, %s, %s", c.r(1), c.r(0), x)
+			case gamma:
+				c.I("VMULPS %s, %s, %s", c.r(0), x, x)
+			}
+			c.storeLast(x, r.dst, u, tail)
 		}
-		c.load(c.vector("AX", u), x, tail)
-		if !rms {
-			c.I("VSUBPS %s, %s, %s", mean, x, x)
-		}
-		c.I("VMULPS %s, %s, %s", rstd, x, x)
-		if gamma {
-			c.load(c.vector("R10", u), c.r(0), tail)
-		}
-		switch {
-		case beta:
-			c.load(c.vector("R11", u), c.r(1), tail)
-			c.I("VFMADD213PS %s, %s, %s", c.r(1), c.r(0), x)
-		case gamma:
-			c.I("VMULPS %s, %s, %s", c.r(0), x, x)
-		}
-		c.storeLast(x, "BX", u, tail)
 	})
 }
 

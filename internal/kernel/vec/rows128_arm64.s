@@ -1341,7 +1341,7 @@ row1:
 	BLT done3
 
 loop2:
-	FMOVQ 0(R6), F4
+	FMOVQ (R6), F4
 	WORD $0x4e24d400
 	FMOVQ 16(R6), F4
 	WORD $0x4e24d421
@@ -1359,7 +1359,7 @@ done3:
 	BLT done5
 
 loop4:
-	FMOVQ 0(R6), F4
+	FMOVQ (R6), F4
 	WORD $0x4e24d400
 	ADD $16, R6
 	SUBS $4, R8, R8
@@ -1369,7 +1369,7 @@ done5:
 	ADD $4, R8, R8
 	CMP $0, R8
 	BEQ rowend6
-	FMOVS 0(R6), F4
+	FMOVS (R6), F4
 	CMP $1, R8
 	BLE tail7
 	ADD $(0+4), R6, R25
@@ -1405,7 +1405,7 @@ rowend6:
 	BLT done9
 
 loop8:
-	FMOVQ 0(R6), F4
+	FMOVQ (R6), F4
 	WORD $0x4ea6d484
 	WORD $0x4e24cc80
 	FMOVQ 16(R6), F4
@@ -1427,7 +1427,7 @@ done9:
 	BLT done11
 
 loop10:
-	FMOVQ 0(R6), F4
+	FMOVQ (R6), F4
 	WORD $0x4ea6d484
 	WORD $0x4e24cc80
 	ADD $16, R6
@@ -1438,7 +1438,7 @@ done11:
 	ADD $4, R8, R8
 	CMP $0, R8
 	BEQ rowend12
-	FMOVS 0(R6), F4
+	FMOVS (R6), F4
 	CMP $1, R8
 	BLE tail13
 	ADD $(0+4), R6, R25
@@ -1706,7 +1706,7 @@ row1:
 	BLT done3
 
 loop2:
-	FMOVQ 0(R6), F4
+	FMOVQ (R6), F4
 	WORD $0x4e24cc80
 	FMOVQ 16(R6), F4
 	WORD $0x4e24cc81
@@ -1724,7 +1724,7 @@ done3:
 	BLT done5
 
 loop4:
-	FMOVQ 0(R6), F4
+	FMOVQ (R6), F4
 	WORD $0x4e24cc80
 	ADD $16, R6
 	SUBS $4, R8, R8
@@ -1734,7 +1734,7 @@ done5:
 	ADD $4, R8, R8
 	CMP $0, R8
 	BEQ rowend6
-	FMOVS 0(R6), F4
+	FMOVS (R6), F4
 	CMP $1, R8
 	BLE tail7
 	ADD $(0+4), R6, R25
