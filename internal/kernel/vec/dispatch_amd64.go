@@ -54,19 +54,19 @@ func mulAdd(set isa.Set, perRow bool, dst, x, scale, shift *float32, n, rows, ld
 }
 
 // softmax writes the softmax of rows of src*scale + mask, or its logarithm.
-func softmax(set isa.Set, logarithm bool, dst, src, mask *float32, n, rows, ldd, lds, ldm int, scale float32) {
+func softmax(set isa.Set, logarithm bool, dst, src, mask *float32, n, rows, ldd, lds, ldm, fetched int, scale float32) {
 	switch set {
 	case isa.AVX512:
 		if logarithm {
-			logSoftmax512(dst, src, mask, n, rows, 4*ldd, 4*lds, 4*ldm, scale)
+			logSoftmax512(dst, src, mask, n, rows, 4*ldd, 4*lds, 4*ldm, fetched, scale)
 		} else {
-			softmax512(dst, src, mask, n, rows, 4*ldd, 4*lds, 4*ldm, scale)
+			softmax512(dst, src, mask, n, rows, 4*ldd, 4*lds, 4*ldm, fetched, scale)
 		}
 	case isa.AVX2:
 		if logarithm {
-			logSoftmax2(dst, src, mask, n, rows, 4*ldd, 4*lds, 4*ldm, scale)
+			logSoftmax2(dst, src, mask, n, rows, 4*ldd, 4*lds, 4*ldm, fetched, scale)
 		} else {
-			softmax2(dst, src, mask, n, rows, 4*ldd, 4*lds, 4*ldm, scale)
+			softmax2(dst, src, mask, n, rows, 4*ldd, 4*lds, 4*ldm, fetched, scale)
 		}
 	default:
 		genericSoftmax(logarithm, dst, src, mask, n, rows, ldd, lds, ldm, scale)
@@ -74,19 +74,19 @@ func softmax(set isa.Set, logarithm bool, dst, src, mask *float32, n, rows, ldd,
 }
 
 // norm normalises rows.
-func norm(set isa.Set, rms bool, dst, src, gamma, beta *float32, n, rows, ldd, lds int, eps float32) {
+func norm(set isa.Set, rms bool, dst, src, gamma, beta *float32, n, rows, ldd, lds, fetched int, eps float32) {
 	switch set {
 	case isa.AVX512:
 		if rms {
-			rmsNorm512(dst, src, gamma, beta, n, rows, 4*ldd, 4*lds, eps)
+			rmsNorm512(dst, src, gamma, beta, n, rows, 4*ldd, 4*lds, fetched, eps)
 		} else {
-			layerNorm512(dst, src, gamma, beta, n, rows, 4*ldd, 4*lds, eps)
+			layerNorm512(dst, src, gamma, beta, n, rows, 4*ldd, 4*lds, fetched, eps)
 		}
 	case isa.AVX2:
 		if rms {
-			rmsNorm2(dst, src, gamma, beta, n, rows, 4*ldd, 4*lds, eps)
+			rmsNorm2(dst, src, gamma, beta, n, rows, 4*ldd, 4*lds, fetched, eps)
 		} else {
-			layerNorm2(dst, src, gamma, beta, n, rows, 4*ldd, 4*lds, eps)
+			layerNorm2(dst, src, gamma, beta, n, rows, 4*ldd, 4*lds, fetched, eps)
 		}
 	default:
 		genericNorm(rms, dst, src, gamma, beta, n, rows, ldd, lds, eps)

@@ -42,13 +42,13 @@ func mulAdd(set isa.Set, perRow bool, dst, x, scale, shift *float32, n, rows, ld
 }
 
 // softmax writes the softmax of rows of src*scale + mask, or its logarithm.
-func softmax(set isa.Set, logarithm bool, dst, src, mask *float32, n, rows, ldd, lds, ldm int, scale float32) {
+func softmax(set isa.Set, logarithm bool, dst, src, mask *float32, n, rows, ldd, lds, ldm, fetched int, scale float32) {
 	switch set {
 	case isa.NEON:
 		if logarithm {
-			logSoftmax128(dst, src, mask, n, rows, 4*ldd, 4*lds, 4*ldm, scale)
+			logSoftmax128(dst, src, mask, n, rows, 4*ldd, 4*lds, 4*ldm, fetched, scale)
 		} else {
-			softmax128(dst, src, mask, n, rows, 4*ldd, 4*lds, 4*ldm, scale)
+			softmax128(dst, src, mask, n, rows, 4*ldd, 4*lds, 4*ldm, fetched, scale)
 		}
 	default:
 		genericSoftmax(logarithm, dst, src, mask, n, rows, ldd, lds, ldm, scale)
@@ -56,13 +56,13 @@ func softmax(set isa.Set, logarithm bool, dst, src, mask *float32, n, rows, ldd,
 }
 
 // norm normalises rows.
-func norm(set isa.Set, rms bool, dst, src, gamma, beta *float32, n, rows, ldd, lds int, eps float32) {
+func norm(set isa.Set, rms bool, dst, src, gamma, beta *float32, n, rows, ldd, lds, fetched int, eps float32) {
 	switch set {
 	case isa.NEON:
 		if rms {
-			rmsNorm128(dst, src, gamma, beta, n, rows, 4*ldd, 4*lds, eps)
+			rmsNorm128(dst, src, gamma, beta, n, rows, 4*ldd, 4*lds, fetched, eps)
 		} else {
-			layerNorm128(dst, src, gamma, beta, n, rows, 4*ldd, 4*lds, eps)
+			layerNorm128(dst, src, gamma, beta, n, rows, 4*ldd, 4*lds, fetched, eps)
 		}
 	default:
 		genericNorm(rms, dst, src, gamma, beta, n, rows, ldd, lds, eps)

@@ -24,12 +24,12 @@ func mulAdd(set isa.Set, perRow bool, dst, x, scale, shift *float32, n, rows, ld
 }
 
 // softmax writes the softmax of rows of src*scale + mask, or its logarithm.
-func softmax(set isa.Set, logarithm bool, dst, src, mask *float32, n, rows, ldd, lds, ldm int, scale float32) {
+func softmax(set isa.Set, logarithm bool, dst, src, mask *float32, n, rows, ldd, lds, ldm, fetched int, scale float32) {
 	genericSoftmax(logarithm, dst, src, mask, n, rows, ldd, lds, ldm, scale)
 }
 
 // norm normalises rows.
-func norm(set isa.Set, rms bool, dst, src, gamma, beta *float32, n, rows, ldd, lds int, eps float32) {
+func norm(set isa.Set, rms bool, dst, src, gamma, beta *float32, n, rows, ldd, lds, fetched int, eps float32) {
 	genericNorm(rms, dst, src, gamma, beta, n, rows, ldd, lds, eps)
 }
 

@@ -16,8 +16,8 @@ func rowKernels(f *asm.File, isa asm.ISA, suffix string) {
 	norm(f, isa, suffix, false)
 	norm(f, isa, suffix, true)
 	reductions(f, isa, suffix)
-	f.Serve("softmax", isa, either("logarithm", "logSoftmax"+suffix, "softmax"+suffix, "(dst, src, mask, n, rows, 4*ldd, 4*lds, 4*ldm, scale)"))
-	f.Serve("norm", isa, either("rms", "rmsNorm"+suffix, "layerNorm"+suffix, "(dst, src, gamma, beta, n, rows, 4*ldd, 4*lds, eps)"))
+	f.Serve("softmax", isa, either("logarithm", "logSoftmax"+suffix, "softmax"+suffix, "(dst, src, mask, n, rows, 4*ldd, 4*lds, 4*ldm, fetched, scale)"))
+	f.Serve("norm", isa, either("rms", "rmsNorm"+suffix, "layerNorm"+suffix, "(dst, src, gamma, beta, n, rows, 4*ldd, 4*lds, fetched, eps)"))
 	f.Serve("reduce", isa, "callReduce"+suffix+"(op, dst, src, n, rows, 4*lds)")
 	f.Serve("reduceColumns", isa, "callReduceColumns"+suffix+"(op, dst, src, n, rows, 4*lds)")
 }
@@ -33,7 +33,7 @@ func softmax(f *asm.File, isa asm.ISA, suffix string, logarithm bool) {
 		registers = softmaxSets*softmaxSet + 3
 	}
 	kernelOf(f, isa, registers, name, name+" writes "+what+" for each row of y = src*scale + mask, where mask may be nil; strides in bytes; rows, n > 0.",
-		args("dst", "src", "mask", "n", "rows", "ldd", "lds", "ldm", "scale:float32"), func(c *ctx) {
+		args("dst", "src", "mask", "n", "rows", "ldd", "lds", "ldm", "fetched:int", "scale:float32"), func(c *ctx) {
 			c.Load("dst", "DI")
 			c.Load("src", "SI")
 			c.Load("mask", "R8")
@@ -109,11 +109,9 @@ func (c *ctx) softmaxRow(logarithm bool) {
 	c.Label(skip)
 }
 
-// fetchedRow is the longest row whose next one is fetched, in elements: half of the smallest first-level cache in use.
-const fetchedRow = 4096
-
-// nextRow puts the distances to the next rows of src and dst into R12 and R13, with AVX2, or zero where rows are long. fetchNextRow has lines of those fetched
-// into the first-level cache, where a row is computed that AX and BX go over: processors fetch ahead in order, too little while there is much to compute.
+// nextRow puts the distances to the next rows of src and dst into R12 and R13, with AVX2, or zero where rows are longer than fetched. fetchNextRow has lines of
+// those fetched into the second-level cache, where a row is computed that AX and BX go over: processors fetch ahead in order, too little while there is much to
+// compute, and not across the passes over a row.
 func (c *ctx) nextRow() {
 	if !c.narrow() {
 		return
@@ -121,8 +119,9 @@ func (c *ctx) nextRow() {
 	short := c.NewLabel("short")
 	c.Load("lds", "R12")
 	c.Load("ldd", "R13")
-	c.I("CMPQ %s, $%d", c.Addr("n"), fetchedRow)
-	c.I("JLE %s", short)
+	c.Load("fetched", "CX")
+	c.I("CMPQ CX, %s", c.Addr("n"))
+	c.I("JGE %s", short)
 	c.I("XORL R12, R12")
 	c.I("XORL R13, R13")
 	c.Label(short)
@@ -136,8 +135,8 @@ func (c *ctx) fetchNextRow() {
 
 // fetchRow has lines of src and dst fetched so many rows behind those at the pointers.
 func (c *ctx) fetchRow(src, dst string, rows int) {
-	c.I("PREFETCHT0 (%s)(R12*%d)", src, rows)
-	c.I("PREFETCHT0 (%s)(R13*%d)", dst, rows)
+	c.I("PREFETCHT1 (%s)(R12*%d)", src, rows)
+	c.I("PREFETCHT1 (%s)(R13*%d)", dst, rows)
 }
 
 // storeLast stores the vector of number u from a pointer on, which is the last use of both in a row: with AVX2 the tail, of CX elements, by moves of
@@ -270,7 +269,7 @@ func norm(f *asm.File, isa asm.ISA, suffix string, rms bool) {
 		registers = normRegisters
 	}
 	kernelOf(f, isa, registers, name, name+" writes "+what+" for each row; beta, or both it and gamma, may be nil; strides in bytes; rows, n > 0.",
-		args("dst", "src", "gamma", "beta", "n", "rows", "ldd", "lds", "eps:float32"), func(c *ctx) {
+		args("dst", "src", "gamma", "beta", "n", "rows", "ldd", "lds", "fetched:int", "eps:float32"), func(c *ctx) {
 			c.Load("dst", "DI")
 			c.Load("src", "SI")
 			c.Load("gamma", "R8")

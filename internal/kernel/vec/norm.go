@@ -31,7 +31,7 @@ func (v Kernels) normRows(rms bool, dst []float32, ldd int, src []float32, lds i
 	}
 	step := max(1, blockElements/cols)
 	for r := 0; r < rows; r += step {
-		norm(v.set, rms, advance(d, r*ldd), advance(s, r*lds), g, b, cols, min(step, rows-r), ldd, lds, eps)
+		norm(v.set, rms, advance(d, r*ldd), advance(s, r*lds), g, b, cols, min(step, rows-r), ldd, lds, v.fetched, eps)
 	}
 }
 

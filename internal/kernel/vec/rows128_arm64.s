@@ -322,8 +322,8 @@ DATA k7fffffff<>+24(SB)/4, $0x7fffffff
 DATA k7fffffff<>+28(SB)/4, $0x7fffffff
 GLOBL k7fffffff<>(SB), RODATA|NOPTR, $32
 
-// func softmax128(dst *float32, src *float32, mask *float32, n int, rows int, ldd int, lds int, ldm int, scale float32)
-TEXT ·softmax128(SB), NOSPLIT, $0-68
+// func softmax128(dst *float32, src *float32, mask *float32, n int, rows int, ldd int, lds int, ldm int, fetched int, scale float32)
+TEXT ·softmax128(SB), NOSPLIT, $0-76
 	MOVD dst+0(FP), R0
 	MOVD src+8(FP), R1
 	MOVD mask+16(FP), R2
@@ -360,7 +360,7 @@ TEXT ·softmax128(SB), NOSPLIT, $0-68
 	FMOVQ (R25), F18
 
 row1:
-	FMOVS scale+64(FP), F7
+	FMOVS scale+72(FP), F7
 	VDUP V7.S[0], V7.S4
 	VMOV V27.B16, V5.B16
 	MOVD R1, R6
@@ -757,8 +757,8 @@ nomask31:
 	BNE row1
 	RET
 
-// func logSoftmax128(dst *float32, src *float32, mask *float32, n int, rows int, ldd int, lds int, ldm int, scale float32)
-TEXT ·logSoftmax128(SB), NOSPLIT, $0-68
+// func logSoftmax128(dst *float32, src *float32, mask *float32, n int, rows int, ldd int, lds int, ldm int, fetched int, scale float32)
+TEXT ·logSoftmax128(SB), NOSPLIT, $0-76
 	MOVD dst+0(FP), R0
 	MOVD src+8(FP), R1
 	MOVD mask+16(FP), R2
@@ -811,7 +811,7 @@ TEXT ·logSoftmax128(SB), NOSPLIT, $0-68
 	FMOVQ (R25), F10
 
 row1:
-	FMOVS scale+64(FP), F7
+	FMOVS scale+72(FP), F7
 	VDUP V7.S[0], V7.S4
 	VMOV V28.B16, V5.B16
 	MOVD R1, R6
@@ -1316,8 +1316,8 @@ nomask37:
 	BNE row1
 	RET
 
-// func layerNorm128(dst *float32, src *float32, gamma *float32, beta *float32, n int, rows int, ldd int, lds int, eps float32)
-TEXT ·layerNorm128(SB), NOSPLIT, $0-68
+// func layerNorm128(dst *float32, src *float32, gamma *float32, beta *float32, n int, rows int, ldd int, lds int, fetched int, eps float32)
+TEXT ·layerNorm128(SB), NOSPLIT, $0-76
 	MOVD dst+0(FP), R0
 	MOVD src+8(FP), R1
 	MOVD gamma+16(FP), R2
@@ -1465,7 +1465,7 @@ rowend12:
 	WORD $0x6e211c21
 	SCVTFS R8, F1
 	FDIVS F1, F0, F0
-	FMOVS eps+64(FP), F8
+	FMOVS eps+72(FP), F8
 	FADDS F8, F0, F0
 	FSQRTS F0, F0
 	VMOV V30.B16, V1.B16
@@ -1681,8 +1681,8 @@ normed16:
 	BNE row1
 	RET
 
-// func rmsNorm128(dst *float32, src *float32, gamma *float32, beta *float32, n int, rows int, ldd int, lds int, eps float32)
-TEXT ·rmsNorm128(SB), NOSPLIT, $0-68
+// func rmsNorm128(dst *float32, src *float32, gamma *float32, beta *float32, n int, rows int, ldd int, lds int, fetched int, eps float32)
+TEXT ·rmsNorm128(SB), NOSPLIT, $0-76
 	MOVD dst+0(FP), R0
 	MOVD src+8(FP), R1
 	MOVD gamma+16(FP), R2
@@ -1759,7 +1759,7 @@ rowend6:
 	WORD $0x6e211c21
 	SCVTFS R8, F1
 	FDIVS F1, F0, F0
-	FMOVS eps+64(FP), F8
+	FMOVS eps+72(FP), F8
 	FADDS F8, F0, F0
 	FSQRTS F0, F0
 	VMOV V30.B16, V1.B16

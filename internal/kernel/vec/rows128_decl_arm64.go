@@ -5,22 +5,22 @@ package vec
 // softmax128 writes e^y / sum(e^y) for each row of y = src*scale + mask, where mask may be nil; strides in bytes; rows, n > 0.
 //
 //go:noescape
-func softmax128(dst *float32, src *float32, mask *float32, n int, rows int, ldd int, lds int, ldm int, scale float32)
+func softmax128(dst *float32, src *float32, mask *float32, n int, rows int, ldd int, lds int, ldm int, fetched int, scale float32)
 
 // logSoftmax128 writes y - ln(sum(e^y)) for each row of y = src*scale + mask, where mask may be nil; strides in bytes; rows, n > 0.
 //
 //go:noescape
-func logSoftmax128(dst *float32, src *float32, mask *float32, n int, rows int, ldd int, lds int, ldm int, scale float32)
+func logSoftmax128(dst *float32, src *float32, mask *float32, n int, rows int, ldd int, lds int, ldm int, fetched int, scale float32)
 
 // layerNorm128 writes (x-mean) / sqrt(var+eps) * gamma + beta for each row; beta, or both it and gamma, may be nil; strides in bytes; rows, n > 0.
 //
 //go:noescape
-func layerNorm128(dst *float32, src *float32, gamma *float32, beta *float32, n int, rows int, ldd int, lds int, eps float32)
+func layerNorm128(dst *float32, src *float32, gamma *float32, beta *float32, n int, rows int, ldd int, lds int, fetched int, eps float32)
 
 // rmsNorm128 writes x / sqrt(mean(x*x)+eps) * gamma + beta for each row; beta, or both it and gamma, may be nil; strides in bytes; rows, n > 0.
 //
 //go:noescape
-func rmsNorm128(dst *float32, src *float32, gamma *float32, beta *float32, n int, rows int, ldd int, lds int, eps float32)
+func rmsNorm128(dst *float32, src *float32, gamma *float32, beta *float32, n int, rows int, ldd int, lds int, fetched int, eps float32)
 
 // reduceSum128 writes one number per row, combined in four interleaved chains of vectors; stride in bytes; rows, n > 0.
 //

@@ -262,8 +262,8 @@ DATA k7fffffff<>+24(SB)/4, $0x7fffffff
 DATA k7fffffff<>+28(SB)/4, $0x7fffffff
 GLOBL k7fffffff<>(SB), RODATA|NOPTR, $32
 
-// func softmax512(dst *float32, src *float32, mask *float32, n int, rows int, ldd int, lds int, ldm int, scale float32)
-TEXT ·softmax512(SB), NOSPLIT, $0-68
+// func softmax512(dst *float32, src *float32, mask *float32, n int, rows int, ldd int, lds int, ldm int, fetched int, scale float32)
+TEXT ·softmax512(SB), NOSPLIT, $0-76
 	MOVQ dst+0(FP), DI
 	MOVQ src+8(FP), SI
 	MOVQ mask+16(FP), R8
@@ -287,7 +287,7 @@ TEXT ·softmax512(SB), NOSPLIT, $0-68
 	VBROADCASTSS k3efffffe<>+0(SB), Z20
 
 row1:
-	VBROADCASTSS scale+64(FP), Z7
+	VBROADCASTSS scale+72(FP), Z7
 	VMOVUPS Z28, Z5
 	MOVQ SI, AX
 	MOVQ DI, BX
@@ -520,8 +520,8 @@ nomask21:
 	VZEROUPPER
 	RET
 
-// func logSoftmax512(dst *float32, src *float32, mask *float32, n int, rows int, ldd int, lds int, ldm int, scale float32)
-TEXT ·logSoftmax512(SB), NOSPLIT, $0-68
+// func logSoftmax512(dst *float32, src *float32, mask *float32, n int, rows int, ldd int, lds int, ldm int, fetched int, scale float32)
+TEXT ·logSoftmax512(SB), NOSPLIT, $0-76
 	MOVQ dst+0(FP), DI
 	MOVQ src+8(FP), SI
 	MOVQ mask+16(FP), R8
@@ -556,7 +556,7 @@ TEXT ·logSoftmax512(SB), NOSPLIT, $0-68
 	VBROADCASTSS k3f317200<>+0(SB), Z9
 
 row1:
-	VBROADCASTSS scale+64(FP), Z7
+	VBROADCASTSS scale+72(FP), Z7
 	VMOVUPS Z29, Z5
 	MOVQ SI, AX
 	MOVQ DI, BX
@@ -847,8 +847,8 @@ nomask26:
 	VZEROUPPER
 	RET
 
-// func layerNorm512(dst *float32, src *float32, gamma *float32, beta *float32, n int, rows int, ldd int, lds int, eps float32)
-TEXT ·layerNorm512(SB), NOSPLIT, $0-68
+// func layerNorm512(dst *float32, src *float32, gamma *float32, beta *float32, n int, rows int, ldd int, lds int, fetched int, eps float32)
+TEXT ·layerNorm512(SB), NOSPLIT, $0-76
 	MOVQ dst+0(FP), DI
 	MOVQ src+8(FP), SI
 	MOVQ gamma+16(FP), R8
@@ -986,7 +986,7 @@ rowend11:
 	VXORPS X1, X1, X1
 	VCVTSI2SSQ CX, X1, X1
 	VDIVSS X1, X0, X0
-	VADDSS eps+64(FP), X0, X0
+	VADDSS eps+72(FP), X0, X0
 	VSQRTSS X0, X0, X0
 	VMOVAPS Z31, Z1
 	VDIVSS X0, X1, X0
@@ -1104,8 +1104,8 @@ normed14:
 	VZEROUPPER
 	RET
 
-// func rmsNorm512(dst *float32, src *float32, gamma *float32, beta *float32, n int, rows int, ldd int, lds int, eps float32)
-TEXT ·rmsNorm512(SB), NOSPLIT, $0-68
+// func rmsNorm512(dst *float32, src *float32, gamma *float32, beta *float32, n int, rows int, ldd int, lds int, fetched int, eps float32)
+TEXT ·rmsNorm512(SB), NOSPLIT, $0-76
 	MOVQ dst+0(FP), DI
 	MOVQ src+8(FP), SI
 	MOVQ gamma+16(FP), R8
@@ -1177,7 +1177,7 @@ rowend6:
 	VXORPS X1, X1, X1
 	VCVTSI2SSQ CX, X1, X1
 	VDIVSS X1, X0, X0
-	VADDSS eps+64(FP), X0, X0
+	VADDSS eps+72(FP), X0, X0
 	VSQRTSS X0, X0, X0
 	VMOVAPS Z31, Z1
 	VDIVSS X0, X1, X0

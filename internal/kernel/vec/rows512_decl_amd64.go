@@ -5,22 +5,22 @@ package vec
 // softmax512 writes e^y / sum(e^y) for each row of y = src*scale + mask, where mask may be nil; strides in bytes; rows, n > 0.
 //
 //go:noescape
-func softmax512(dst *float32, src *float32, mask *float32, n int, rows int, ldd int, lds int, ldm int, scale float32)
+func softmax512(dst *float32, src *float32, mask *float32, n int, rows int, ldd int, lds int, ldm int, fetched int, scale float32)
 
 // logSoftmax512 writes y - ln(sum(e^y)) for each row of y = src*scale + mask, where mask may be nil; strides in bytes; rows, n > 0.
 //
 //go:noescape
-func logSoftmax512(dst *float32, src *float32, mask *float32, n int, rows int, ldd int, lds int, ldm int, scale float32)
+func logSoftmax512(dst *float32, src *float32, mask *float32, n int, rows int, ldd int, lds int, ldm int, fetched int, scale float32)
 
 // layerNorm512 writes (x-mean) / sqrt(var+eps) * gamma + beta for each row; beta, or both it and gamma, may be nil; strides in bytes; rows, n > 0.
 //
 //go:noescape
-func layerNorm512(dst *float32, src *float32, gamma *float32, beta *float32, n int, rows int, ldd int, lds int, eps float32)
+func layerNorm512(dst *float32, src *float32, gamma *float32, beta *float32, n int, rows int, ldd int, lds int, fetched int, eps float32)
 
 // rmsNorm512 writes x / sqrt(mean(x*x)+eps) * gamma + beta for each row; beta, or both it and gamma, may be nil; strides in bytes; rows, n > 0.
 //
 //go:noescape
-func rmsNorm512(dst *float32, src *float32, gamma *float32, beta *float32, n int, rows int, ldd int, lds int, eps float32)
+func rmsNorm512(dst *float32, src *float32, gamma *float32, beta *float32, n int, rows int, ldd int, lds int, fetched int, eps float32)
 
 // reduceSum512 writes one number per row, combined in four interleaved chains of vectors; stride in bytes; rows, n > 0.
 //

@@ -26,7 +26,7 @@ func (v Kernels) softmaxRows(logarithm bool, dst []float32, ldd int, src []float
 	// A row is not divided: with up to 2^17 elements it takes below 100 µs.
 	step := max(1, blockElements/cols)
 	for r := 0; r < rows; r += step {
-		softmax(v.set, logarithm, advance(d, r*ldd), advance(s, r*lds), advance(m, r*ldm), cols, min(step, rows-r), ldd, lds, ldm, scale)
+		softmax(v.set, logarithm, advance(d, r*ldd), advance(s, r*lds), advance(m, r*ldm), cols, min(step, rows-r), ldd, lds, ldm, v.fetched, scale)
 	}
 }
 
