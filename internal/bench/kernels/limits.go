@@ -54,34 +54,53 @@ func trafficOf(g *graph.Graph, outer bool) (t traffic, err error) {
 	return t, err
 }
 
-// rate returns how many GB/s the processor moves where so many bytes are read and written again and again, which are then where
-// those of a model in a loop are: of a copy, or, where less than a quarter is written, of a comparison of two halves. It is the best of
-// some tries.
-func (t traffic) rate() (float64, error) {
-	half := max(int(t.read+t.written)/2, 4<<10)
-	var block [2][]byte
-	for i := range block {
-		b, err := offheap.Alloc(half, 64)
+// side returns one that moves as many bytes as a model in a loop does, where those are then, in so many parts: what is written is copied as far as so much is
+// read, and set to zero behind that; what is read beyond is two halves that are compared. The function frees its memory.
+func (t traffic) side(o *options, parts int) (*side, func(), error) {
+	var moves []func()
+	var memory []*offheap.Block
+	free := func() {
+		for _, b := range memory {
+			_ = b.Free()
+		}
+	}
+	block := func(bytes float64) ([]byte, error) {
+		n := int(bytes) / parts
+		b, err := offheap.Alloc(max(n, 64), 64)
 		if err != nil {
-			return 0, err
+			return nil, err
 		}
-		defer func() { _ = b.Free() }()
-		block[i] = b.Bytes()
-		clear(block[i])
+		memory = append(memory, b)
+		clear(b.Bytes())
+		return b.Bytes()[:n], nil
 	}
-	move := func() { copy(block[0], block[1]) }
-	if 4*t.written < t.read+t.written {
-		move = func() { _ = bytes.Equal(block[0], block[1]) }
-	}
-	best := 0.0
-	for begin := time.Now(); time.Since(begin) < 10*time.Millisecond; {
-		start, n := time.Now(), 1+(64<<10)/half
-		for range n {
-			move()
+	for range parts {
+		in, err := block(t.read)
+		if err != nil {
+			return nil, free, err
 		}
-		best = max(best, float64(2*half*n)/float64(time.Since(start).Nanoseconds()))
+		out, err := block(t.written)
+		if err != nil {
+			return nil, free, err
+		}
+		moves = append(moves, func() {
+			n := copy(out, in)
+			clear(out[n:])
+			rest := in[n:]
+			half := len(rest) / 2
+			_ = bytes.Equal(rest[:half], rest[half:])
+		})
 	}
-	return best, nil
+	return &side{run: func(n int) (time.Duration, error) {
+		return o.timed(func() error {
+			for range n {
+				for _, move := range moves {
+					move()
+				}
+			}
+			return nil
+		})
+	}}, free, nil
 }
 
 // limits are the shares of the machine's limits that a row reaches.

@@ -2,7 +2,7 @@
 // turns: for every operator there are rounds in which each side runs it for some milliseconds. It prints, as a Markdown table
 // for each instruction set, the median time of an operator, its share of the multiply-adds that a loop in registers makes in the same
 // rounds, with its interval of 95 % (a convolution counts its definition's, so that Winograd's algorithms may exceed 100 %), its share of the rate at which as many
-// bytes as it reads and writes are moved in the same process, the median of the paired ratios to each rival with its interval of 95 %,
+// bytes as it reads and writes are moved in the same rounds, with its interval, the median of the paired ratios to each rival with its interval of 95 %,
 // and whether it is at most 1.0 by the rule of comparison: an interval that lies above that as a whole, short of 92 % of the multiply-adds
 // and of 90 % of the bytes, is not; "yes, bytes" says that one is, and that limit is reached. Behind the tables of several sets stands where
 // another reaches less than 85 % of its multiply-adds, with the whole interval, and the first 90 % of its own.
@@ -213,15 +213,20 @@ func (o *options) row(t task, target isa.Target, dir string, workers []*worker) 
 	if err != nil {
 		return err
 	}
-	rate, err := moved.rate()
+	parts := 1
+	if t.unit {
+		parts = copies
+	}
+	mover, free, err := moved.side(o, parts)
+	defer free()
 	if err != nil {
 		return err
 	}
 	peak := &side{run: func(n int) (time.Duration, error) { return o.multiplyAdds(target, n*int(t.flops)), nil }}
-	if err := o.byTurns(append(sides, peak)); err != nil {
+	if err := o.byTurns(append([]*side{mover, peak}, sides...)); err != nil {
 		return err
 	}
-	print(t, sides, paired.Of(peak.times, sides[0].times), (moved.read+moved.written)/1e3/rate)
+	print(t, sides, paired.Of(peak.times, sides[0].times), paired.Of(mover.times, sides[0].times))
 	return nil
 }
 
@@ -278,15 +283,16 @@ func (o *options) byTurns(sides []*side) error {
 	return nil
 }
 
-// print writes a row, with the share of the peak and the µs that all operators take where memory is the limit.
-func print(t task, sides []*side, peak paired.Ratio, memory float64) {
+// print writes a row, with the shares of the peak and of the rate at which as many bytes are moved.
+func print(t task, sides []*side, peak, memory paired.Ratio) {
 	n := float64(len(t.nodes))
 	if t.unit {
 		n = copies
 	}
 	median := func(s *side) float64 { return paired.Median(append([]float64(nil), s.times...)) }
 	own := median(sides[0])
-	fmt.Printf("| %s | %.1f | %.0f (%.0f–%.0f) | %.0f |", t.name, own/n, 100*peak.Median, 100*peak.Low, 100*peak.High, 100*memory/own)
+	fmt.Printf("| %s | %.1f | %.0f (%.0f–%.0f) | %.0f (%.0f–%.0f) |", t.name, own/n, 100*peak.Median, 100*peak.Low, 100*peak.High,
+		100*memory.Median, 100*memory.Low, 100*memory.High)
 	var ratios []paired.Ratio
 	for _, s := range sides[1:] {
 		if s == nil {
@@ -297,7 +303,7 @@ func print(t task, sides []*side, peak paired.Ratio, memory float64) {
 		ratios = append(ratios, r)
 		fmt.Printf(" %.1f | %v |", median(s)/n, r)
 	}
-	fmt.Printf(" %s |\n", limits{peak.Median, memory / own}.met(ratios))
+	fmt.Printf(" %s |\n", limits{peak.Median, memory.Median}.met(ratios))
 }
 
 // program is a model compiled for one backend.
