@@ -14,8 +14,8 @@ const mostEinsum = 24
 
 // lowerEinsums replaces an Einsum of floating-point operands by the operators that it stands for, which backends know and
 // the other passes see through: sums over letters of one operand alone, transpositions, reshapes, and for two operands one
-// MatMul, or one Mul where no letter is summed over. More operands, up to mostEinsum, are taken two by two. What is left are equations with more, with a letter twice in
-// an operand, and with dims that broadcast or are not known to be equal.
+// MatMul, or one Mul where no letter is summed over; of an operand that has a letter twice the diagonal is cut out first. More operands, up to mostEinsum, are taken
+// two by two. What is left are equations with more, with a letter twice whose dim is symbolic, and with dims that broadcast or are not known to be equal.
 func (s *simplifier) lowerEinsums() error {
 	return s.each(func(n *Node) error {
 		if !n.Is("Einsum") || !onlyFirst(n) || len(n.Inputs) > mostEinsum {
@@ -76,10 +76,13 @@ func (l *einsumLowering) read() bool {
 		letters := t.Before + hidden[len(hidden)-free:] + t.After
 		for k := range letters {
 			d, seen := l.dims[letters[k]]
-			if seen && !d.Equal(v.Type.Shape[k]) || strings.Count(letters, letters[k:k+1]) > 1 {
+			if seen && !d.Equal(v.Type.Shape[k]) {
 				return false
 			}
 			l.dims[letters[k]] = v.Type.Shape[k]
+			if strings.Count(letters, letters[k:k+1]) > 1 && !l.diagonal(v.Type, letters[k]) {
+				return false
+			}
 		}
 		l.terms = append(l.terms, einsumTerm{v, letters})
 	}
@@ -88,6 +91,50 @@ func (l *einsumLowering) read() bool {
 	}
 	l.out = eq.Output.Before + hidden[len(hidden)-most:] + eq.Output.After
 	return l.writable()
+}
+
+// diagonal reports whether the diagonal over a letter that an operand of type t has twice can be cut out: the dim's square must be a constant.
+func (l *einsumLowering) diagonal(t Type, letter byte) bool {
+	d, ok := l.dims[letter].Const()
+	axes := TensorType(tensor.Int64, Shape{D(1)})
+	x := Type{Kind: KindTensor, DType: t.DType}
+	return ok && d < math.MaxInt32 && l.s.has(Op{Name: "Slice"}, x, x, axes, axes, axes, axes)
+}
+
+// diagonals leaves each letter of an operand once. Two dims of a letter, brought next to each other, are one of d*d elements, of which each (d+1)-th lies on
+// the diagonal.
+func (l *einsumLowering) diagonals() {
+	for i := range l.terms {
+		t := &l.terms[i]
+		for p := 0; p < len(t.letters); p++ {
+			for q := strings.LastIndexByte(t.letters, t.letters[p]); q > p; q = strings.LastIndexByte(t.letters, t.letters[p]) {
+				l.cut(t, p, q)
+			}
+		}
+	}
+}
+
+// cut cuts out the diagonal over the equal dims p < q of an operand, which becomes its dim p.
+func (l *einsumLowering) cut(t *einsumTerm, p, q int) {
+	if q > p+1 {
+		var perm []int64
+		for k := range t.letters {
+			if k != q {
+				perm = append(perm, int64(k))
+			}
+		}
+		t.v = l.add(Op{Name: "Transpose"}, []Attr{IntsAttr("perm", slices.Insert(perm, p+1, int64(q))...)}, t.v)
+	}
+	t.letters = t.letters[:q] + t.letters[q+1:]
+	groups := strings.Split(t.letters, "")
+	groups[p] += groups[p]
+	d, _ := l.dims[t.letters[p]].Const()
+	v := l.reshaped(t.v, groups)
+	in := []*Value{v}
+	for _, k := range []int64{0, int64(d) * int64(d), int64(p), int64(d) + 1} { // start, end, axis, step
+		in = append(in, l.s.g.AddConst("", tensor.From([]int64{k})))
+	}
+	t.v = l.add(Op{Name: "Slice"}, nil, in...)
 }
 
 // writable reports whether the shapes of intermediate results can be written down, and the operators are there for the type,
@@ -125,6 +172,7 @@ func (l *einsumLowering) pair() (bool, error) {
 	if !ok || bestI < 0 {
 		return false, nil
 	}
+	l.diagonals()
 	x, y, kept := l.terms[bestI], l.terms[bestJ], l.kept(bestI, bestJ)
 	l.s.changes++
 	v := l.add(l.n.Op, []Attr{StringAttr("equation", names(x.letters)+","+names(y.letters)+"->"+names(kept))}, x.v, y.v)
@@ -196,6 +244,7 @@ func (l *einsumLowering) names() (of func(string) string, ok bool) {
 }
 
 func (l *einsumLowering) write() error {
+	l.diagonals()
 	for i := range l.terms {
 		kept := l.out
 		if len(l.terms) == 2 {
