@@ -131,7 +131,7 @@ func (l *einsumLowering) cut(t *einsumTerm, p, q int) {
 	d, _ := l.dims[t.letters[p]].Const()
 	v := l.reshaped(t.v, groups)
 	in := []*Value{v}
-	for _, k := range []int64{0, int64(d) * int64(d), int64(p), int64(d) + 1} { // start, end, axis, step
+	for _, k := range []int64{0, d * d, int64(p), d + 1} { // start, end, axis, step
 		in = append(in, l.s.g.AddConst("", tensor.From([]int64{k})))
 	}
 	t.v = l.add(Op{Name: "Slice"}, nil, in...)
