@@ -25,21 +25,24 @@ func fillUnit(n *graph.Node) []byte {
 	return unit
 }
 
-// repeat fills d with copies of unit.
+// repeat fills d with copies of unit, which is not empty.
 func repeat(d, unit []byte) {
 	for k := copy(d, unit); k < len(d); k *= 2 {
 		copy(d[k:], d[:k])
 	}
 }
 
-func planFill(p *planner, n *graph.Node) error {
-	unit := fillUnit(n)
-	dst := p.Out(n.Outputs[0])
+// fill emits a filling with an element.
+func (p *planner) fill(element, dst place.Memory) {
 	const part = 1 << 15
-	p.emit(step{chunks: ceilDiv(dst.Size, part), body: func(st *state, _, lo, hi int) {
+	p.emit(step{chunks: ceilDiv(dst.Size, part), grain: 1, body: func(st *state, _, lo, hi int) {
 		d := st.Bytes(dst)
-		repeat(d[lo*part:min(hi*part, len(d))], unit) // part is a multiple of every size
-	}}, nil, []place.Memory{dst})
+		repeat(d[lo*part:min(hi*part, len(d))], st.Bytes(element)) // part is a multiple of every size
+	}}, []place.Memory{element}, []place.Memory{dst})
+}
+
+func planFill(p *planner, n *graph.Node) error {
+	p.fill(p.Own(fillUnit(n)), p.Out(n.Outputs[0]))
 	return nil
 }
 

@@ -346,6 +346,9 @@ func padSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 				return nil, property.Because(property.Unsupported, "operand %v is not known at compile time", v)
 			}
 		}
+		if why := operators.NotSingle(n.Input(2)); why != nil {
+			return nil, why
+		}
 	}
 	plain := operators.RowMajor(n)
 	if mode == "constant" && is4D(n.Inputs[0]) && padsSpatially(n) && padsZero(n) {
@@ -458,15 +461,6 @@ func (p *planner) padding(n *graph.Node, size int) place.Memory {
 		copy(pattern, v.Bytes())
 	}
 	return p.Own(pattern)
-}
-
-// fill emits a filling with an element.
-func (p *planner) fill(element, dst place.Memory) {
-	const part = 1 << 16
-	p.emit(step{chunks: ceilDiv(dst.Size, part), grain: 1, body: func(st *state, _, lo, hi int) {
-		d := st.Bytes(dst)
-		repeat(d[lo*part:min(hi*part, len(d))], st.Bytes(element)) // part is a multiple of every size
-	}}, []place.Memory{element}, []place.Memory{dst})
 }
 
 func tileSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {

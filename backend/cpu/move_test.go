@@ -2,7 +2,10 @@ package cpu_test
 
 import (
 	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
 
+	"github.com/carve-dev/carve"
+	"github.com/carve-dev/carve/backend"
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/tensor"
 )
@@ -109,6 +112,27 @@ var _ = Describe("moves", func() {
 		}
 		m.sample(m.op("Pad", args...))
 	}))
+
+	It("of Pad whose value is no single element are others', which refuse it", func(ctx SpecContext) {
+		for _, value := range []*tensor.Tensor{tensor.From([]float32{}, 0), tensor.From([]float32{1, 2, 3}, 3)} {
+			for _, given := range []func(m *model) *graph.Value{func(m *model) *graph.Value { return m.data(value) }, func(m *model) *graph.Value {
+				return m.feedAs(graph.TensorType(tensor.Float32, graph.Shape{graph.Sym("n")}), value)
+			}} {
+				m := newModel(1)
+				x := m.input(3, 4)
+				v := given(m)
+				n := m.g.AddNode(graph.NodeSpec{Op: graph.Op{Name: "Pad"}, Name: "pad", Inputs: []*graph.Value{x, m.ints(1, 1, 1, 1), v}, Outputs: []string{"y"}})
+				Expect(graph.InferNode(n)).To(Succeed())
+				m.g.SetOutputs(n.Outputs...)
+				p, err := carve.Compile(ctx, carve.FromGraph(m.g), &carve.Options{Backends: []backend.Config{{Name: "cpu"}}})
+				if err == nil {
+					DeferCleanup(p.Close)
+					_, err = p.Run(ctx, m.feeds)
+				}
+				Expect(err).To(MatchError(ContainSubstring("constant_value")))
+			}
+		}
+	})
 
 	It("of Pad with elements of the operand agree with the reference kernels", seeds(40, func(m *model) {
 		shape := m.shape(m.between(1, 4), 1, 6)

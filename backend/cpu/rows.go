@@ -178,11 +178,12 @@ type rowMoments struct {
 
 // moments returns where those of a node go.
 func (p *planner) moments(n *graph.Node, cols int, eps float32) rowMoments {
-	m := rowMoments{p.kernels, place.Nowhere, place.Nowhere, scratch{at: place.Nowhere}, cols, eps}
-	for i, o := range n.Outputs[1:] {
-		if o != nil {
-			*[]*place.Memory{&m.mean, &m.inverse}[i] = p.Out(o)
-		}
+	m := rowMoments{kernels: p.kernels, mean: place.Nowhere, inverse: place.Nowhere, work: scratch{at: place.Nowhere}, cols: cols, eps: eps}
+	if len(n.Outputs) > 1 {
+		m.mean = p.Out(n.Outputs[1])
+	}
+	if len(n.Outputs) > 2 {
+		m.inverse = p.Out(n.Outputs[2])
 	}
 	if slices.ContainsFunc(n.Outputs[1:], isWanted) {
 		m.work = p.scratch(4 * cols)

@@ -230,14 +230,14 @@ const leastRun = 32
 
 // scatterOne returns what updates elements of a row one by one, of those that combine takes.
 func scatterOne(n *graph.Node) func(x *indices, o, u []byte, size, i, n int, r indexRow) {
-	reduction := n.Str("reduction", "none")
-	switch {
+	switch reduction := n.Str("reduction", "none"); {
 	case reduction == "none":
 		return (*indices).scatter
 	case n.Inputs[0].Type.DType == tensor.Float32:
 		return scatterReduced[float32](reduction)
+	default:
+		return scatterReduced[int64](reduction)
 	}
-	return scatterReduced[int64](reduction)
 }
 
 // scatterReduced is scatter with a reduction.

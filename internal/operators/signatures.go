@@ -45,6 +45,19 @@ func NotFloat32(v *graph.Value) *property.Reason {
 	return property.Because(property.DTypeReason, "float32 only, %v is %v", v, v.Type.DType)
 }
 
+// NotSingle returns why an operand, which may be missing, is not known to be one element; nil where it is.
+func NotSingle(v *graph.Value) *property.Reason {
+	if v == nil {
+		return nil
+	}
+	for _, d := range v.Type.Shape {
+		if n, ok := d.Const(); !ok || n != 1 {
+			return property.Because(property.ShapeReason, "%v is %v, not one element", v, v.Type)
+		}
+	}
+	return nil
+}
+
 // NoScale says why a BatchNormalization is more than a float32 scale and shift for each channel, known when it is compiled; nil
 // where it is just that.
 func NoScale(n *graph.Node) *property.Reason {
