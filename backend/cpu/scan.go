@@ -131,30 +131,30 @@ func (r running[T, A]) along(o, s []T, first, by, count, beside int) {
 		return
 	}
 	for range count {
-		to, from := o[first:first+beside], s[first:first+beside]
-		if r.exclusive {
-			narrowed(to, results[:])
-		}
-		if r.multiplies {
+		to, from, so := o[first:first+beside], s[first:first+beside], results[:beside]
+		switch {
+		case !r.exclusive && !r.multiplies:
 			for i, x := range from {
-				results[i] *= A(x)
+				sum := so[i] + A(x)
+				so[i], to[i] = sum, T(sum)
 			}
-		} else {
+		case !r.exclusive:
 			for i, x := range from {
-				results[i] += A(x)
+				product := so[i] * A(x)
+				so[i], to[i] = product, T(product)
 			}
-		}
-		if !r.exclusive {
-			narrowed(to, results[:])
+		case !r.multiplies:
+			for i, x := range from {
+				to[i] = T(so[i])
+				so[i] += A(x)
+			}
+		default:
+			for i, x := range from {
+				to[i] = T(so[i])
+				so[i] *= A(x)
+			}
 		}
 		first += by
-	}
-}
-
-// narrowed sets elements to the first of x.
-func narrowed[T, A float32 | float64 | int32 | int64](to []T, x []A) {
-	for i, v := range x[:len(to)] {
-		to[i] = T(v)
 	}
 }
 

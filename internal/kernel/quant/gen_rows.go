@@ -59,76 +59,6 @@ func levelOffsets(f *asm.File) {
 // kinds are the two kinds of bytes, and what extends them.
 var kinds = []struct{ name, words, numbers string }{{"Unsigned", "VPMOVZXBW", "VPMOVZXBD"}, {"Signed", "VPMOVSXBW", "VPMOVSXBD"}}
 
-func widens(f *asm.File) {
-	for _, k := range kinds {
-		fn := f.Func("widen"+k.name, "widen"+k.name+" widens n quads of bytes: elements 0 and 2 of each to dst, 1 and 3 behind an offset in bytes; n > 0.",
-			pointer("dst", "int16"), asm.Int("odd"), pointer("src", "byte"), asm.Int("n"))
-		fn.Load("dst", "DI")
-		fn.Load("odd", "BX")
-		fn.Load("src", "SI")
-		fn.Load("n", "CX")
-		widenQuads(fn, k.name)
-		fn.Ret()
-		widenRows(f, k.name)
-	}
-	served(f, "widen", "if signed {\nwidenSigned(dst, odd, src, n)\n} else {\nwidenUnsigned(dst, odd, src, n)\n}")
-	served(f, "widenRows", "if signed {\nwidenRowsSigned(p, dst, a, rows, n)\n} else {\nwidenRowsUnsigned(p, dst, a, rows, n)\n}")
-}
-
-// widenQuads emits what widens CX quads at SI to DI, and their odd elements BX bytes behind.
-func widenQuads(fn *asm.Func, kind string) {
-	right := map[string]string{"Signed": "VPSRAW", "Unsigned": "VPSRLW"}[kind]
-	step := func(load, letter string, bytes int) {
-		fn.I("%s (SI), %s0", load, letter)
-		fn.I("VPSLLW $8, %[1]s0, %[1]s1", letter)
-		fn.I("%[2]s $8, %[1]s1, %[1]s1", letter, right)
-		fn.I("%[2]s $8, %[1]s0, %[1]s0", letter, right)
-		fn.I("%s %s1, (DI)", load, letter)
-		fn.I("%s %s0, (DI)(BX*1)", load, letter)
-		fn.I("ADDQ $%d, SI", bytes)
-		fn.I("ADDQ $%d, DI", bytes)
-	}
-	fn.While("CX", 8, func() { step("VMOVDQU", "Y", 32) })
-	fn.While("CX", 4, func() { step("VMOVDQU", "X", 16) })
-	end := fn.NewLabel("end")
-	fn.I("TESTQ CX, CX")
-	fn.I("JZ %s", end)
-	fn.Loop("CX", func() { step("VMOVD", "X", 4) })
-	fn.Label(end)
-}
-
-// widenRows writes the kernel that widens whole rows, of all segments.
-//
-// Registers: AX params, DX where segments begin and R8 how far they are, R9 segments left; R10 rows and R11 how many are left; CX, SI, DI and BX as widenQuads has them.
-func widenRows(f *asm.File, kind string) {
-	name := "widenRows" + kind
-	fn := f.Func(name, name+" widens n rows of bytes, those of all segments, as widen does; n > 0.",
-		asm.Typed("p", "*tileParams"), pointer("dst", "int16"), pointer("a", "byte"), pointer("rows", "int"), asm.Int("n"))
-	fn.Load("p", "AX")
-	fn.Load("dst", "DI")
-	fn.Load("rows", "R10")
-	fn.Load("n", "R11")
-	fn.I("MOVQ %d(AX), BX", offCount)
-	fn.I("IMULQ %d(AX), BX", offQuads)
-	fn.I("SHLQ $2, BX")
-	fn.Loop("R11", func() {
-		fn.Load("a", "DX")
-		fn.I("ADDQ (R10), DX")
-		fn.I("ADDQ $8, R10")
-		fn.I("MOVQ %d(AX), R8", offSegments)
-		fn.I("MOVQ %d(AX), R9", offCount)
-		fn.Loop("R9", func() {
-			fn.I("MOVQ (R8), SI")
-			fn.I("ADDQ $8, R8")
-			fn.I("ADDQ DX, SI")
-			fn.I("MOVQ %d(AX), CX", offQuads)
-			widenQuads(fn, kind)
-		})
-		fn.I("ADDQ BX, DI")
-	})
-	fn.Ret()
-}
-
 func flips(f *asm.File) {
 	fn := f.Func("flip2", "flip2 writes the bytes of src with their upper bits turned around, n groups of 32; n > 0.",
 		pointer("dst", "byte"), pointer("src", "byte"), asm.Int("n"))
@@ -397,11 +327,11 @@ func extents(f *asm.File) {
 }
 
 // sumRowArgs are the arguments of kernels of rows of sums; sumRow loads them and emits a row after the other: ldd and lds are the
-// bytes between rows, group the columns of a step, of which body does one and moves DI on.
+// bytes between rows, and body does 16 columns and moves DI on.
 var sumRowArgs = []asm.Arg{pointer("sums", "int32"), asm.Ptr("scale"), asm.Ptr("bias"), pointer("l", "levels"),
 	asm.Int("n"), asm.Int("rows"), asm.Int("ldd"), asm.Int("lds")}
 
-func sumRow(fn *asm.Func, group int, body func()) {
+func sumRow(fn *asm.Func, body func()) {
 	fn.Load("dst", "R9")
 	fn.Load("sums", "R10")
 	fn.Load("rows", "R11")
@@ -416,7 +346,7 @@ func sumRow(fn *asm.Func, group int, body func()) {
 		fn.Loop("CX", func() {
 			body()
 			for _, r := range []string{"SI", "AX", "R8"} {
-				fn.I("ADDQ $%d, %s", 4*group, r)
+				fn.I("ADDQ $64, %s", r)
 			}
 		})
 		fn.I("ADDQ R12, R9")
@@ -439,7 +369,7 @@ func requantizes(f *asm.File) {
 		append([]asm.Arg{pointer("dst", "byte")}, sumRowArgs...)...)
 	fn.Load("l", "BX")
 	loadLevels(fn, v, "BX")
-	sumRow(fn, 16, func() {
+	sumRow(fn, func() {
 		scaled(fn, v, 0)
 		storeBytes(fn, v)
 		fn.I("ADDQ $16, DI")
@@ -525,7 +455,7 @@ func scales(f *asm.File) {
 		name := named("scale", v)
 		fn := f.Func(name, name+" writes float32(sums)*scale + bias; rows, n > 0. l is not looked at.",
 			append([]asm.Arg{asm.Ptr("dst")}, sumRowArgs...)...)
-		sumRow(fn, 16, func() {
+		sumRow(fn, func() {
 			for i := range bytesVectors(v) {
 				scaled(fn, v, i)
 				fn.I("VMOVUPS %s, %d(DI)", v.R(i), v.Size()*i)
@@ -649,83 +579,4 @@ func transposes(f *asm.File) {
 	})
 	fn.Ret()
 	served(f, "transpose", "transpose2(dst, src, ldd, lds, n)")
-}
-
-// taps writes the kernels of depthwise convolutions: two taps of 16 channels are interleaved, so that one product adds them. With
-// VNNI that instruction adds it to the sums too.
-func taps(f *asm.File) {
-	call := func(set string) string {
-		const with = "(p, a, rows, w, start, c, n)"
-		return "if signed {\ntapsSigned" + set + with + "\n} else {\ntapsUnsigned" + set + with + "\n}"
-	}
-	for _, k := range kinds {
-		tap(f, "taps"+k.name+"2", k.words, func(fn *asm.Func, off int, x, sum string) {
-			fn.I("VPMADDWD %d(AX), %s, %s", off, x, x)
-			fn.I("VPADDD %s, %s, %s", x, sum, sum)
-		})
-		tap(f, "taps"+k.name+"VNNI", k.words, func(fn *asm.Func, off int, x, sum string) {
-			fn.I("VPDPWSSD %d(AX), %s, %s", off, x, sum)
-		})
-	}
-	f.Serve("callTaps", asm.AVX512(), "if by == vnni {\n"+call("VNNI")+"\n} else {\n"+call("2")+"\n}")
-	f.Serve("callTaps", asm.AVX2(), call("2"))
-}
-
-// tap writes a kernel whose products of weights, at an offset from AX, and vector x are added to a vector of sums by multiply. Pixels
-// are taken two at a time, and a last one alone.
-func tap(f *asm.File, name, widen string, multiply func(fn *asm.Func, off int, x, sum string)) {
-	fn := f.Func(name, name+" sums taps of n pixels of 16 channels; n > 0; see tileParams.",
-		pointer("p", "tileParams"), pointer("a", "byte"), pointer("rows", "int"), pointer("w", "int16"), pointer("start", "int32"),
-		pointer("c", "int32"), asm.Int("n"))
-	fn.Load("p", "DI")
-	fn.Load("rows", "SI")
-	fn.Load("c", "R15")
-	fn.Load("n", "CX")
-	fn.Load("start", "R10")
-	fn.While("CX", 2, func() { tapPixels(fn, 2, widen, multiply) })
-	end := fn.NewLabel("end")
-	fn.I("TESTQ CX, CX")
-	fn.I("JZ %s", end)
-	tapPixels(fn, 1, widen, multiply)
-	fn.Label(end)
-	fn.Ret()
-}
-
-// tapPixels emits the taps of one or two pixels, whose addresses are BX and R11 and whose sums vectors 0 and 1, 2 and 3.
-func tapPixels(fn *asm.Func, pixels int, widen string, multiply func(fn *asm.Func, off int, x, sum string)) {
-	base := []string{"BX", "R11"}[:pixels]
-	for i, r := range base {
-		fn.Load("a", r)
-		fn.I("ADDQ %d(SI), %s", 8*i, r)
-		fn.I("VPXOR Y%d, Y%d, Y%d", 2*i, 2*i, 2*i)
-		fn.I("VPXOR Y%d, Y%d, Y%d", 2*i+1, 2*i+1, 2*i+1)
-	}
-	fn.I("ADDQ $%d, SI", 8*pixels)
-	fn.Load("w", "AX")
-	fn.I("MOVQ %d(DI), R14", offSegments)
-	fn.I("MOVQ %d(DI), DX", offCount)
-	fn.Loop("DX", func() {
-		fn.I("MOVQ (R14), R8")
-		fn.I("MOVQ 8(R14), R9")
-		for i, r := range base {
-			y := 4 + 4*i
-			fn.I("%s (%s)(R8*1), Y%d", widen, r, y)
-			fn.I("%s (%s)(R9*1), Y%d", widen, r, y+1)
-			fn.I("VPUNPCKLWD Y%d, Y%d, Y%d", y+1, y, y+2)
-			fn.I("VPUNPCKHWD Y%d, Y%d, Y%d", y+1, y, y+3)
-			multiply(fn, 0, fmt.Sprintf("Y%d", y+2), fmt.Sprintf("Y%d", 2*i))
-			multiply(fn, 32, fmt.Sprintf("Y%d", y+3), fmt.Sprintf("Y%d", 2*i+1))
-		}
-		fn.I("ADDQ $16, R14")
-		fn.I("ADDQ $64, AX")
-	})
-	for i := range base {
-		fn.I("VPERM2I128 $0x20, Y%d, Y%d, Y4", 2*i+1, 2*i)
-		fn.I("VPERM2I128 $0x31, Y%d, Y%d, Y5", 2*i+1, 2*i)
-		fn.I("VPADDD (R10), Y4, Y4")
-		fn.I("VPADDD 32(R10), Y5, Y5")
-		fn.I("VMOVDQU Y4, (R15)")
-		fn.I("VMOVDQU Y5, 32(R15)")
-		fn.I("ADDQ %d(DI), R15", offLDC)
-	}
 }
