@@ -420,13 +420,22 @@ func (d *convParts) at(i int) convPart {
 	return x
 }
 
+// sumRowsOf returns the rows of a part whose sums are stored. Where there are few panels it is more of them, as many sums: what is done for each part takes as
+// long as for a larger one.
+func (p *planner) sumRowsOf(c *integerConv) int {
+	panels, all := c.panels(), c.images*c.groups*c.pixels()
+	switch {
+	case c.depthwise:
+		panels, all = quant.Panels(c.groups), c.images*c.pixels()
+	case p.integers.Tiles():
+		return tileRows
+	}
+	return max(sumRows, min(sumRows*sumPanels/panels, all/(4*p.e.threads)))
+}
+
 // emitConvSums emits the sums of a convolution. done reads and writes what is given besides.
 func (p *planner) emitConvSums(c *integerConv, done convFinish, reads, writes []place.Memory) {
-	most := sumRows
-	if p.integers.Tiles() && !c.depthwise {
-		most = tileRows
-	}
-	d := p.parts(c, most)
+	d := p.parts(c, p.sumRowsOf(c))
 	ld := d.wide * quant.Panel
 	c.product.LDC, c.taps.LDC = ld, ld
 	sums, offsets, kernels := p.scratch(4*d.rows*ld), p.scratch(8*d.rows), p.integers
