@@ -1,6 +1,8 @@
 package cpu
 
 import (
+	"slices"
+
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/microsoft"
 	"github.com/carve-dev/carve/graph/tensor"
@@ -57,7 +59,7 @@ func planRoundedLSTM(p *planner, n *graph.Node) error {
 	}
 	states := statesAt(y, seq, dirs, batch, hidden)
 	block := max(lstmRows/max(batch, 1), lstmBytes/max(batch*gates*4, 1), 1)
-	sums, err := keep(p.e, n, func() (*[2][]int32, error) { return p.directionSums(w, r), nil })
+	made, err := keep(p.e, n, func() (*[2]lstmWeights, error) { return &[2]lstmWeights{p.lstmWeights(w), p.lstmWeights(r)}, nil })
 	if err != nil {
 		return err
 	}
@@ -74,7 +76,7 @@ func planRoundedLSTM(p *planner, n *graph.Node) error {
 		q := &recurrence{kernels: p.kernels, lengths: p.lengthsOf(n, seq), x: p.In(x), in: in, block: block, seq: seq, batch: batch, hidden: hidden, dirs: dirs, d: d,
 			reverse: n.Str("direction", "forward") == "reverse" || d == 1, all: p.Temp(min(block, seq) * batch * gates * 4), y: y, states: states,
 			c: p.Temp(batch * hidden * 4), zero: p.Temp(batch * states.row * 4), h0: p.In(n.Input(5)), c0: p.In(n.Input(6)), lastH: lastH, lastC: lastC}
-		list = append(list, &roundedDirection{q, p.roundedProduct(w, wp, sums[0], d, seq*batch, in, inputPanels), p.roundedProduct(r, rp, sums[1], d, batch, hidden, panels),
+		list = append(list, &roundedDirection{q, p.roundedProduct(w, wp, &made[0], d, seq*batch, in, inputPanels), p.roundedProduct(r, rp, &made[1], d, batch, hidden, panels),
 			bias[d*gates:][:gates]})
 	}
 	if alone {
@@ -87,16 +89,23 @@ func planRoundedLSTM(p *planner, n *graph.Node) error {
 	return nil
 }
 
-// directionSums returns the sums of the columns of packed weights of both products, each direction's in whole panels.
-func (p *planner) directionSums(w ...*graph.Value) *[2][]int32 {
-	var out [2][]int32
-	for i, v := range w {
-		d := p.Dims[v.ID]
-		panels := d[0] * quant.Panels(d[2])
-		out[i] = make([]int32, panels*quant.Panel)
-		p.integers.ColumnSums(out[i], v.Const.Data[v.Const.Offset:], quant.Quads(d[1]), panels, v.Type.DType == tensor.Int8)
+// lstmWeights is what is made once of packed weights: the sums of their columns, each direction's in whole panels; and, where products of a row take less
+// time with them, the weights with their upper bits turned around, integers that are 128 more.
+type lstmWeights struct {
+	sums   []int32
+	turned []byte
+}
+
+func (p *planner) lstmWeights(w *graph.Value) lstmWeights {
+	d, signed, packed := p.Dims[w.ID], w.Type.DType == tensor.Int8, w.Const.Data[w.Const.Offset:]
+	panels, quads := d[0]*quant.Panels(d[2]), quant.Quads(d[1])
+	m := lstmWeights{sums: make([]int32, panels*quant.Panel)}
+	p.integers.ColumnSums(m.sums, packed, quads, panels, signed)
+	if signed && p.integers.Turns() {
+		m.turned = make([]byte, panels*quant.PanelBytes(quads))
+		p.integers.Flip(m.turned, packed[:len(m.turned)])
 	}
-	return &out
+	return m
 }
 
 // summedBias returns the sums of both biases, [directions, gates], with room for a panel behind them.
@@ -142,9 +151,8 @@ type roundedProduct struct {
 	near, factors, starts, rowSums place.Memory
 }
 
-// roundedProduct plans a product of at most so many rows of k floats and direction d of weights [directions, k, columns], whose columns
-// have these sums.
-func (p *planner) roundedProduct(w *graph.Value, params microsoft.DynamicLSTMWeights, sums []int32, d, rows, k, panels int) *roundedProduct {
+// roundedProduct plans a product of at most so many rows of k floats and direction d of weights [directions, k, columns].
+func (p *planner) roundedProduct(w *graph.Value, params microsoft.DynamicLSTMWeights, made *lstmWeights, d, rows, k, panels int) *roundedProduct {
 	dirs, n := p.Dims[w.ID][0], p.Dims[w.ID][2]
 	g := &roundedProduct{kernels: &rowKernels{p.integers, p.kernels}, k: k, panels: panels, n: n, width: 4 * quant.Quads(k), at: make([]int, rows), weights: direction(p.In(w), dirs, d),
 		scales: params.Scales[d*n:][:n]}
@@ -153,7 +161,7 @@ func (p *planner) roundedProduct(w *graph.Value, params microsoft.DynamicLSTMWei
 		g.at[i] = i * g.width
 	}
 	padded := quant.Panels(n) * quant.Panel
-	g.columns = sums[d*padded:][:padded]
+	g.columns = made.sums[d*padded:][:padded]
 	for _, z := range params.Zeros[d*n:][:n] {
 		if z != 0 {
 			g.zeros = make([]int32, padded)
@@ -161,9 +169,28 @@ func (p *planner) roundedProduct(w *graph.Value, params microsoft.DynamicLSTMWei
 			break
 		}
 	}
+	if made.turned != nil && rows <= mostTurned {
+		g.turn(direction(p.Own(made.turned), dirs, d))
+	}
 	g.sums = p.scratch(4 * rows * g.product.LDC)
 	g.near, g.factors, g.starts, g.rowSums = p.Temp(rows*g.width), p.Temp(4*n), p.Temp(4*padded), p.Temp(4*rows)
 	return g
+}
+
+// mostTurned is the most rows of a product whose weights are turned around beforehand: of more of them, those that kernels turn serve them all.
+const mostTurned = 3
+
+// turn has the product read weights that are 128 more, and unsigned, as their zero points are then.
+func (g *roundedProduct) turn(weights place.Memory) {
+	g.weights, g.product.Signed = weights, false
+	g.columns = slices.Clone(g.columns)
+	if g.zeros == nil {
+		g.zeros = make([]int32, len(g.columns))
+	}
+	for i := range g.columns {
+		g.columns[i] += int32(128 * g.k)
+		g.zeros[i] += 128
+	}
 }
 
 // made is the memory of what is made of rows.

@@ -32,6 +32,10 @@ const (
 // Prepares reports whether products prepare their rows for the panels of a call, so that calls of more panels take less time.
 func (k Kernels) Prepares() bool { return k.by == paired || k.by == widening }
 
+// Turns reports whether kernels turn the upper bits of A's unsigned and B's signed elements around as they read them, as they do where A's gather around the middle:
+// products of few rows take less time where that has been done.
+func (k Kernels) Turns() bool { return k.by == paired }
+
 // For returns the kernels of a target.
 func For(t isa.Target) Kernels {
 	k := Kernels{set: t.Set}
