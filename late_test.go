@@ -3,6 +3,8 @@ package carve_test
 import (
 	"context"
 	"fmt"
+	"runtime"
+	"slices"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -170,6 +172,53 @@ var _ = Describe("groups whose shapes depend on data", func() {
   %%d = Softmax(%%c; axis=1) "softmax"
   output %%b, %%d`, twice, constant("w", 8, 4)), "rows", "product", "other", "softmax"),
 	)
+
+	It("write their results to the caller's tensors", func(ctx SpecContext) {
+		m := textModel(picking("  %y = Relu(%rows) \"relu\"\n  output %rows, %y, %m"))
+		for _, o := range []*carve.Options{{Verify: true, Poison: true, Threads: 1}, {Threads: 1}} {
+			p := compile(ctx, m, o)
+			feed := rowsOf(slices.Repeat([]bool{true, false, true, true}, 1000)...)
+			for _, x := range []*tensor.Tensor{feed, rowsOf(true, false), feed, rowsOf(false, false, true)} {
+				want := referenceOutputs(ctx, m, map[string]tensor.Value{"x": x})
+				var out []*tensor.Tensor
+				for _, port := range p.Outputs() {
+					y := want[port.Name].(*tensor.Tensor)
+					t, err := tensor.New(y.DType, y.Shape...)
+					Expect(err).NotTo(HaveOccurred())
+					out = append(out, t)
+				}
+				run := func() { Expect(p.RunInto(ctx, []*tensor.Tensor{x}, out)).To(Succeed()) }
+				run()
+				for i, port := range p.Outputs() {
+					near(out[i], want[port.Name])
+				}
+				got, err := p.Run(ctx, map[string]tensor.Value{"x": x}) // of its own memory
+				Expect(err).NotTo(HaveOccurred())
+				for i, port := range p.Outputs() {
+					near(got[port.Name], want[port.Name])
+					if len(out[i].Data) > 0 {
+						Expect(&got[port.Name].(*tensor.Tensor).Data[0]).NotTo(BeIdenticalTo(&out[i].Data[0]))
+					}
+				}
+				if x == feed && !o.Poison {
+					var before, after runtime.MemStats
+					runtime.ReadMemStats(&before)
+					for range 20 {
+						run()
+					}
+					runtime.ReadMemStats(&after)
+					Expect((after.TotalAlloc-before.TotalAlloc)/20).To(BeNumerically("<", len(out[0].Data)), "bytes a run: rows found, and no results")
+				}
+				short, err := tensor.New(tensor.Float32, out[0].Shape[0]+1, 8)
+				Expect(err).NotTo(HaveOccurred())
+				Expect(p.RunInto(ctx, []*tensor.Tensor{x}, []*tensor.Tensor{short, out[1], nil})).To(MatchError(carve.ErrOutput))
+				data := make([]byte, len(out[0].Data)+68) // begins where results as a rule do not
+				odd := &tensor.Tensor{DType: tensor.Float32, Shape: out[0].Shape, Data: data, Offset: 4}
+				Expect(p.RunInto(ctx, []*tensor.Tensor{x}, []*tensor.Tensor{odd, nil, out[2]})).To(Succeed())
+				near(odd, want["rows"])
+			}
+		}
+	})
 
 	It("fall back where their operands do not determine the shapes", func(ctx SpecContext) {
 		m := textModel(picking(`  const %axis = i64[1]{0}

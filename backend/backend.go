@@ -197,7 +197,8 @@ type RunArgs struct {
 	Buffers   []*tensor.Tensor // one per Requirements.Buffers, as uint8 vectors
 	Workers   *device.Workers  // the host's, until Enqueue returns; nil means serial
 	Stream    device.Stream    // of the device that the group is on
-	// Alloc provides the storage of an output whose shape depends on data, once the shape is known. A backend allocates
+	// Alloc provides the storage of an output whose shape depends on data, once the shape is known: with any contents, and the caller's own
+	// where it has given a tensor of that shape. A backend allocates
 	// nothing else by itself, unless it tells Reserve. It is called before the run's Event happens, and by one goroutine at a time: carve does nothing
 	// else in the session while such a run is under way.
 	Alloc func(output int, dt tensor.DType, shape []int) (*tensor.Tensor, error)

@@ -604,7 +604,7 @@ typedef struct carve_host {
   /* parallel_for calls fn(arg, lo, hi) for ranges that cover [0, n), on threads of the host, and returns when all calls have.
    * Only within enqueue, or an operator's run, on its thread. */
   int32_t (*parallel_for)(void *ctx, uint64_t run, int64_t n, void (*fn)(void *arg, int64_t lo, int64_t hi), void *arg);
-  /* output gives the storage of an output whose shape depends on data: it fills data, shape and bytes of the output's tensor
+  /* output gives the storage, with any contents, of an output whose shape depends on data: it fills data, shape and bytes of the output's tensor
    * in the carve_run. Only within enqueue, or an operator's run, on its thread. */
   int32_t (*output)(void *ctx, uint64_t run, uint64_t index, const int64_t *shape, uint64_t ndim);
   /* done says that the event that `token` was given for has happened, with its status: exactly once, from any thread. It posts

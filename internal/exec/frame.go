@@ -35,7 +35,7 @@ type frame struct {
 	patches    []patched         // operands of groups, as they were before this run changed them
 	extra      []device.Memory   // what patches lie in, on other devices than the host
 	returns    []returned        // results of groups of a region that have to be copied to where they belong
-	texts      []Operand         // the caller's outputs, of whose strings groups write those that are apart from all else; nil for none
+	into       []Operand         // the caller's outputs, of which groups write those that are apart from all else; nil for none
 }
 
 // newFrame binds a spec to memory: the parts of the session's arenas that the frame may use, by device.
@@ -166,7 +166,10 @@ func (f *frame) allocOutput(st *Step, out int, dt tensor.DType, shape []int) (*t
 	slot := st.out[out]
 	if o := f.callers(slot, dt, shape); o != nil {
 		t := &f.tensors[slot]
-		t.DType, t.Shape, t.Strings, f.values[slot] = dt, o.Shape, o.Strings, t
+		t.DType, t.Shape, t.Data, t.Offset, t.Strings, f.values[slot] = dt, o.Shape, o.Data, o.Offset, o.Strings, t
+		if f.poison != nil {
+			fillNaN(o.Bytes())
+		}
 		return t, nil
 	}
 	return f.makeLoose(slot, dt, shape)
@@ -184,9 +187,12 @@ func (f *frame) makeLoose(slot int, dt tensor.DType, shape []int) (*tensor.Tenso
 		if err := f.hold(slot, int64(dt.Bytes(count))); err != nil {
 			return nil, fmt.Errorf("%v%v: %w", dt, shape, err)
 		}
-		n, err := tensor.New(dt, shape...)
+		n, err := newResult(dt, shape)
 		if err != nil {
 			return nil, err
+		}
+		if f.poison != nil {
+			fillNaN(n.Data)
 		}
 		*t, f.values[slot] = *n, t
 		return t, nil

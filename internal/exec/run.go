@@ -301,7 +301,7 @@ func (s *Session) compute(ctx context.Context, ahead bool) (device.Event, error)
 				return event, nil
 			}
 		} else {
-			f.texts = s.outs
+			f.into = s.outs
 			if err = f.retried(ctx, (*frame).run); err == nil {
 				f.checkDeclared(ctx)
 				if err = f.finish(ctx); err == nil {
@@ -346,7 +346,7 @@ func (s *Session) letGo(f *frame) {
 			f.tensors[slot].Data = nil
 		}
 	}
-	f.letTextsGo()
+	f.letCallersGo()
 	f.drop()
 }
 
@@ -382,7 +382,9 @@ func (s *Session) copyOutputs(f *frame) error {
 			}
 			continue
 		}
-		copy(o.Bytes(), t.Bytes())
+		if unsafe.SliceData(o.Data) != unsafe.SliceData(t.Data) || o.Offset != t.Offset {
+			copy(o.Bytes(), t.Bytes())
+		}
 	}
 	return nil
 }
