@@ -64,7 +64,7 @@ const mostRows = 16
 // filters returns what kernels that round sums take of a depthwise convolution, nil where they do not run it.
 func (p *planner) filters(c *integerConv, x, w integerOperand, y *graph.Value, r *roundedSums) (*quant.Filters, error) {
 	zero, ok := x.constantZero()
-	if !ok || !c.depthwise || !p.roundsWith(r) || x.v.Format != lastChannels || y.Format != lastChannels || c.seen() > mostRows {
+	if !ok || !c.depthwise || r.act.some || !p.integers.Weighs() || x.v.Format != lastChannels || y.Format != lastChannels || c.seen() > mostRows {
 		return nil, nil
 	}
 	by := shift(x.signed(), true) // kernels read unsigned pixels

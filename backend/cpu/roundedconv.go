@@ -21,10 +21,16 @@ func (p *planner) roundedConv(n *graph.Node, x, w integerOperand, y *graph.Value
 		}
 		return err
 	}
+	if f, err := p.lineFilters(c, x, w, y, r); f != nil || err != nil {
+		if err == nil {
+			p.emitLines(c, f, x, dst)
+		}
+		return err
+	}
 	if err := p.beforeSums(c, x, w, y, r.add); err != nil {
 		return err
 	}
-	if c.depthwise || c.zeros.Slot >= 0 || c.depth() == 0 || !p.roundsWith(r) {
+	if c.depthwise || c.zeros.Slot >= 0 || !p.roundsWith(r, c.pixels(), c.depth(), c.oc) {
 		p.emitConvSums(c, r.convFinish(p, c, dst), nil, []place.Memory{dst})
 	} else {
 		p.emitRoundedConv(c, r.rounding(), dst)
@@ -32,8 +38,10 @@ func (p *planner) roundedConv(n *graph.Node, x, w integerOperand, y *graph.Value
 	return nil
 }
 
-// roundsWith reports whether kernels round sums so as they make them.
-func (p *planner) roundsWith(r *roundedSums) bool { return !r.act.some && p.integers.Rounds() }
+// roundsWith reports whether kernels round the sums of a product of so many rows, depth and columns so as they make them.
+func (p *planner) roundsWith(r *roundedSums, rows, depth, columns int) bool {
+	return !r.act.some && p.integers.Rounds(rows, quant.Quads(depth), quant.Panels(columns))
+}
 
 // rounding returns what kernels that round sums take.
 func (r *roundedSums) rounding() *quant.Rounding {
@@ -98,7 +106,7 @@ func (p *planner) emitRoundedConv(c *integerConv, r *quant.Rounding, dst place.M
 
 // emitRoundedSums emits a product whose result is at dst, a matrix.
 func (p *planner) emitRoundedSums(s *sums, r *roundedSums, dst place.Memory) {
-	if s.k == 0 || s.zeros.Slot >= 0 || s.offs.Slot >= 0 || !p.roundsWith(r) {
+	if s.zeros.Slot >= 0 || s.offs.Slot >= 0 || !p.roundsWith(r, s.m, s.k, s.n) {
 		p.emitSums(s, r.finish(p, dst, s.n), nil, []place.Memory{dst})
 		return
 	}

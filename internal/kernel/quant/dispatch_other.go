@@ -30,6 +30,11 @@ func callWide(set isa.Set, signed bool, height, width int, p *tileParams, a *int
 	}
 }
 
+// callWideRounded runs the kernel of tiles of height widened rows and a panel, so many one below the other, that rounds their sums; see Kernels.MultiplyRounded.
+func callWideRounded(set isa.Set, signed bool, height int, p *tileParams, a *int16, b *byte, start *int32, c *byte, tiles int) {
+	panic("quant: no kernel rounds such sums")
+}
+
 // callPairs runs the kernel of tiles of height rows of bytes, whose products are added in pairs, n panels side by side.
 func callPairs(set isa.Set, kind pairKind, height int, p *pairsParams, a, b *byte, start, c *int32, n int) {
 	panic("quant: no kernel adds products in pairs")
@@ -168,6 +173,16 @@ func add(set isa.Set, signed bool, p *addParams, dst, a, b *byte, n int) {
 // weigh weighs n windows of 16, 32 or 64 channels, and rounds the sums, where something multiplies bytes so; see Kernels.Weigh.
 func weigh(set isa.Set, channels int, p *weighParams, a, dst *byte, n int) {
 	panic("quant: no kernel weighs taps")
+}
+
+// pairLine puts 16 channels of n pixels and of others, other bytes behind them, side by side as words, and those of the blocks behind; see LineFilters.
+func pairLine(set isa.Set, signed bool, dst *int16, src *byte, n, step, other, blocks, ldd int) {
+	genericPairLine(signed, dst, src, n, step, other, blocks, ldd)
+}
+
+// weighLines weighs n windows of so many blocks of 16 channels of lines, and rounds the sums; see Kernels.WeighLines.
+func weighLines(set isa.Set, p *lineParams, a *int16, record *int32, dst *byte, n, blocks int) {
+	panic("quant: no kernel weighs lines")
 }
 
 // subtract takes times*what from sums, for n groups of 8.

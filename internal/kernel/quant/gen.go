@@ -16,7 +16,10 @@ func main() {
 		}},
 		asm.Unit{Base: "round", Arch: "amd64", Generate: roundings},
 		asm.Unit{Base: "rows", Arch: "amd64", Generate: rowKernels},
-		asm.Unit{Base: "weigh", Arch: "amd64", Generate: weighs},
+		asm.Unit{Base: "weigh", Arch: "amd64", Generate: func(f *asm.File) {
+			weighs(f)
+			lines(f)
+		}},
 		asm.Unit{Base: "add", Arch: "amd64", Generate: adds},
 		asm.Unit{Base: "tile", Arch: "arm64", Generate: neonTiles},
 		asm.Unit{Base: "matrix", Arch: "arm64", Generate: neonMatrices},
@@ -44,6 +47,8 @@ var entries = []asm.Entry{
 	{Name: "callWide", Doc: "runs the kernel of tiles of height widened rows and width panels, n tiles side by side, and so many one below the other, all of which begin with the same.",
 		Params:   "signed bool, height, width int, p *tileParams, a *int16, b *byte, start, c *int32, n, tiles int",
 		Portable: "for i := range tiles {\ngenericWide(signed, height, width*n, p, advance(a, i*height*p.lda/2), b, start, advance(c, i*height*p.ldc/4))\n}"},
+	{Name: "callWideRounded", Doc: "runs the kernel of tiles of height widened rows and a panel, so many one below the other, that rounds their sums; see Kernels.MultiplyRounded.",
+		Params: "signed bool, height int, p *tileParams, a *int16, b *byte, start *int32, c *byte, tiles int", Portable: `panic("quant: no kernel rounds such sums")`},
 	{Name: "callPairs", Doc: "runs the kernel of tiles of height rows of bytes, whose products are added in pairs, n panels side by side.",
 		Params:   "kind pairKind, height int, p *pairsParams, a, b *byte, start, c *int32, n int",
 		Portable: `panic("quant: no kernel adds products in pairs")`},
@@ -105,6 +110,10 @@ var entries = []asm.Entry{
 		Params: "signed bool, p *addParams, dst, a, b *byte, n int", Portable: `panic("quant: no kernel adds integers")`},
 	{Name: "weigh", Doc: "weighs n windows of 16, 32 or 64 channels, and rounds the sums, where something multiplies bytes so; see Kernels.Weigh.",
 		Params: "channels int, p *weighParams, a, dst *byte, n int", Portable: `panic("quant: no kernel weighs taps")`},
+	{Name: "pairLine", Doc: "puts 16 channels of n pixels and of others, other bytes behind them, side by side as words, and those of the blocks behind; see LineFilters.",
+		Params: "signed bool, dst *int16, src *byte, n, step, other, blocks, ldd int", Portable: "genericPairLine(signed, dst, src, n, step, other, blocks, ldd)"},
+	{Name: "weighLines", Doc: "weighs n windows of so many blocks of 16 channels of lines, and rounds the sums; see Kernels.WeighLines.",
+		Params: "p *lineParams, a *int16, record *int32, dst *byte, n, blocks int", Portable: `panic("quant: no kernel weighs lines")`},
 	{Name: "subtract", Doc: "takes times*what from sums, for n groups of 8.",
 		Params: "sums, what *int32, times, n int", Portable: "genericSubtract(sums, what, times, 8*n)"},
 }

@@ -74,6 +74,11 @@ func tiles(f *asm.File) {
 		})
 		f.Serve("callWide", v, name+"(signed, height, width, p, a, b, start, c, n, tiles)")
 	}
+	table(f, "callRounded", "p, a, b, start, c, tiles", "p *tileParams, a *int16, b *byte, start *int32, c *byte, tiles int", []int{1}, func(height, width int, signed bool) string {
+		t := &wide{ISA: asm.AVX2(), height: height, width: width, signed: signed}
+		return t.emitRounded(f)
+	})
+	f.Serve("callWideRounded", asm.AVX2(), "callRounded(signed, height, 1, p, a, b, start, c, tiles)")
 	checkOffsets(f)
 }
 
@@ -382,6 +387,82 @@ func (t *wide) emit(f *asm.File) string {
 	t.I("JNZ panel")
 	t.Ret()
 	return name
+}
+
+// emitRounded writes the kernel whose sums, of tiles of one panel one below the other, become integers of 8 bits, with AVX2.
+//
+// Registers are those of emit; behind the last quad DX, AX, CX and BX are where start, limits, factors and addends point, and vectors 12 to 15 hold limits.
+func (t *wide) emitRounded(f *asm.File) string {
+	name := kernelName("Rounded2", t.height, 1, t.signed)
+	t.Func = f.Func(name, fmt.Sprintf("%s sums tiles of %d rows, one below the other, and rounds the sums; tiles > 0; see tileParams.", name, t.height),
+		asm.Typed("p", "*tileParams"), asm.Typed("a", "*int16"), asm.Typed("b", "*byte"), asm.Typed("start", "*int32"), asm.Typed("c", "*byte"), asm.Int("tiles"))
+	t.Load("p", "DI")
+	t.Load("c", "R14")
+	t.Load("a", row(0))
+	for r := range t.height - 1 {
+		t.I("MOVQ %s, %s", row(r), row(r+1))
+		t.I("ADDQ %d(DI), %s", offLDA, row(r+1))
+	}
+	t.I("IMUL3Q $%d, %d(DI), SI", t.height, offLDA)
+	t.Label("tile")
+	t.Load("start", "DX")
+	for j := range 2 {
+		t.I("VMOVDQU %d(DX), %s", 32*j, t.sum(0, j))
+		for r := 1; r < t.height; r++ {
+			t.I("VMOVDQA %s, %s", t.sum(0, j), t.sum(r, j))
+		}
+	}
+	t.Load("b", "AX")
+	t.I("XORQ BX, BX")
+	t.I("MOVQ %d(DI), CX", offQuads)
+	t.I("LEAQ (CX*4), R15")
+	unrolled(t.Func, 2, t.quad, func(n int) {
+		t.I("ADDQ $%d, BX", 4*n)
+		t.I("ADDQ $%d, R15", 4*n)
+		t.I("ADDQ $%d, AX", 64*n)
+	})
+	t.round()
+	for r := range t.height {
+		t.I("ADDQ SI, %s", row(r))
+	}
+	t.I("DECQ %s", t.Addr("tiles"))
+	t.I("JNZ tile")
+	t.Ret()
+	return name
+}
+
+// round emits what makes bytes of the sums of a tile of one panel and stores them, two rows at a time.
+func (t *wide) round() {
+	t.I("MOVQ %d(DI), AX", offRounding)
+	t.I("MOVQ %d(DI), CX", offFactors)
+	t.I("MOVQ %d(DI), BX", offBias)
+	t.I("VBROADCASTSS %d(AX), Y12", offTop)
+	t.I("VPBROADCASTW %d(AX), Y13", offMiddle)
+	t.I("VPBROADCASTB %d(AX), Y14", offLeast)
+	t.I("VPBROADCASTB %d(AX), Y15", offMost)
+	for r := 0; r < t.height; r += 2 {
+		last := min(r+1, t.height-1)
+		for i := r; i <= last; i++ {
+			for j := range 2 {
+				toNumbers(t.Func, t.sum(i, j), "Y12", fmt.Sprintf("%d(CX)", 32*j), fmt.Sprintf("%d(BX)", 32*j))
+			}
+			t.I("VPACKSSDW %s, %s, %s", t.sum(i, 1), t.sum(i, 0), t.sum(i, 0)) // columns 0 to 3 and 8 to 11, then the others
+			t.I("VPADDSW Y13, %[1]s, %[1]s", t.sum(i, 0))
+		}
+		x, free := 2*r, 2*r+1
+		t.I("VPBROADCASTB %d(AX), Y%d", offTurn, free)
+		t.I("VPACKSSWB %s, Y%d, Y%d", t.sum(last, 0), x, x)
+		boundBytes(t.Func, x, 14, 15, free)
+		t.I("VEXTRACTI128 $1, Y%d, X%d", x, free)
+		if last > r {
+			t.I("VPUNPCKHDQ X%d, X%d, X%d", free, x, free+1)
+		}
+		t.I("VPUNPCKLDQ X%d, X%d, X%d", free, x, x)
+		for i := r; i <= last; i++ {
+			t.I("VMOVDQU X%d, (R14)", 2*i)
+			t.I("ADDQ %d(DI), R14", offLDC)
+		}
+	}
 }
 
 // quad emits four k: the even ones, then the odd ones.

@@ -87,7 +87,7 @@ func (k Kernels) Multiply(p *Product, c []int32, a []byte, rows []int, b []byte,
 	case k.by > paired:
 		params := tileParams{ldc: 4 * p.LDC}
 		k.multiplyBytes(p, &params, (*byte)(unsafe.Pointer(cc)), unsafe.SliceData(a), rows, bb, ss, panels)
-	case k.by == paired && (n >= Height && panels >= fewPanels || n < Height && p.Columns != nil) && quads*panels >= fewPairs:
+	case k.pairs(n, quads, panels, p.Columns != nil):
 		k.multiplyPairs(p, cc, unsafe.SliceData(a), rows, bb, ss, panels)
 	case quads <= fewQuads: // less to clear
 		var near [4 * Height * fewQuads]int16
@@ -96,6 +96,11 @@ func (k Kernels) Multiply(p *Product, c []int32, a []byte, rows []int, b []byte,
 		var near [4 * Height * nearQuads]int16
 		k.multiplyWide(p, near[:], cc, unsafe.SliceData(a), rows, bb, ss, panels)
 	}
+}
+
+// pairs reports whether products of so many rows, quads and panels are made in pairs, where the sums of columns are known or not.
+func (k Kernels) pairs(rows, quads, panels int, summed bool) bool {
+	return k.by == paired && (rows >= Height && panels >= fewPanels || rows < Height && summed) && quads*panels >= fewPairs
 }
 
 // check panics where rows are not all in a.

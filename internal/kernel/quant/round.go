@@ -37,29 +37,82 @@ func newLimits(to Levels, lo, hi int) limits {
 	return l
 }
 
-// Rounds reports whether there are kernels that round sums as they make them: MultiplyRounded and Weigh.
-func (k Kernels) Rounds() bool { return k.by == vnni }
+// Rounds reports whether MultiplyRounded makes products of so many rows, quads and panels in less time than Multiply and Requantize.
+func (k Kernels) Rounds(rows, quads, panels int) bool {
+	switch k.by {
+	case vnni:
+		return quads > 0
+	case paired:
+		return quads > 0 && quads <= nearQuads && !k.pairs(rows, quads, panels, true)
+	case widening, dots, mixed:
+	}
+	return false
+}
 
 // MultiplyRounded is Multiply whose sums are rounded: it writes the integers of cols columns, the first of which has factor number
 // from, to rows ldd apart in dst. The product's own LDC plays no part. Tiles are chosen only where sums have TileSums elements, which
-// they overwrite. It panics where Rounds is false, or nothing is summed.
+// they overwrite. It panics where Rounds is false for every number of rows and panels.
 func (k Kernels) MultiplyRounded(p *Product, dst []byte, ldd int, a []byte, rows []int, b []byte, start []int32, r *Rounding, from, cols int, sums []int32) {
 	n, quads, panels := len(rows), len(p.Segments)*p.Quads, Panels(cols)
 	if n == 0 || cols <= 0 {
 		return
 	}
-	if !k.Rounds() || quads == 0 || ldd < 0 {
+	if !k.Rounds(Height, quads, 1) || ldd < 0 {
 		panic("quant: no kernel rounds such sums")
 	}
 	params := tileParams{ldc: ldd, rounding: &r.limits, factors: first(r.factors[from:], panels*Panel), bias: first(r.bias[from:], panels*Panel),
 		left: cols}
 	p.check(a, rows)
 	c, aa, bb, ss := first(dst, (n-1)*ldd+cols), first(a, 1), first(b, panels*PanelBytes(quads)), first(start, panels*Panel)
-	if len(sums) >= TileSums && k.roundsByTiles(rows, quads, panels) {
+	switch {
+	case len(sums) >= TileSums && k.roundsByTiles(rows, quads, panels):
 		k.roundTiles(p, &params, c, aa, rows, bb, ss, panels, sums)
-		return
+	case k.by == vnni:
+		k.multiplyBytes(p, &params, c, aa, rows, bb, ss, panels)
+	case quads <= fewQuads: // less to clear
+		var near [4 * Height * fewQuads]int16
+		k.roundWide(p, &params, near[:], c, aa, rows, bb, ss)
+	default:
+		var near [4 * Height * nearQuads]int16
+		k.roundWide(p, &params, near[:], c, aa, rows, bb, ss)
 	}
-	k.multiplyBytes(p, &params, c, aa, rows, bb, ss, panels)
+}
+
+// roundedTiles is the most tiles of a call of roundWide.
+const roundedTiles = 16
+
+// roundWide multiplies rows that are widened, those of several tiles at a time, and rounds the sums.
+func (k Kernels) roundWide(p *Product, params *tileParams, near []int16, c, a *byte, rows []int, b *byte, start *int32) {
+	quads, cols := len(p.Segments)*p.Quads, params.left
+	params.lda = 8 * quads
+	var last [roundedTiles * Height * Panel]byte // of a panel with fewer columns
+	for {
+		params.quads = quads
+		height := min(Height, len(rows))
+		tiles := max(1, min(len(rows)/height, len(near)/(4*quads*height), roundedTiles, callQuads/(quads*height)))
+		done, x := tiles*height, *params
+		k.widenSome(p, near, a, rows[:done], 0, quads)
+		for j := 0; ; j += Panel {
+			bb, from, to := advance(b, j/Panel*PanelBytes(quads)), advance(start, j), advance(c, j)
+			if x.left < Panel {
+				x.ldc, to = Panel, &last[0]
+			}
+			callWideRounded(k.set, p.Signed, height, &x, &near[0], bb, from, to, tiles)
+			if x.left < Panel {
+				for r := range done {
+					copy(view(advance(c, r*params.ldc+j), x.left), last[r*Panel:])
+				}
+			}
+			if cols-j <= Panel {
+				break
+			}
+			x.pass(Panel)
+		}
+		if rows = rows[done:]; len(rows) == 0 {
+			return
+		}
+		c = advance(c, done*params.ldc)
+	}
 }
 
 // pass moves on by so many columns.

@@ -27,21 +27,15 @@ func rounding(columns int, r *rand.Rand, front bool) (sums quant.Sums, to quant.
 	return sums, to, lo, hi
 }
 
-// rounds calls body for every set that rounds sums where it makes them.
-func rounds(body func(k, plain quant.Kernels, r *rand.Rand, front bool)) {
-	plain := quant.For(isa.Target{})
-	everywhere(func(k quant.Kernels, r *rand.Rand, front bool) {
-		if k.Rounds() {
-			body(k, plain, r, front)
-		}
-	})
-}
-
 var _ = Describe("sums that are rounded where they are made", func() {
 	It("are those of products", func() {
-		rounds(func(k, plain quant.Kernels, r *rand.Rand, front bool) {
+		plain := quant.For(isa.Target{})
+		everywhere(func(k quant.Kernels, r *rand.Rand, front bool) {
 			for range testshare.Of(50) {
-				quads, n, cols := 1+r.IntN(12), 1+r.IntN(20), 1+r.IntN(150)
+				quads, n, cols := 1+r.IntN([]int{12, 140}[r.IntN(2)]), 1+r.IntN([]int{20, 150}[r.IntN(2)]), 1+r.IntN(150)
+				if !k.Rounds(quant.Height, 2*quads, 1) {
+					continue
+				}
 				p := &quant.Product{Segments: []int{r.IntN(40), r.IntN(40)}[:1+r.IntN(2)], Quads: quads, Signed: r.IntN(2) == 0, LDC: quant.Panel * quant.Panels(cols)}
 				rows := make([]int, n)
 				for i := range rows {
@@ -66,7 +60,11 @@ var _ = Describe("sums that are rounded where they are made", func() {
 	})
 
 	It("are those of depthwise convolutions", func() {
-		rounds(func(k, plain quant.Kernels, r *rand.Rand, front bool) {
+		plain := quant.For(isa.Target{})
+		everywhere(func(k quant.Kernels, r *rand.Rand, front bool) {
+			if !k.Weighs() {
+				return
+			}
 			for range testshare.Of(60) {
 				taps, n, channels := 1+r.IntN(12), 1+r.IntN(6), 16+r.IntN(200)
 				step, ldd := r.IntN(300), channels+r.IntN(3)
@@ -102,6 +100,61 @@ var _ = Describe("sums that are rounded where they are made", func() {
 		})
 	})
 
+	It("are those of depthwise convolutions, of lines", func() {
+		plain, made := quant.For(isa.Target{}), 0
+		everywhere(func(k quant.Kernels, r *rand.Rand, front bool) {
+			for range testshare.Of(60) {
+				f := quant.LineShape{Channels: 16 + r.IntN(60), Height: 1 + r.IntN(7), Width: 1 + r.IntN(7), Stride: 1 + r.IntN(3), Dilation: 1 + r.IntN(3), SignedPixels: r.IntN(2) == 0}
+				n, w, s := 1+r.IntN(11), make([]int16, f.Channels*f.Height*f.Width), start(f.Channels, r, front)
+				for i := range w {
+					w[i] = int16(r.IntN(511) - 255)
+				}
+				sums, to, lo, hi := rounding(f.Channels, r, front)
+				lf := quant.NewLineFilters(f, w, s, quant.NewRounding(sums.Factors, sums.Bias, to, lo, hi))
+				positions, ldd := lf.Positions(n), f.Channels+r.IntN(3)
+				rows := make([][]byte, f.Height)
+				for y := range rows {
+					rows[y] = fillBytes(guarded[byte](f.Channels*lf.Pixels(positions), front), r)
+				}
+				sums.Rows, sums.LD, sums.Sums = n, f.Channels, make([]int32, n*f.Channels)
+				for i := range sums.Sums {
+					at, ch := i/f.Channels, i%f.Channels
+					sums.Sums[i] = s[ch]
+					for t := range f.Height * f.Width {
+						x := rows[t/f.Width][(at*f.Stride+t%f.Width*f.Dilation)*f.Channels+ch]
+						sums.Sums[i] += int32(value(x, f.SignedPixels)) * int32(w[ch*f.Height*f.Width+t])
+					}
+				}
+				want := make([]byte, n*ldd)
+				plain.Requantize(want, ldd, sums, to, lo, hi)
+				line := quant.LineWords * positions
+				block := (f.Height + r.IntN(2)) * line
+				near, other, lines := guarded[int16]((lf.Blocks()-1)*block+f.Height*line, front), make([]int16, lf.Blocks()*block), r.Perm(f.Height)
+				for y := range lines {
+					lines[y] *= line
+					k.PairLine(lf, near[lines[y]:], block, rows[y], positions)
+					plain.PairLine(lf, other[lines[y]:], block, rows[y], positions)
+				}
+				for b := range lf.Blocks() {
+					Expect(near[b*block:][:f.Height*line]).To(Equal(other[b*block:][:f.Height*line]))
+				}
+				got := guarded[byte]((n-1)*ldd+f.Channels, front)
+				if k.WeighsLines() {
+					made++
+					k.WeighLines(lf, got, ldd, near, lines, block, n)
+				}
+				if k.WeighsLines() {
+					for i := range n {
+						Expect(got[i*ldd:][:f.Channels]).To(Equal(want[i*ldd:][:f.Channels]), "window %d of %d, %+v", i, n, f)
+					}
+				}
+			}
+		})
+		if isa.Host().Set == isa.AVX512 || isa.Host().Set == isa.AVX2 {
+			Expect(made).To(BeNumerically(">", 50))
+		}
+	})
+
 	It("are not of weights that no signed byte holds, or of few channels", func() {
 		r := quant.NewRounding(make([]float32, 16), make([]float32, 16), quant.Levels{}, 0, 255)
 		_, ok := quant.NewFilters(16, 1, append(make([]int16, 15), 128), make([]int32, 16), r)
@@ -111,24 +164,46 @@ var _ = Describe("sums that are rounded where they are made", func() {
 	})
 
 	It("are not made where an operand is too short", func() {
-		rounds(func(k, _ quant.Kernels, _ *rand.Rand, _ bool) {
+		everywhere(func(k quant.Kernels, _ *rand.Rand, _ bool) {
 			r := quant.NewRounding(make([]float32, 16), make([]float32, 16), quant.Levels{}, 0, 255)
-			f, _ := quant.NewFilters(16, 1, make([]int16, 16), make([]int32, 16), r)
-			p := &quant.Product{Segments: []int{0}, Quads: 2}
 			dst, a, b, s, one := make([]byte, 16), make([]byte, 32), make([]byte, 128), make([]int32, 16), []int{0}
-			k.Weigh(f, dst, 0, a, 16, []int{0, 0}, 2)
-			k.MultiplyRounded(p, dst, 0, a, one, b, s, r, 0, 16, nil)
-			for _, bad := range []func(){
-				func() { k.Weigh(f, dst, 0, a[:31], 16, []int{0, 0}, 2) },
-				func() { k.Weigh(f, dst, 0, a, 16, []int{0}, 2) },
-				func() { k.Weigh(f, dst, 0, a, 16, []int{0, -1}, 2) },
-				func() { k.Weigh(f, dst, 1, a, 16, []int{0, 0}, 2) },
-				func() { k.MultiplyRounded(p, dst[:15], 0, a, one, b, s, r, 0, 16, nil) },
-				func() { k.MultiplyRounded(p, dst, 0, a[:7:7], one, b, s, r, 0, 16, nil) },
-				func() { k.MultiplyRounded(p, dst, 0, a, one, b[:127], s, r, 0, 16, nil) },
-				func() { k.MultiplyRounded(p, dst, 0, a, one, b, s[:15], r, 0, 16, nil) },
-				func() { k.MultiplyRounded(p, dst, 0, a, one, b, s, r, 1, 16, nil) },
-			} {
+			var calls []func()
+			if k.Weighs() {
+				f, _ := quant.NewFilters(16, 1, make([]int16, 16), make([]int32, 16), r)
+				k.Weigh(f, dst, 0, a, 16, []int{0, 0}, 2)
+				calls = append(calls,
+					func() { k.Weigh(f, dst, 0, a[:31], 16, []int{0, 0}, 2) },
+					func() { k.Weigh(f, dst, 0, a, 16, []int{0}, 2) },
+					func() { k.Weigh(f, dst, 0, a, 16, []int{0, -1}, 2) },
+					func() { k.Weigh(f, dst, 1, a, 16, []int{0, 0}, 2) })
+			}
+			if k.WeighsLines() {
+				f := quant.NewLineFilters(quant.LineShape{Channels: 16, Height: 2, Width: 3, Stride: 1, Dilation: 1}, make([]int16, 96), make([]int32, 16), r)
+				line := 5 * quant.LineWords
+				near, lines, row := make([]int16, 2*line), []int{0, line}, make([]byte, 16*6)
+				Expect(f.Positions(3)).To(Equal(5))
+				Expect(f.Pixels(5)).To(Equal(6))
+				k.PairLine(f, near, 0, row, 5)
+				k.WeighLines(f, dst, 0, near, lines, 0, 3)
+				calls = append(calls,
+					func() { k.PairLine(f, near, 0, row[:95:95], 5) },
+					func() { k.PairLine(f, near[:line-1:line-1], 0, row, 5) },
+					func() { k.WeighLines(f, dst[:15], 0, near, lines, 0, 3) },
+					func() { k.WeighLines(f, dst, 1, near, lines, 0, 3) },
+					func() { k.WeighLines(f, dst, 0, near[:2*line-1], lines, 0, 3) },
+					func() { k.WeighLines(f, dst, 0, near, []int{0, -1}, 0, 3) },
+					func() { k.WeighLines(f, dst, 0, near, lines[:1:1], 0, 3) })
+			}
+			if p := (&quant.Product{Segments: []int{0}, Quads: 2}); k.Rounds(quant.Height, 2, 1) {
+				k.MultiplyRounded(p, dst, 0, a, one, b, s, r, 0, 16, nil)
+				calls = append(calls,
+					func() { k.MultiplyRounded(p, dst[:15], 0, a, one, b, s, r, 0, 16, nil) },
+					func() { k.MultiplyRounded(p, dst, 0, a[:7:7], one, b, s, r, 0, 16, nil) },
+					func() { k.MultiplyRounded(p, dst, 0, a, one, b[:127], s, r, 0, 16, nil) },
+					func() { k.MultiplyRounded(p, dst, 0, a, one, b, s[:15], r, 0, 16, nil) },
+					func() { k.MultiplyRounded(p, dst, 0, a, one, b, s, r, 1, 16, nil) })
+			}
+			for _, bad := range calls {
 				Expect(bad).To(Panic())
 			}
 		})

@@ -364,6 +364,66 @@ func tileSignedWide2_5x16(p *tileParams, a *int16, b *byte, start *int32, c *int
 //go:noescape
 func tileSignedWide2_6x16(p *tileParams, a *int16, b *byte, start *int32, c *int32, n int, tiles int, to *int32, left int)
 
+// tileUnsignedRounded2_1x16 sums tiles of 1 rows, one below the other, and rounds the sums; tiles > 0; see tileParams.
+//
+//go:noescape
+func tileUnsignedRounded2_1x16(p *tileParams, a *int16, b *byte, start *int32, c *byte, tiles int)
+
+// tileUnsignedRounded2_2x16 sums tiles of 2 rows, one below the other, and rounds the sums; tiles > 0; see tileParams.
+//
+//go:noescape
+func tileUnsignedRounded2_2x16(p *tileParams, a *int16, b *byte, start *int32, c *byte, tiles int)
+
+// tileUnsignedRounded2_3x16 sums tiles of 3 rows, one below the other, and rounds the sums; tiles > 0; see tileParams.
+//
+//go:noescape
+func tileUnsignedRounded2_3x16(p *tileParams, a *int16, b *byte, start *int32, c *byte, tiles int)
+
+// tileUnsignedRounded2_4x16 sums tiles of 4 rows, one below the other, and rounds the sums; tiles > 0; see tileParams.
+//
+//go:noescape
+func tileUnsignedRounded2_4x16(p *tileParams, a *int16, b *byte, start *int32, c *byte, tiles int)
+
+// tileUnsignedRounded2_5x16 sums tiles of 5 rows, one below the other, and rounds the sums; tiles > 0; see tileParams.
+//
+//go:noescape
+func tileUnsignedRounded2_5x16(p *tileParams, a *int16, b *byte, start *int32, c *byte, tiles int)
+
+// tileUnsignedRounded2_6x16 sums tiles of 6 rows, one below the other, and rounds the sums; tiles > 0; see tileParams.
+//
+//go:noescape
+func tileUnsignedRounded2_6x16(p *tileParams, a *int16, b *byte, start *int32, c *byte, tiles int)
+
+// tileSignedRounded2_1x16 sums tiles of 1 rows, one below the other, and rounds the sums; tiles > 0; see tileParams.
+//
+//go:noescape
+func tileSignedRounded2_1x16(p *tileParams, a *int16, b *byte, start *int32, c *byte, tiles int)
+
+// tileSignedRounded2_2x16 sums tiles of 2 rows, one below the other, and rounds the sums; tiles > 0; see tileParams.
+//
+//go:noescape
+func tileSignedRounded2_2x16(p *tileParams, a *int16, b *byte, start *int32, c *byte, tiles int)
+
+// tileSignedRounded2_3x16 sums tiles of 3 rows, one below the other, and rounds the sums; tiles > 0; see tileParams.
+//
+//go:noescape
+func tileSignedRounded2_3x16(p *tileParams, a *int16, b *byte, start *int32, c *byte, tiles int)
+
+// tileSignedRounded2_4x16 sums tiles of 4 rows, one below the other, and rounds the sums; tiles > 0; see tileParams.
+//
+//go:noescape
+func tileSignedRounded2_4x16(p *tileParams, a *int16, b *byte, start *int32, c *byte, tiles int)
+
+// tileSignedRounded2_5x16 sums tiles of 5 rows, one below the other, and rounds the sums; tiles > 0; see tileParams.
+//
+//go:noescape
+func tileSignedRounded2_5x16(p *tileParams, a *int16, b *byte, start *int32, c *byte, tiles int)
+
+// tileSignedRounded2_6x16 sums tiles of 6 rows, one below the other, and rounds the sums; tiles > 0; see tileParams.
+//
+//go:noescape
+func tileSignedRounded2_6x16(p *tileParams, a *int16, b *byte, start *int32, c *byte, tiles int)
+
 // callTileVNNI runs the kernel of tiles of height rows and width panels, for signed or unsigned B.
 func callTileVNNI(signed bool, height, width int, p *tileParams, a *byte, rows *int, b *byte, start, c *int32, n int) {
 	if signed {
@@ -532,6 +592,39 @@ func callWide2(signed bool, height, width int, p *tileParams, a *int16, b *byte,
 		tileSignedWide2_5x16(p, a, b, start, c, n, tiles, c, tiles)
 	case 30:
 		tileSignedWide2_6x16(p, a, b, start, c, n, tiles, c, tiles)
+	}
+}
+
+// callRounded runs the kernel of tiles of height rows and width panels, for signed or unsigned B.
+func callRounded(signed bool, height, width int, p *tileParams, a *int16, b *byte, start *int32, c *byte, tiles int) {
+	if signed {
+		height += 8
+	}
+	switch 16*width + height {
+	case 17:
+		tileUnsignedRounded2_1x16(p, a, b, start, c, tiles)
+	case 18:
+		tileUnsignedRounded2_2x16(p, a, b, start, c, tiles)
+	case 19:
+		tileUnsignedRounded2_3x16(p, a, b, start, c, tiles)
+	case 20:
+		tileUnsignedRounded2_4x16(p, a, b, start, c, tiles)
+	case 21:
+		tileUnsignedRounded2_5x16(p, a, b, start, c, tiles)
+	case 22:
+		tileUnsignedRounded2_6x16(p, a, b, start, c, tiles)
+	case 25:
+		tileSignedRounded2_1x16(p, a, b, start, c, tiles)
+	case 26:
+		tileSignedRounded2_2x16(p, a, b, start, c, tiles)
+	case 27:
+		tileSignedRounded2_3x16(p, a, b, start, c, tiles)
+	case 28:
+		tileSignedRounded2_4x16(p, a, b, start, c, tiles)
+	case 29:
+		tileSignedRounded2_5x16(p, a, b, start, c, tiles)
+	case 30:
+		tileSignedRounded2_6x16(p, a, b, start, c, tiles)
 	}
 }
 

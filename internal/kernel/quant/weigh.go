@@ -75,13 +75,16 @@ func (f *Filters) pack(first, n, taps int, w []int16, start []int32, r *Rounding
 // Taps returns how many offsets Weigh takes: the taps, rounded up to pairs. Those behind the taps have no weight.
 func (f *Filters) Taps() int { return 4*f.fours + 2*f.pairs }
 
+// Weighs reports whether there are kernels that take Filters: Weigh.
+func (k Kernels) Weighs() bool { return k.by == vnni }
+
 // Weigh writes the integers of the sums of n windows: window i and channel c have Σ a[i·step+offsets[tap]+c]·weight[tap, c], and go to
-// dst[i·ldd+c]. It panics where Rounds is false.
+// dst[i·ldd+c]. It panics where Weighs is false.
 func (k Kernels) Weigh(f *Filters, dst []byte, ldd int, a []byte, step int, offsets []int, n int) {
 	if n <= 0 {
 		return
 	}
-	if !k.Rounds() || ldd < 0 || step < 0 {
+	if !k.Weighs() || ldd < 0 || step < 0 {
 		panic("quant: no kernel weighs such taps")
 	}
 	far := 0

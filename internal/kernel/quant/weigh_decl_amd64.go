@@ -19,6 +19,21 @@ func weigh32(p *weighParams, a *byte, dst *byte, n int)
 //go:noescape
 func weigh64(p *weighParams, a *byte, dst *byte, n int)
 
+// pairLineUnsigned puts 16 channels of n pixels and of others, other bytes behind them, side by side as words; n > 0. Pixels are step bytes apart. Of more blocks it is the next 16 channels, and ldd bytes behind.
+//
+//go:noescape
+func pairLineUnsigned(dst *int16, src *byte, n int, step int, other int, blocks int, ldd int)
+
+// pairLineSigned puts 16 channels of n pixels and of others, other bytes behind them, side by side as words; n > 0. Pixels are step bytes apart. Of more blocks it is the next 16 channels, and ldd bytes behind.
+//
+//go:noescape
+func pairLineSigned(dst *int16, src *byte, n int, step int, other int, blocks int, ldd int)
+
+// weighLines16 weighs n windows of so many blocks of 16 channels of lines; n, blocks > 0; see lineParams.
+//
+//go:noescape
+func weighLines16(p *lineParams, a *int16, record *int32, dst *byte, n int, blocks int)
+
 // The offsets that the assembly assumes.
 var (
 	_ = [1]byte{}[unsafe.Offsetof(weighParams{}.offsets)-0]
@@ -31,4 +46,15 @@ var (
 	_ = [1]byte{}[unsafe.Offsetof(weighParams{}.factors)-56]
 	_ = [1]byte{}[unsafe.Offsetof(weighParams{}.bias)-64]
 	_ = [1]byte{}[unsafe.Offsetof(weighParams{}.rounding)-72]
+)
+
+// The offsets that the assembly assumes.
+var (
+	_ = [1]byte{}[unsafe.Offsetof(lineParams{}.offsets)-0]
+	_ = [1]byte{}[unsafe.Offsetof(lineParams{}.pairs)-8]
+	_ = [1]byte{}[unsafe.Offsetof(lineParams{}.step)-16]
+	_ = [1]byte{}[unsafe.Offsetof(lineParams{}.ldd)-24]
+	_ = [1]byte{}[unsafe.Offsetof(lineParams{}.record)-32]
+	_ = [1]byte{}[unsafe.Offsetof(lineParams{}.block)-40]
+	_ = [1]byte{}[unsafe.Offsetof(lineParams{}.rounding)-48]
 )
