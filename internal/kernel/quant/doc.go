@@ -14,8 +14,9 @@
 // sums and roundings alike, are the same, bit for bit, on every instruction set.
 //
 // With VNNI, sums that become integers of 8 bits do so before they leave their registers (MultiplyRounded), as those of depthwise
-// convolutions, whose taps are interleaved by fours (Weigh). Callers ask for that (Rounds); elsewhere sums are stored, and then rounded
-// (Requantize).
+// convolutions, whose taps are interleaved by fours (Weigh). With AVX2 those of products of few panels do that, and of few quads, and those of depthwise
+// convolutions, which read lines in which pixels stand beside those of the next tap (WeighLines). Callers ask for that (Rounds, Weighs,
+// WeighsLines); elsewhere sums are stored, and then rounded (Requantize).
 //
 // Where the processor has AMX besides, tiles multiply what is large enough (package amx): rows at one distance, of a matrix or of a line of a
 // convolution's windows, 16 at most to a tile. Sums that are rounded are so from scratch memory then.
