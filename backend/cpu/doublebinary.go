@@ -186,7 +186,9 @@ var doubleComparisons = map[string]func(p *planner, n *graph.Node) error{
 
 func init() {
 	for _, name := range comparisons {
-		doubleComparisons[name] = func(p *planner, n *graph.Node) error { return elementwise2Rows(p, n, compareRow[float64](name)) }
+		doubleComparisons[name] = func(p *planner, n *graph.Node) error {
+			return elementwise2Rows(p, n, compareRow[float64](p.target.Set, name))
+		}
 	}
 	for name, plan := range doubleComparisons {
 		registerDoubles(operator{Plan: plan}, 0, name)

@@ -5,6 +5,8 @@ import (
 
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/tensor"
+	"github.com/carve-dev/carve/internal/kernel/element"
+	"github.com/carve-dev/carve/internal/kernel/isa"
 	"github.com/carve-dev/carve/internal/operators"
 	"github.com/carve-dev/carve/property"
 )
@@ -42,9 +44,11 @@ type integerKind struct {
 }
 
 func integerKindOf[T integer]() integerKind {
-	return integerKind{binary: planIntegers[T], unary: planInteger[T], chain: planIntegerChain[T], clip: planClipBetween[T],
-		compare: func(p *planner, n *graph.Node) error { return elementwise2Rows(p, n, compareRow[T](n.Op.Name)) },
-		arg:     planArgOf[T], reduce: planReduceIntegers[T], rank: ranks(rankInteger[T])}
+	return integerKind{binary: planIntegers[T], unary: planInteger[T], chain: planIntegerChain[T], clip: planClipIntegers[T],
+		compare: func(p *planner, n *graph.Node) error {
+			return elementwise2Rows(p, n, compareRow[T](p.target.Set, n.Op.Name))
+		},
+		arg: planArgOf[T], reduce: planReduceIntegers[T], rank: ranks(rankInteger[T])}
 }
 
 // integerKinds are the types of integers.
@@ -54,7 +58,7 @@ var integerKinds = map[tensor.DType]integerKind{
 }
 
 func planIntegers[T integer](p *planner, n *graph.Node) error {
-	return elementwise2Rows(p, n, integerRow[T](n))
+	return elementwise2Rows(p, n, integerRow[T](p.target.Set, n))
 }
 
 // planIntegerChain emits an operator of any number of operands: a chain of binary ones in the result's place.
@@ -65,7 +69,7 @@ func planIntegerChain[T integer](p *planner, n *graph.Node) error {
 		p.copyStep(dst, p.In(first), p.Bytes(y))
 		return nil
 	}
-	row := integerRow[T](n)
+	row := integerRow[T](p.target.Set, n)
 	rows2(p, newBroadcast(out, p.laid(first), p.laid(n.Inputs[1])), p.In(first), p.In(n.Inputs[1]), dst, row)
 	for _, v := range n.Inputs[2:] {
 		rows2(p, newBroadcast(out, out, p.laid(v)), dst, p.In(v), dst, row)
@@ -91,27 +95,18 @@ func floatMod(dividend bool) func(a, b float32) float32 {
 	}
 }
 
+// vectored are the functions of two integers that there are kernels for.
+var vectored = map[string]element.Op{"Add": element.Add, "Sub": element.Sub, "Mul": element.Mul, "Max": element.Max, "Min": element.Min,
+	"BitwiseAnd": element.And, "BitwiseOr": element.Or, "BitwiseXor": element.Xor}
+
 // integerRow returns the loop over a row of what a node does with two integers.
-func integerRow[T integer](n *graph.Node) row2[T, T, T] {
+func integerRow[T integer](set isa.Set, n *graph.Node) row2[T, T, T] {
+	if op, ok := vectored[n.Op.Name]; ok {
+		return vectorRow[T](set, op)
+	}
 	switch n.Op.Name {
-	case "Add":
-		return elementByElement(addRow[T])
-	case "Sub":
-		return elementByElement(subRow[T])
-	case "Mul":
-		return elementByElement(mulRow[T])
 	case "Div":
 		return elementByElement(divRow[T])
-	case "Max":
-		return elementByElement(maxRow[T])
-	case "Min":
-		return elementByElement(minRow[T])
-	case "BitwiseAnd":
-		return elementByElement(bitsAndRow[T])
-	case "BitwiseOr":
-		return elementByElement(bitsOrRow[T])
-	case "BitwiseXor":
-		return elementByElement(bitsXorRow[T])
 	case "BitShift":
 		if n.Str("direction", "") == "LEFT" {
 			return elementByElement(leftRow[T])
@@ -119,27 +114,6 @@ func integerRow[T integer](n *graph.Node) row2[T, T, T] {
 		return elementByElement(rightRow[T])
 	}
 	return each2(integerMod[T](n.Int("fmod", 0) != 0))
-}
-
-func addRow[T integer](out, s, t []T) {
-	s, t = s[:len(out)], t[:len(out)]
-	for i := range out {
-		out[i] = s[i] + t[i]
-	}
-}
-
-func subRow[T integer](out, s, t []T) {
-	s, t = s[:len(out)], t[:len(out)]
-	for i := range out {
-		out[i] = s[i] - t[i]
-	}
-}
-
-func mulRow[T integer](out, s, t []T) {
-	s, t = s[:len(out)], t[:len(out)]
-	for i := range out {
-		out[i] = s[i] * t[i]
-	}
 }
 
 func divRow[T integer](out, s, t []T) {
@@ -150,41 +124,6 @@ func divRow[T integer](out, s, t []T) {
 		} else {
 			out[i] = s[i] / by
 		}
-	}
-}
-
-func maxRow[T integer](out, s, t []T) {
-	s, t = s[:len(out)], t[:len(out)]
-	for i := range out {
-		out[i] = max(s[i], t[i])
-	}
-}
-
-func minRow[T integer](out, s, t []T) {
-	s, t = s[:len(out)], t[:len(out)]
-	for i := range out {
-		out[i] = min(s[i], t[i])
-	}
-}
-
-func bitsAndRow[T integer](out, s, t []T) {
-	s, t = s[:len(out)], t[:len(out)]
-	for i := range out {
-		out[i] = s[i] & t[i]
-	}
-}
-
-func bitsOrRow[T integer](out, s, t []T) {
-	s, t = s[:len(out)], t[:len(out)]
-	for i := range out {
-		out[i] = s[i] | t[i]
-	}
-}
-
-func bitsXorRow[T integer](out, s, t []T) {
-	s, t = s[:len(out)], t[:len(out)]
-	for i := range out {
-		out[i] = s[i] ^ t[i]
 	}
 }
 

@@ -1,13 +1,13 @@
 package cpu
 
 import (
-	"encoding/binary"
 	"math"
 
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/tensor"
 	"github.com/carve-dev/carve/internal/fuse"
 	"github.com/carve-dev/carve/internal/kernel/cast"
+	"github.com/carve-dev/carve/internal/kernel/element"
 	"github.com/carve-dev/carve/internal/kernel/vec"
 	"github.com/carve-dev/carve/internal/operators"
 	"github.com/carve-dev/carve/internal/place"
@@ -38,9 +38,9 @@ func planCompare(p *planner, n *graph.Node) error {
 	case isWhole(a):
 		return integerKinds[a.Type.DType].compare(p, n)
 	case operators.IsFloat32(a):
-		return elementwise2Rows(p, n, compareRow[float32](n.Op.Name))
+		return elementwise2Rows(p, n, compareRow[float32](p.target.Set, n.Op.Name))
 	}
-	return elementwise2Rows(p, n, equalRow[uint8])
+	return elementwise2Rows(p, n, compareRow[uint8](p.target.Set, "Equal"))
 }
 
 func boolSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
@@ -51,24 +51,13 @@ func boolSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 }
 
 func planBool(p *planner, n *graph.Node) error {
-	switch n.Op.Name {
-	case "And":
-		return elementwise2Rows(p, n, andRow)
-	case "Or":
-		return elementwise2Rows(p, n, orRow)
-	}
-	return elementwise2Rows(p, n, xorRow)
+	op := map[string]element.Op{"And": element.And, "Or": element.Or, "Xor": element.Xor}[n.Op.Name]
+	return elementwise2Rows(p, n, vectorRow[uint8](p.target.Set, op))
 }
 
 func planNot(p *planner, n *graph.Node) error {
-	return elementsOf(p, n, func(dst, src []uint8) {
-		for ; len(dst) >= 8; dst, src = dst[8:], src[8:] {
-			binary.NativeEndian.PutUint64(dst, binary.NativeEndian.Uint64(src)^0x0101010101010101)
-		}
-		for i, x := range src {
-			dst[i] = x ^ 1
-		}
-	})
+	set := p.target.Set
+	return elementsOf(p, n, func(dst, src []uint8) { element.Binary(set, element.Xor, dst, src, []uint8{1}) })
 }
 
 func whereSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
@@ -91,18 +80,19 @@ func planWhere(p *planner, n *graph.Node) error {
 	return where[uint64](p, n)
 }
 
-func where[T uint8 | uint16 | uint32 | uint64](p *planner, n *graph.Node) error {
+func where[T element.Bits](p *planner, n *graph.Node) error {
 	c, x, y, r := n.Inputs[0], n.Inputs[1], n.Inputs[2], n.Outputs[0]
 	mc, mx, my, dst := p.In(c), p.In(x), p.In(y), p.Out(r)
 	b := newBroadcast(p.laid(r), p.laid(c), p.laid(x), p.laid(y))
 	if b.total == 0 {
 		return nil
 	}
+	set := p.target.Set
 	p.emit(step{chunks: b.rows, grain: grainFor(float64(b.inner) + 10), body: func(st *state, _, lo, hi int) {
 		d, cond, s, t := of[T](st, dst), of[uint8](st, mc), of[T](st, mx), of[T](st, my)
 		for row := lo; row < hi; row++ {
 			at := b.result(row)
-			whereRow(d[at:at+b.inner], cond[b.offset(0, row):], b.step[0], s[b.offset(1, row):], b.step[1], t[b.offset(2, row):], b.step[2])
+			whereRow(set, d[at:at+b.inner], cond[b.offset(0, row):], b.step[0], s[b.offset(1, row):], b.step[1], t[b.offset(2, row):], b.step[2])
 		}
 	}}, []place.Memory{mc, mx, my}, []place.Memory{dst})
 	return nil

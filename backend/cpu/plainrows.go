@@ -1,11 +1,12 @@
 package cpu
 
 import (
-	"encoding/binary"
 	"math"
 
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/tensor"
+	"github.com/carve-dev/carve/internal/kernel/element"
+	"github.com/carve-dev/carve/internal/kernel/isa"
 	"github.com/carve-dev/carve/internal/place"
 )
 
@@ -88,159 +89,56 @@ func repeated[T any](times *[128]T, x *[]T, step, n int) []T {
 	return times[:n]
 }
 
+// vectorRow is the loop over a row of a function of two integers, or of two truth values, which are bytes of 0 and 1.
+func vectorRow[T integer](set isa.Set, op element.Op) row2[T, T, T] {
+	side := elementByElement(func(out, s, t []T) { element.Binary(set, op, out, s, t) })
+	return func(out, s []T, dx int, t []T, dy int) {
+		switch {
+		case dx == 1 && dy == 0:
+			element.Binary(set, op, out, s, t[:1])
+		case dx == 0 && dy == 1 && op != element.Sub:
+			element.Binary(set, op, out, t, s[:1])
+		default:
+			side(out, s, dx, t, dy)
+		}
+	}
+}
+
 // compareRow returns the loop of a comparison.
-func compareRow[T ordered](name string) row2[T, T, bool] {
-	turned := func(row row2[T, T, bool]) row2[T, T, bool] {
-		return func(out []bool, s []T, dx int, t []T, dy int) { row(out, t, dy, s, dx) }
-	}
-	switch name {
-	case "Equal":
-		return equalRow[T]
-	case "Less":
-		return lessRow[T]
-	case "Greater":
-		return turned(lessRow[T])
-	case "GreaterOrEqual":
-		return turned(atMostRow[T])
-	}
-	return atMostRow[T]
-}
-
-func equalRow[T tensor.Element](out []bool, s []T, dx int, t []T, dy int) {
-	switch {
-	case dx == 1 && dy == 1:
-		s, t = s[:len(out)], t[:len(out)]
-		for i := range out {
-			out[i] = s[i] == t[i]
-		}
-	case dx == 0 && dy == 1:
-		equalRow(out, t, 1, s, 0)
-	case dx == 1 && dy == 0:
-		v := t[0]
-		for i, x := range s[:len(out)] {
-			out[i] = x == v
-		}
-	default:
-		for i := range out {
-			out[i] = s[i*dx] == t[i*dy]
+func compareRow[T ordered](set isa.Set, name string) row2[T, T, bool] {
+	c := map[string]element.Comparison{"Equal": element.Equal, "Less": element.Less, "LessOrEqual": element.AtMost, "Greater": element.Greater, "GreaterOrEqual": element.AtLeast}[name]
+	return func(out []bool, s []T, dx int, t []T, dy int) {
+		switch {
+		case dx == 1 && dy == 1:
+			element.Compare(set, c, out, s, t)
+		case dx == 1 && dy == 0:
+			element.Compare(set, c, out, s, t[:1])
+		case dx == 0 && dy == 1:
+			element.Compare(set, c.Turned(), out, t, s[:1])
+		default:
+			for i := range out {
+				element.Compare(set, c, out[i:i+1], s[i*dx:][:1], t[i*dy:][:1])
+			}
 		}
 	}
 }
 
-func lessRow[T ordered](out []bool, s []T, dx int, t []T, dy int) {
-	switch {
-	case dx == 1 && dy == 1:
-		s, t = s[:len(out)], t[:len(out)]
-		for i := range out {
-			out[i] = s[i] < t[i]
-		}
-	case dx == 0 && dy == 1:
-		v := s[0]
-		for i, x := range t[:len(out)] {
-			out[i] = v < x
-		}
-	case dx == 1 && dy == 0:
-		v := t[0]
-		for i, x := range s[:len(out)] {
-			out[i] = x < v
-		}
-	default:
-		for i := range out {
-			out[i] = s[i*dx] < t[i*dy]
-		}
-	}
-}
-
-func atMostRow[T ordered](out []bool, s []T, dx int, t []T, dy int) {
-	switch {
-	case dx == 1 && dy == 1:
-		s, t = s[:len(out)], t[:len(out)]
-		for i := range out {
-			out[i] = s[i] <= t[i]
-		}
-	case dx == 0 && dy == 1:
-		v := s[0]
-		for i, x := range t[:len(out)] {
-			out[i] = v <= x
-		}
-	case dx == 1 && dy == 0:
-		v := t[0]
-		for i, x := range s[:len(out)] {
-			out[i] = x <= v
-		}
-	default:
-		for i := range out {
-			out[i] = s[i*dx] <= t[i*dy]
-		}
-	}
-}
-
-// Truth values are bytes of 0 and 1.
-
-// andRow, orRow and xorRow are of booleans, eight at a time where they lie side by side.
-func andRow(out, s []uint8, dx int, t []uint8, dy int) {
-	if dx != 1 || dy != 1 {
-		each2(func(a, b uint8) uint8 { return a & b })(out, s, dx, t, dy)
-		return
-	}
-	for ; len(out) >= 8; out, s, t = out[8:], s[8:], t[8:] {
-		binary.NativeEndian.PutUint64(out, binary.NativeEndian.Uint64(s)&binary.NativeEndian.Uint64(t))
-	}
-	for i := range out {
-		out[i] = s[i] & t[i]
-	}
-}
-
-func orRow(out, s []uint8, dx int, t []uint8, dy int) {
-	if dx != 1 || dy != 1 {
-		each2(func(a, b uint8) uint8 { return a | b })(out, s, dx, t, dy)
-		return
-	}
-	for ; len(out) >= 8; out, s, t = out[8:], s[8:], t[8:] {
-		binary.NativeEndian.PutUint64(out, binary.NativeEndian.Uint64(s)|binary.NativeEndian.Uint64(t))
-	}
-	for i := range out {
-		out[i] = s[i] | t[i]
-	}
-}
-
-func xorRow(out, s []uint8, dx int, t []uint8, dy int) {
-	if dx != 1 || dy != 1 {
-		each2(func(a, b uint8) uint8 { return a ^ b })(out, s, dx, t, dy)
-		return
-	}
-	for ; len(out) >= 8; out, s, t = out[8:], s[8:], t[8:] {
-		binary.NativeEndian.PutUint64(out, binary.NativeEndian.Uint64(s)^binary.NativeEndian.Uint64(t))
-	}
-	for i := range out {
-		out[i] = s[i] ^ t[i]
-	}
-}
-
-// whereRow sets out to elements of s where those of c are 1, and of t where they are 0: without a branch, which data would mislead.
-func whereRow[T uint8 | uint16 | uint32 | uint64](out []T, c []uint8, dc int, s []T, ds int, t []T, dt int) {
-	switch {
-	case dc == 1 && ds == 1 && dt == 1:
-		c, s, t = c[:len(out)], s[:len(out)], t[:len(out)]
-		for i := range out {
-			out[i] = t[i] ^ (s[i]^t[i])&-T(c[i])
-		}
-	case dc == 1 && ds == 1 && dt == 0:
-		c, s, v := c[:len(out)], s[:len(out)], t[0]
-		for i := range out {
-			out[i] = v ^ (s[i]^v)&-T(c[i])
-		}
-	case dc == 1 && ds == 0 && dt == 1:
-		c, v, t := c[:len(out)], s[0], t[:len(out)]
-		for i := range out {
-			out[i] = t[i] ^ (v^t[i])&-T(c[i])
-		}
-	default:
+// whereRow sets out to elements of s where those of c are 1, and of t where they are 0.
+func whereRow[T element.Bits](set isa.Set, out []T, c []uint8, dc int, s []T, ds int, t []T, dt int) {
+	if dc != 1 || ds > 1 || dt > 1 {
 		for i := range out {
 			v := t[i*dt]
-			out[i] = v ^ (s[i*ds]^v)&-T(c[i*dc])
+			out[i] = v ^ (s[i*ds]^v)&-T(c[i*dc]) // without a branch, which data would mislead
 		}
+		return
 	}
+	if ds == 0 {
+		s = s[:1]
+	}
+	if dt == 0 {
+		t = t[:1]
+	}
+	element.Choose(set, out, c, s, t)
 }
 
 // shortRow is how long a row is in which firstOfFew is sooner found than by comparing, which data would mislead.

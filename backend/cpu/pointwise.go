@@ -1,11 +1,11 @@
 package cpu
 
 import (
-	"encoding/binary"
 	"math"
 
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/tensor"
+	"github.com/carve-dev/carve/internal/kernel/element"
 	"github.com/carve-dev/carve/internal/kernel/vec"
 	"github.com/carve-dev/carve/internal/operators"
 	"github.com/carve-dev/carve/internal/place"
@@ -31,29 +31,29 @@ func planFunction(p *planner, n *graph.Node) error {
 	return elementwise1(p, n, func(x float32) float32 { return float32(fn(float64(x))) })
 }
 
-// planTest emits IsNaN and IsInf, by the bits of elements.
+// planTest emits IsNaN and IsInf, by the bits of elements: of those that a mask leaves.
 func planTest(p *planner, n *graph.Node) error {
-	const infinite, magnitude = 0x7f800000, 0x7fffffff
-	if n.Is("IsNaN") {
-		return elementsOf(p, n, func(d []bool, s []uint32) {
-			for i, x := range s[:len(d)] {
-				d[i] = x&magnitude > infinite
-			}
-		})
-	}
-	mask, want := uint32(magnitude), uint32(infinite)
+	const infinite, magnitude, all = 0x7f800000, math.MaxInt32, -1
+	mask, want, c := int32(magnitude), int32(infinite), element.Equal
 	switch up, down := n.Int("detect_positive", 1) != 0, n.Int("detect_negative", 1) != 0; {
+	case n.Is("IsNaN"):
+		c = element.Greater
 	case up && down:
 	case up:
-		mask = math.MaxUint32
+		mask = all
 	case down:
-		mask, want = math.MaxUint32, infinite|1<<31
+		mask, want = all, math.MinInt32|infinite
 	default:
 		mask = 0 // nothing is found
 	}
-	return elementsOf(p, n, func(d []bool, s []uint32) {
-		for i, x := range s[:len(d)] {
-			d[i] = x&mask == want
+	set := p.target.Set
+	return elementsOf(p, n, func(d []bool, s []int32) {
+		var near [1024]int32
+		for s = s[:len(d)]; len(d) > 0; {
+			part := near[:min(len(near), len(d))]
+			element.Binary(set, element.And, part, s, []int32{mask})
+			element.Compare(set, c, d[:len(part)], part, []int32{want})
+			d, s = d[len(part):], s[len(part):]
 		}
 	})
 }
@@ -177,7 +177,7 @@ func integerUnary(n *graph.Node) func(p *planner, n *graph.Node) error {
 	case clipsBetween(n) && whole:
 		return kind.clip
 	case clipsBetween(n):
-		return planClipBetween[float32]
+		return planClipFloats
 	case whole && n.Is("Abs", "Neg", "Sign", "Relu"):
 		return kind.unary
 	case whole && n.Is("BitwiseNot"):
@@ -211,40 +211,55 @@ func planInteger[T integer](p *planner, n *graph.Node) error {
 	})
 }
 
-// planBitwiseNot emits BitwiseNot of integers of any size: of their bytes, eight at a time.
+// planBitwiseNot emits BitwiseNot of integers of any size: of their bytes.
 func planBitwiseNot(p *planner, n *graph.Node) error {
-	src, dst := p.In(n.Inputs[0]), p.Out(n.Outputs[0])
+	src, dst, set := p.In(n.Inputs[0]), p.Out(n.Outputs[0]), p.target.Set
 	const part = 4 * elementsPerChunk
 	size := p.Bytes(n.Outputs[0])
 	p.emit(step{chunks: ceilDiv(size, part), grain: grainFor(part * 0.05), body: func(st *state, _, lo, hi int) {
-		d, s := st.Bytes(dst)[lo*part:min(hi*part, size)], st.Bytes(src)[lo*part:min(hi*part, size)]
-		for ; len(d) >= 8; d, s = d[8:], s[8:] {
-			binary.LittleEndian.PutUint64(d, ^binary.LittleEndian.Uint64(s))
-		}
-		for i, b := range s {
-			d[i] = ^b
-		}
+		lo, hi = lo*part, min(hi*part, size)
+		element.Binary(set, element.Xor, st.Bytes(dst)[lo:hi], st.Bytes(src)[lo:hi], []uint8{math.MaxUint8})
 	}}, []place.Memory{src}, []place.Memory{dst})
 	return nil
 }
 
+// planClipIntegers emits a Clip of integers between bounds that are read when it runs.
+func planClipIntegers[T integer](p *planner, n *graph.Node) error {
+	set := p.target.Set
+	return planClipBetween(p, n, func(op element.Op, d, s []T, bound []T) { element.Binary(set, op, d, s, bound) })
+}
+
+// planClipFloats is planClipIntegers for floats.
+func planClipFloats(p *planner, n *graph.Node) error {
+	return planClipBetween(p, n, func(op element.Op, d, s []float32, bound []float32) {
+		by := bound[0]
+		for i, x := range s {
+			if op == element.Max {
+				d[i] = max(x, by)
+			} else {
+				d[i] = min(x, by)
+			}
+		}
+	})
+}
+
 // planClipBetween emits a Clip, whose bounds are read first: the lower one, and then the upper one.
-func planClipBetween[T integer | float32](p *planner, n *graph.Node) error {
+func planClipBetween[T integer | float32](p *planner, n *graph.Node, apply func(op element.Op, d, s, bound []T)) error {
 	src, low, high, dst := p.In(n.Inputs[0]), p.In(n.Input(1)), p.In(n.Input(2)), p.Out(n.Outputs[0])
 	count := product(p.Dims[n.Outputs[0].ID])
 	p.emit(step{chunks: ceilDiv(count, elementsPerChunk), grain: grainFor(elementsPerChunk * 0.6), body: func(st *state, _, from, to int) {
 		from, to = from*elementsPerChunk, min(to*elementsPerChunk, count)
 		d, s := of[T](st, dst)[from:to], of[T](st, src)[from:to]
-		copy(d, s)
-		if lo := of[T](st, low); len(lo) > 0 {
-			for i, x := range d {
-				d[i] = max(x, lo[0])
-			}
+		lo, hi := of[T](st, low), of[T](st, high)
+		if len(lo) == 0 && len(hi) == 0 {
+			copy(d, s)
 		}
-		if hi := of[T](st, high); len(hi) > 0 {
-			for i, x := range d {
-				d[i] = min(x, hi[0])
-			}
+		if len(lo) > 0 {
+			apply(element.Max, d, s, lo[:1])
+			s = d
+		}
+		if len(hi) > 0 {
+			apply(element.Min, d, s, hi[:1])
 		}
 	}}, []place.Memory{src, low, high}, []place.Memory{dst})
 	return nil

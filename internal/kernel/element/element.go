@@ -1,0 +1,217 @@
+package element
+
+import (
+	"unsafe"
+
+	"github.com/carve-dev/carve/internal/kernel/isa"
+)
+
+// Integer is an element type.
+type Integer interface {
+	int8 | int16 | int32 | int64 | uint8 | uint16 | uint32 | uint64
+}
+
+// Ordered is an element type of comparisons.
+type Ordered interface{ Integer | float32 | float64 }
+
+// Op is a function of two integers.
+type Op uint8
+
+// The functions of two integers. Sums and products wrap around.
+const (
+	Add Op = iota
+	Sub
+	Mul
+	Max
+	Min
+	And
+	Or
+	Xor
+)
+
+// Comparison is a comparison of two elements.
+type Comparison uint8
+
+// The comparisons. NaN is none of them.
+const (
+	Equal Comparison = iota
+	Less
+	AtMost
+	Greater
+	AtLeast
+)
+
+// Turned returns the comparison of b with a that holds where this one of a with b does.
+func (c Comparison) Turned() Comparison {
+	return [...]Comparison{Equal, Greater, AtLeast, Less, AtMost}[c]
+}
+
+// width is the bytes of a vector of the kernels.
+const width = 32
+
+// most bounds the vectors of one call of assembly, which cannot be preempted: some ten microseconds.
+const most = 1 << 11
+
+// code tells kernels a type: the logarithm of its size, and 4 more where it has a sign.
+func code[T Integer]() int {
+	c := map[uintptr]int{1: 0, 2: 1, 4: 2, 8: 3}[unsafe.Sizeof(T(0))]
+	if ^T(0) < 0 {
+		c += 4
+	}
+	return c
+}
+
+// Binary writes a op b, element by element, to dst, which may be either of them. Where b has one element and dst has more it is taken for all.
+func Binary[T Integer](set isa.Set, op Op, dst, a, b []T) {
+	n, size := len(dst), int(unsafe.Sizeof(T(0)))
+	one := len(b) == 1 && n > 1
+	if n == 0 {
+		return
+	}
+	if a = a[:n]; !one {
+		b = b[:n]
+	}
+	var same repeated[T]
+	done, c := 0, code[T]()
+	if has(set, op, c) {
+		each := width / size
+		for vectors := n / each; vectors > 0; {
+			some := min(vectors, most)
+			binary(set, op, c, one, bytesAt(dst, done), bytesAt(a, done), same.of(b, done, one), some)
+			vectors, done = vectors-some, done+some*each
+		}
+	}
+	if done < n {
+		if one {
+			scalarLoop(op, dst[done:], a[done:], b[0])
+		} else {
+			loop(op, dst[done:], a[done:], b[done:])
+		}
+	}
+}
+
+// from returns the place of element i of an operand, of which one may stand for all.
+func from(i int, one bool) int {
+	if one {
+		return 0
+	}
+	return i
+}
+
+// repeated is a vector of one element.
+type repeated[T any] [width]T
+
+// of returns where a kernel reads an operand from element i on: itself, or a vector of its one element.
+func (r *repeated[T]) of(x []T, i int, one bool) *byte {
+	if !one {
+		return bytesAt(x, i)
+	}
+	for k := range width / int(unsafe.Sizeof(x[0])) {
+		r[k] = x[0]
+	}
+	return bytesAt(r[:], 0)
+}
+
+func bytesAt[T any](x []T, i int) *byte { return (*byte)(unsafe.Pointer(&x[i])) }
+
+// Compare writes which elements of a stand so to those of b, 0 or 1. Where b has one element and dst has more it is taken for all.
+func Compare[T Ordered](set isa.Set, c Comparison, dst []bool, a, b []T) {
+	n := len(dst)
+	one := len(b) == 1 && n > 1
+	if n == 0 {
+		return
+	}
+	if a = a[:n]; !one {
+		b = b[:n]
+	}
+	var same repeated[T]
+	done := 0
+	if kind := kindOf[T](); kind != none && compares(set) {
+		for groups := n / width; groups > 0; {
+			some := min(groups, most/4)
+			compare(set, c, kind, one, bytesAt(dst, done), bytesAt(a, done), same.of(b, done, one), some)
+			groups, done = groups-some, done+some*width
+		}
+	}
+	if done < n {
+		compareLoop(c, dst[done:], a[done:], b[from(done, one):], one)
+	}
+}
+
+// kind is a type that there are kernels of comparisons for.
+type kind uint8
+
+const (
+	none kind = iota
+	floats
+	words // of 32 bits, with a sign
+	unsignedWords
+	signedBytes
+	unsignedBytes
+)
+
+func kindOf[T Ordered]() kind {
+	var z T
+	switch any(z).(type) {
+	case float32:
+		return floats
+	case int32:
+		return words
+	case uint32:
+		return unsignedWords
+	case int8:
+		return signedBytes
+	case uint8:
+		return unsignedBytes
+	}
+	return none
+}
+
+// Bits is what a choice is made between, of any type of that size.
+type Bits interface {
+	uint8 | uint16 | uint32 | uint64
+}
+
+// Choose writes the elements of a where those of c are 1, and of b where they are 0. Where a or b has one element and dst has more it is taken for all.
+func Choose[T Bits](set isa.Set, dst []T, c []uint8, a, b []T) {
+	n, size := len(dst), int(unsafe.Sizeof(T(0)))
+	if n == 0 {
+		return
+	}
+	oneA, oneB := len(a) == 1 && n > 1, len(b) == 1 && n > 1
+	c = c[:n]
+	if !oneA {
+		a = a[:n]
+	}
+	if !oneB {
+		b = b[:n]
+	}
+	var first, second repeated[T]
+	done := 0
+	if compares(set) {
+		each := width / size
+		for vectors := n / each; vectors > 0; {
+			some := min(vectors, most)
+			choose(set, size, oneA, oneB, bytesAt(dst, done), &c[done], first.of(a, done, oneA), second.of(b, done, oneB), some)
+			vectors, done = vectors-some, done+some*each
+		}
+	}
+	for i := done; i < n; i++ {
+		v := b[from(i, oneB)]
+		dst[i] = v ^ (a[from(i, oneA)]^v)&-T(c[i])
+	}
+}
+
+// has reports whether there are kernels for an operator on a type.
+func has(set isa.Set, op Op, code int) bool {
+	if !compares(set) {
+		return false
+	}
+	if code%4 == 3 {
+		return op != Mul
+	}
+	return true
+}
+
+// compares reports whether there are kernels of a set.
+func compares(set isa.Set) bool { return set == isa.AVX2 || set == isa.AVX512 }

@@ -1,0 +1,216 @@
+package element_test
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os/exec"
+	"unsafe"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/carve-dev/carve/internal/kernel/asm"
+	"github.com/carve-dev/carve/internal/kernel/element"
+	"github.com/carve-dev/carve/internal/kernel/guard"
+	"github.com/carve-dev/carve/internal/kernel/isa"
+	"github.com/carve-dev/carve/internal/testshare"
+)
+
+var _ = It("generated files are up to date", func(ctx SpecContext) {
+	err := asm.Verify(ctx, "gen.go")
+	if errors.Is(err, exec.ErrNotFound) {
+		Skip("no go command")
+	}
+	Expect(err).NotTo(HaveOccurred())
+})
+
+// guarded returns n elements with a page behind them, or in front, that faults.
+func guarded[T any](r *rand.Rand, n int) []T {
+	GinkgoHelper()
+	size := int(unsafe.Sizeof(*new(T)))
+	side := []guard.Side{guard.End, guard.Start}[r.IntN(2)]
+	b, err := guard.New((n*size+3)/4, side)
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(func() {
+		Expect(b.Check()).To(Succeed())
+		Expect(b.Free()).To(Succeed())
+	})
+	all := unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(b.Data))), 4*len(b.Data)/size)
+	if side == guard.End {
+		return all[len(all)-n:]
+	}
+	return all[:n:n]
+}
+
+// random returns n elements, or one, among them equal ones, 0 and the ends of the range.
+func random[T element.Ordered](r *rand.Rand, n int, like []T) []T {
+	x := guarded[T](r, n)
+	size := int(unsafe.Sizeof(x[0]))
+	b := unsafe.Slice((*byte)(unsafe.Pointer(&x[0])), n*size)
+	for i := range b {
+		b[i] = byte(r.Uint32())
+	}
+	for i := range x {
+		switch r.IntN(6) {
+		case 0:
+			if len(like) > 0 {
+				x[i] = like[i%len(like)]
+			}
+		case 1:
+			x[i] = 0
+		case 2:
+			for k := range b[i*size:][:size] {
+				b[i*size+k] = []byte{0, 0xff}[r.IntN(2)]
+			}
+			b[i*size+size-1] = []byte{0x7f, 0x80, 0xff, 0}[r.IntN(4)]
+		}
+		if f, ok := any(x).([]float32); ok && r.IntN(4) == 0 {
+			f[i] = []float32{float32(math.NaN()), float32(math.Inf(1)), float32(math.Inf(-1)), float32(math.Copysign(0, -1)), 1e-45, 1}[r.IntN(6)]
+		}
+	}
+	return x
+}
+
+// sets are those that the processor runs.
+func sets() (out []isa.Set) {
+	for _, t := range isa.Targets() {
+		out = append(out, t.Set)
+	}
+	return out
+}
+
+// operands returns two of n elements, of which the second may be one.
+func operands[T element.Ordered](r *rand.Rand) (n int, a, b []T, at func(i int) T) {
+	n = 1 + r.IntN([]int{40, 300, 300, 300, 300, 9000}[r.IntN(6)])
+	a = random[T](r, n, nil)
+	if r.IntN(3) == 0 {
+		b = random(r, 1, a[n/2:])
+		return n, a, b, func(int) T { return b[0] }
+	}
+	b = random(r, n, a)
+	return n, a, b, func(i int) T { return b[i] }
+}
+
+func binaries[T element.Integer](r *rand.Rand) {
+	of := map[element.Op]func(a, b T) T{
+		element.Add: func(a, b T) T { return a + b }, element.Sub: func(a, b T) T { return a - b }, element.Mul: func(a, b T) T { return a * b },
+		element.Max: func(a, b T) T { return max(a, b) }, element.Min: func(a, b T) T { return min(a, b) },
+		element.And: func(a, b T) T { return a & b }, element.Or: func(a, b T) T { return a | b }, element.Xor: func(a, b T) T { return a ^ b },
+	}
+	for op, f := range of {
+		for _, set := range sets() {
+			n, a, b, at := operands[T](r)
+			want := make([]T, n)
+			for i := range want {
+				want[i] = f(a[i], at(i))
+			}
+			dst := guarded[T](r, n)
+			if r.IntN(3) == 0 {
+				dst = a
+			}
+			element.Binary(set, op, dst, a, b)
+			for i := range want {
+				if dst[i] != want[i] {
+					Expect(dst[i]).To(Equal(want[i]), "op %d of %T with %v, %d elements, element %d", op, dst, set, n, i)
+				}
+			}
+		}
+	}
+}
+
+func comparisons[T element.Ordered](r *rand.Rand) {
+	of := map[element.Comparison]func(a, b T) bool{
+		element.Equal: func(a, b T) bool { return a == b }, element.Less: func(a, b T) bool { return a < b }, element.AtMost: func(a, b T) bool { return a <= b },
+		element.Greater: func(a, b T) bool { return a > b }, element.AtLeast: func(a, b T) bool { return a >= b },
+	}
+	for c, f := range of {
+		for _, set := range sets() {
+			n, a, b, at := operands[T](r)
+			dst, turned := guarded[bool](r, (n+3)/4*4)[:n], make([]bool, n)
+			element.Compare(set, c, dst, a, b)
+			if len(b) == n {
+				element.Compare(set, c.Turned(), turned, b, a)
+			} else {
+				copy(turned, dst)
+			}
+			for i := range n {
+				if want := f(a[i], at(i)); dst[i] != want || turned[i] != want || *(*byte)(unsafe.Pointer(&dst[i])) > 1 {
+					Expect(dst[i]).To(Equal(want), "comparison %d of %v and %v with %v, %d elements, element %d", c, a[i], at(i), set, n, i)
+					Fail("turned")
+				}
+			}
+		}
+	}
+}
+
+func choices[T element.Bits](r *rand.Rand) {
+	for _, set := range sets() {
+		n, a, b, at := operands[T](r)
+		first := func(i int) T { return a[i] }
+		if r.IntN(3) == 0 {
+			a = a[:1]
+			first = func(int) T { return a[0] }
+		}
+		c := guarded[uint8](r, (n+3)/4*4)[:n]
+		for i := range c {
+			c[i] = byte(r.IntN(2))
+		}
+		dst := guarded[T](r, n)
+		element.Choose(set, dst, c, a, b)
+		for i := range dst {
+			want := at(i)
+			if c[i] != 0 {
+				want = first(i)
+			}
+			if dst[i] != want {
+				Expect(dst[i]).To(Equal(want), "%T with %v, %d elements, element %d", dst, set, n, i)
+			}
+		}
+	}
+}
+
+var _ = Describe("elements", func() {
+	It("are what Go makes of them", func() {
+		for seed := range testshare.Of(4) {
+			r := rand.New(rand.NewPCG(3, uint64(seed)))
+			By(fmt.Sprint("seed ", seed))
+			binaries[int8](r)
+			binaries[uint8](r)
+			binaries[int16](r)
+			binaries[uint16](r)
+			binaries[int32](r)
+			binaries[uint32](r)
+			binaries[int64](r)
+			binaries[uint64](r)
+			comparisons[float32](r)
+			comparisons[float64](r)
+			comparisons[int8](r)
+			comparisons[uint8](r)
+			comparisons[int16](r)
+			comparisons[uint16](r)
+			comparisons[int32](r)
+			comparisons[uint32](r)
+			comparisons[int64](r)
+			comparisons[uint64](r)
+			choices[uint8](r)
+			choices[uint16](r)
+			choices[uint32](r)
+			choices[uint64](r)
+		}
+	})
+
+	It("are not written where an operand is too short", func() {
+		x, c := make([]int32, 8), make([]bool, 8)
+		for _, bad := range []func(){
+			func() { element.Binary(isa.Host().Set, element.Add, x, x[:7:7], x) },
+			func() { element.Binary(isa.Host().Set, element.Add, x, x, x[:7:7]) },
+			func() { element.Compare(isa.Host().Set, element.Less, c, x[:7:7], x) },
+			func() { element.Compare(isa.Host().Set, element.Less, c, x, x[:7:7]) },
+			func() { element.Choose(isa.Host().Set, make([]uint8, 8), make([]uint8, 7), []uint8{1}, []uint8{2}) },
+		} {
+			Expect(bad).To(Panic())
+		}
+	})
+})

@@ -1,0 +1,359 @@
+//go:build ignore
+
+// Command gen writes the kernels of package element.
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/carve-dev/carve/internal/kernel/asm"
+)
+
+func main() {
+	asm.Main("element", asm.Table{Entries: []asm.Entry{
+		{Name: "binary", Doc: "writes a op b for n > 0 vectors of 32 bytes; where one is set b is one vector for all.",
+			Params: "op Op, code int, one bool, dst, a, b *byte, n int", Portable: `panic("element: no kernel")`},
+		{Name: "compare", Doc: "compares n > 0 groups of 32 elements; where one is set b is one vector of 32 bytes for all.",
+			Params: "c Comparison, k kind, one bool, dst, a, b *byte, n int", Portable: `panic("element: no kernel")`},
+		{Name: "choose", Doc: "chooses between the elements of n > 0 vectors of 32 bytes; where one of them is set that is one vector for all.",
+			Params: "size int, oneA, oneB bool, dst, c, a, b *byte, n int", Portable: `panic("element: no kernel")`},
+	}}, asm.Unit{Base: "elements", Arch: "amd64", Generate: func(f *asm.File) {
+		binaries(f)
+		comparisons(f)
+		choices(f)
+	}})
+}
+
+// served makes AVX2's kernels the answer of both sets.
+func served(f *asm.File, entry, code string) {
+	for _, v := range []asm.ISA{asm.AVX512(), asm.AVX2()} {
+		f.Serve(entry, v, code)
+	}
+}
+
+// both returns the Go statement that calls one of two kernels.
+func both(name, args string) string {
+	return fmt.Sprintf("if one {\n%sOne(%s)\n} else {\n%s(%s)\n}\n", name, args, name, args)
+}
+
+// start begins a kernel: DI what it writes, SI a, DX b and CX how many.
+func start(f *asm.File, name, doc string, more ...string) *asm.Func {
+	args := []asm.Arg{asm.Typed("dst", "*byte")}
+	for _, m := range append(more, "a", "b") {
+		args = append(args, asm.Typed(m, "*byte"))
+	}
+	fn := f.Func(name, name+" "+doc, append(args, asm.Int("n"))...)
+	fn.Load("dst", "DI")
+	fn.Load("a", "SI")
+	fn.Load("b", "DX")
+	fn.Load("n", "CX")
+	return fn
+}
+
+// vectors emits the loop over vectors, some at a time; one emits number u of them.
+func vectors(fn *asm.Func, unroll int, one func(u int), next func(n int)) {
+	fn.While("CX", unroll, func() {
+		for u := range unroll {
+			one(u)
+		}
+		next(unroll)
+	})
+	end := fn.NewLabel("end")
+	fn.I("TESTQ CX, CX")
+	fn.I("JZ %s", end)
+	fn.Loop("CX", func() {
+		one(0)
+		next(1)
+	})
+	fn.Label(end)
+	fn.Ret()
+}
+
+var letters = []string{"B", "W", "D", "Q"}
+
+// Vectors that kernels keep.
+const (
+	upperBits = 12 // the uppermost bit of each element
+	lowBytes  = 13 // the lower byte of each word
+	single    = 14 // b, where it is one
+)
+
+func binaries(f *asm.File) {
+	var code strings.Builder
+	code.WriteString("switch op {\n")
+	for i, op := range []string{"Add", "Sub", "Mul", "Max", "Min"} {
+		fmt.Fprintf(&code, "case %s:\nswitch code {\n", op)
+		for c := range 8 {
+			if c >= 4 && op != "Max" && op != "Min" || op == "Mul" && c == 3 {
+				continue
+			}
+			name := strings.ToLower(op) + []string{"U", "S"}[c/4] + fmt.Sprint(8<<(c%4))
+			for _, one := range []bool{false, true} {
+				binary(f, name, op, c, one)
+			}
+			cases := fmt.Sprint(c)
+			if i < 3 {
+				cases += fmt.Sprintf(", %d", c+4)
+			}
+			fmt.Fprintf(&code, "case %s:\n%s", cases, both(name, "dst, a, b, n"))
+		}
+		code.WriteString("}\n")
+	}
+	for _, op := range []string{"And", "Or", "Xor"} {
+		name := strings.ToLower(op) + "Bits"
+		for _, one := range []bool{false, true} {
+			binary(f, name, op, 0, one)
+		}
+		fmt.Fprintf(&code, "case %s:\n%s", op, both(name, "dst, a, b, n"))
+	}
+	served(f, "binary", code.String()+"}")
+}
+
+// binary writes a kernel of two operands of a type, by its code.
+func binary(f *asm.File, name, op string, code int, one bool) {
+	if one {
+		name += "One"
+	}
+	fn := start(f, name, "writes "+op+" of n vectors; n > 0.")
+	letter := letters[code%4]
+	if one {
+		fn.I("VMOVDQU (DX), Y%d", single)
+	}
+	if code == 3 {
+		fn.I("VPCMPEQQ Y%[1]d, Y%[1]d, Y%[1]d", upperBits)
+		fn.I("VPSLLQ $63, Y%[1]d, Y%[1]d", upperBits)
+	}
+	if op == "Mul" && code == 0 {
+		fn.I("VPCMPEQW Y%[1]d, Y%[1]d, Y%[1]d", lowBytes)
+		fn.I("VPSRLW $8, Y%[1]d, Y%[1]d", lowBytes)
+	}
+	vectors(fn, 4, func(u int) {
+		a, b := fmt.Sprintf("Y%d", 3*u%12), fmt.Sprintf("Y%d", single)
+		fn.I("VMOVDQU %d(SI), %s", 32*u, a)
+		if !one {
+			b = fmt.Sprintf("Y%d", 3*u%12+1)
+			fn.I("VMOVDQU %d(DX), %s", 32*u, b)
+		}
+		combine(fn, op, letter, code, a, b, fmt.Sprintf("Y%d", 3*u%12+2))
+		fn.I("VMOVDQU %s, %d(DI)", a, 32*u)
+	}, func(n int) {
+		fn.I("ADDQ $%d, SI", 32*n)
+		fn.I("ADDQ $%d, DI", 32*n)
+		if !one {
+			fn.I("ADDQ $%d, DX", 32*n)
+		}
+	})
+}
+
+// combine emits a = a op b. free and vector 15 may be overwritten.
+func combine(fn *asm.Func, op, letter string, code int, a, b, free string) {
+	switch {
+	case op == "And" || op == "Or" || op == "Xor":
+		fn.I("VP%s %s, %s, %s", strings.ToUpper(op), b, a, a)
+	case op == "Mul" && code == 0: // even bytes, and odd ones in the upper halves of words
+		fn.I("VPMULLW %s, %s, %s", b, a, free)
+		fn.I("VPAND Y%d, %s, %s", lowBytes, free, free)
+		fn.I("VPSRLW $8, %s, %s", a, a)
+		fn.I("VPANDN %s, Y%d, Y15", b, lowBytes)
+		fn.I("VPMULLW Y15, %s, %s", a, a)
+		fn.I("VPOR %s, %s, %s", free, a, a)
+	case op == "Mul":
+		fn.I("VPMULL%s %s, %s, %s", letter, b, a, a)
+	case (op == "Max" || op == "Min") && code%4 == 3:
+		x, y := a, b
+		if code == 3 {
+			fn.I("VPXOR Y%d, %s, %s", upperBits, a, free)
+			fn.I("VPXOR Y%d, %s, Y15", upperBits, b)
+			x, y = free, "Y15"
+		}
+		if op == "Max" {
+			x, y = y, x
+		}
+		fn.I("VPCMPGTQ %s, %s, %s", y, x, free) // where b takes a's place
+		fn.I("VBLENDVPD %s, %s, %s, %s", free, b, a, a)
+	case op == "Max" || op == "Min":
+		fn.I("VP%s%s%s %s, %s, %s", strings.ToUpper(op), []string{"U", "S"}[code/4], letter, b, a, a)
+	default:
+		fn.I("VP%s%s %s, %s, %s", strings.ToUpper(op), letter, b, a, a)
+	}
+}
+
+// inOrder is the order of doublewords behind two packings.
+const inOrder = "inOrder"
+
+func comparisons(f *asm.File) {
+	f.Data(inOrder, 0, 4, 1, 5, 2, 6, 3, 7)
+	code := "switch k {\n"
+	for _, kind := range []string{"floats", "words", "unsignedWords", "signedBytes", "unsignedBytes"} {
+		code += "case " + kind + ":\nswitch c {\n"
+		for _, c := range []string{"Equal", "Less", "AtMost", "Greater", "AtLeast"} {
+			name := strings.ToLower(c) + strings.ToUpper(kind[:1]) + kind[1:]
+			for _, one := range []bool{false, true} {
+				comparison(f, name, kind, c, one)
+			}
+			code += fmt.Sprintf("case %s:\n%s", c, both(name, "dst, a, b, n"))
+		}
+		code += "}\n"
+	}
+	served(f, "compare", code+"}")
+}
+
+func comparison(f *asm.File, name, kind, c string, one bool) {
+	if one {
+		name += "One"
+	}
+	fn := start(f, name, "compares n groups of 32 elements; n > 0.")
+	unsigned, bytes := strings.HasPrefix(kind, "unsigned") && c != "Equal", strings.HasSuffix(kind, "Bytes")
+	fn.I("VPCMPEQB Y15, Y15, Y15")
+	fn.I("VPABSB Y15, Y15") // ones
+	fn.I("VMOVDQU %s, Y11", asm.DataAt(inOrder, 0))
+	if unsigned {
+		if bytes {
+			fn.I("VPSLLW $7, Y15, Y%d", upperBits)
+		} else {
+			fn.I("VPCMPEQD Y%[1]d, Y%[1]d, Y%[1]d", upperBits)
+			fn.I("VPSLLD $31, Y%[1]d, Y%[1]d", upperBits)
+		}
+	}
+	if one {
+		fn.I("VMOVDQU (DX), Y%d", single)
+		if unsigned {
+			fn.I("VPXOR Y%d, Y%[2]d, Y%[2]d", upperBits, single)
+		}
+	}
+	parts := 4
+	if bytes {
+		parts = 1
+	}
+	fn.Loop("CX", func() {
+		negated := false
+		for i := range parts {
+			a, b := fmt.Sprintf("Y%d", i), fmt.Sprintf("Y%d", single)
+			fn.I("VMOVDQU %d(SI), %s", 32*i, a)
+			if unsigned {
+				fn.I("VPXOR Y%d, %s, %s", upperBits, a, a)
+			}
+			if !one {
+				b = fmt.Sprintf("Y%d", 4+i)
+				fn.I("VMOVDQU %d(DX), %s", 32*i, b)
+				if unsigned {
+					fn.I("VPXOR Y%d, %s, %s", upperBits, b, b)
+				}
+			}
+			negated = holds(fn, kind, c, a, b)
+		}
+		if !bytes {
+			fn.I("VPACKSSDW Y1, Y0, Y0")
+			fn.I("VPACKSSDW Y3, Y2, Y2")
+			fn.I("VPACKSSWB Y2, Y0, Y0")
+			fn.I("VPERMD Y0, Y11, Y0")
+		}
+		if negated {
+			fn.I("VPANDN Y15, Y0, Y0")
+		} else {
+			fn.I("VPAND Y15, Y0, Y0")
+		}
+		fn.I("VMOVDQU Y0, (DI)")
+		fn.I("ADDQ $32, DI")
+		fn.I("ADDQ $%d, SI", 32*parts)
+		if !one {
+			fn.I("ADDQ $%d, DX", 32*parts)
+		}
+	})
+	fn.Ret()
+}
+
+// holds emits the comparison of a vector a with b, in a: all bits of an element are set where it holds, or, where that is what is returned, where it does not.
+func holds(fn *asm.Func, kind, c, a, b string) (negated bool) {
+	if kind == "floats" {
+		fn.I("VCMPPS $%#x, %s, %s, %s", map[string]int{"Equal": 0, "Less": 0x11, "AtMost": 0x12, "Greater": 0x1e, "AtLeast": 0x1d}[c], b, a, a)
+		return false
+	}
+	letter := "D"
+	if strings.HasSuffix(kind, "Bytes") {
+		letter = "B"
+	}
+	switch c {
+	case "Equal":
+		fn.I("VPCMPEQ%s %s, %s, %s", letter, b, a, a)
+	case "Greater", "AtMost":
+		fn.I("VPCMPGT%s %s, %s, %s", letter, b, a, a)
+	default:
+		fn.I("VPCMPGT%s %s, %s, %s", letter, a, b, a)
+	}
+	return c == "AtMost" || c == "AtLeast"
+}
+
+func choices(f *asm.File) {
+	code := "switch size {\n"
+	for i := range 4 {
+		code += fmt.Sprintf("case %d:\nswitch {\n", 1<<i)
+		for _, one := range [][2]bool{{true, true}, {true, false}, {false, true}, {false, false}} {
+			code += map[[2]bool]string{{true, true}: "case oneA && oneB:\n", {true, false}: "case oneA:\n", {false, true}: "case oneB:\n", {false, false}: "default:\n"}[one]
+			code += choice(f, i, one[0], one[1]) + "(dst, c, a, b, n)\n"
+		}
+		code += "}\n"
+	}
+	served(f, "choose", code+"}")
+}
+
+// choice writes a kernel of elements of 1<<size bytes and returns its name.
+func choice(f *asm.File, size int, oneA, oneB bool) string {
+	name := fmt.Sprintf("choose%d", 8<<size)
+	if oneA {
+		name += "OneA"
+	}
+	if oneB {
+		name += "OneB"
+	}
+	fn := start(f, name, "chooses between the elements of n vectors; n > 0.", "c")
+	fn.Load("c", "BX")
+	if oneA {
+		fn.I("VMOVDQU (SI), Y13")
+	}
+	if oneB {
+		fn.I("VMOVDQU (DX), Y14")
+	}
+	vectors(fn, 2, func(u int) {
+		mask, a, b := fmt.Sprintf("Y%d", 3*u), "Y13", "Y14"
+		if !oneA {
+			a = fmt.Sprintf("%d(SI)", 32*u)
+		}
+		if !oneB {
+			b = fmt.Sprintf("Y%d", 3*u+1)
+			fn.I("VMOVDQU %d(DX), %s", 32*u, b)
+		}
+		at := fmt.Sprintf("%d(BX)", 32*u>>size)
+		blend := "VPBLENDVB"
+		switch size {
+		case 0:
+			fn.I("VMOVDQU %s, %s", at, mask)
+			fn.I("VPSLLW $7, %s, %s", mask, mask)
+		case 1:
+			fn.I("VPMOVZXBW %s, %s", at, mask)
+			fn.I("VPSLLW $15, %s, %s", mask, mask)
+			fn.I("VPSRAW $15, %s, %s", mask, mask)
+		case 2:
+			fn.I("VPMOVZXBD %s, %s", at, mask)
+			fn.I("VPSLLD $31, %s, %s", mask, mask)
+			blend = "VBLENDVPS"
+		case 3:
+			fn.I("VPMOVZXBQ %s, %s", at, mask)
+			fn.I("VPSLLQ $63, %s, %s", mask, mask)
+			blend = "VBLENDVPD"
+		}
+		fn.I("%s %s, %s, %s, %s", blend, mask, a, b, mask)
+		fn.I("VMOVDQU %s, %d(DI)", mask, 32*u)
+	}, func(n int) {
+		fn.I("ADDQ $%d, DI", 32*n)
+		fn.I("ADDQ $%d, BX", 32*n>>size)
+		if !oneA {
+			fn.I("ADDQ $%d, SI", 32*n)
+		}
+		if !oneB {
+			fn.I("ADDQ $%d, DX", 32*n)
+		}
+	})
+	return name
+}
