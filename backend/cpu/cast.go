@@ -12,7 +12,7 @@ import (
 	"github.com/carve-dev/carve/property"
 )
 
-// Cast: row-major, by vector kernels between integers, bool, float32 and half precision, and plain loops from and to float64. Models of half
+// Cast: row-major, by vector kernels between integers, bool, float32 and half precision, between float32 and float64, and plain loops between integers and float64. Models of half
 // precision are computed in float32 (graph.SimplifyOptions.Rank), so that their casts stand at their inputs and outputs.
 
 func castSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
@@ -113,14 +113,20 @@ func byFloats(p *planner, src place.Memory, sizeS int, dst place.Memory, sizeD, 
 
 // casts plan casts in plain loops, by the type that is cast. Bool is stored as 0 or 1.
 var casts = map[tensor.DType]func(p *planner, n *graph.Node) error{
-	tensor.Float32: fromNumber[float32], tensor.Float64: fromDouble,
+	tensor.Float32: fromSingle, tensor.Float64: fromDouble,
 	tensor.Int8: fromNumber[int8], tensor.Int16: fromNumber[int16], tensor.Int32: fromNumber[int32], tensor.Int64: fromNumber[int64],
 	tensor.Uint8: fromNumber[uint8], tensor.Uint16: fromNumber[uint16], tensor.Uint32: fromNumber[uint32], tensor.Uint64: fromNumber[uint64],
 	tensor.Bool: fromNumber[uint8], tensor.Float16: fromHalf(tensor.Float16ToFloat32), tensor.BFloat16: fromHalf(tensor.BFloat16ToFloat32),
 }
 
-// fromNumber casts to float64.
-func fromNumber[S integer | float32](p *planner, n *graph.Node) error {
+// fromSingle casts float32 to float64.
+func fromSingle(p *planner, n *graph.Node) error {
+	set := p.target.Set
+	return elementsOf(p, n, func(d []float64, s []float32) { cast.Doubles(set, d, s) })
+}
+
+// fromNumber casts integers to float64.
+func fromNumber[S integer](p *planner, n *graph.Node) error {
 	return elementsOf(p, n, convertRow[float64, S])
 }
 
@@ -135,7 +141,8 @@ func fromHalf(decode func(uint16) float32) func(p *planner, n *graph.Node) error
 func fromDouble(p *planner, n *graph.Node) error {
 	switch n.Outputs[0].Type.DType {
 	case tensor.Float32:
-		return elementsOf(p, n, convertRow[float32, float64])
+		set := p.target.Set
+		return elementsOf(p, n, func(d []float32, s []float64) { cast.Singles(set, d, s) })
 	case tensor.Bool:
 		return elementwise1(p, n, func(s float64) bool { return s != 0 })
 	case tensor.Int8:

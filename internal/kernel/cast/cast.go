@@ -72,6 +72,30 @@ func Elements(set isa.Set, dst []byte, to Type, src []byte, from Type, n int) {
 	}
 }
 
+// Doubles writes src as float64.
+func Doubles(set isa.Set, dst []float64, src []float32) {
+	dst = dst[:len(src)]
+	whole := len(src) / group * group
+	for at := 0; at < whole; at += 16 * part { // no call takes long
+		doubles(set, &dst[at], &src[at], min(whole-at, 16*part)/group)
+	}
+	for i, x := range src[whole:] {
+		dst[whole+i] = float64(x)
+	}
+}
+
+// Singles rounds src to float32, half to even.
+func Singles(set isa.Set, dst []float32, src []float64) {
+	dst = dst[:len(src)]
+	whole := len(src) / group * group
+	for at := 0; at < whole; at += 16 * part {
+		singles(set, &dst[at], &src[at], min(whole-at, 16*part)/group)
+	}
+	for i, x := range src[whole:] {
+		dst[whole+i] = float32(x)
+	}
+}
+
 // real reports whether elements are of floating point.
 func (t Type) real() bool { return t == Float32 || t >= Float16 }
 

@@ -191,3 +191,39 @@ var _ = It("elements become those of the definition, for every pair of types and
 	Expect(func() { cast.Elements(isa.Host().Set, make([]byte, 7), cast.Float32, make([]byte, 2), cast.Int8, 2) }).To(Panic())
 	Expect(func() { cast.Elements(isa.Host().Set, make([]byte, 8), cast.Float32, make([]byte, 1), cast.Int8, 2) }).To(Panic())
 })
+
+var _ = It("float32 becomes float64 and back, rounded to the nearest", func() {
+	r := rand.New(rand.NewPCG(5, 5))
+	for _, t := range isa.Targets() {
+		for range 60 {
+			n := 1 + r.IntN(200)
+			src, wide := unsafe.Slice((*float32)(unsafe.Pointer(&guarded(r, 4*n)[0])), n), unsafe.Slice((*float64)(unsafe.Pointer(&guarded(r, 8*n)[0])), n)
+			for i := range src {
+				src[i] = math.Float32frombits(r.Uint32())
+				if r.IntN(3) == 0 {
+					src[i] = float32(floats[r.IntN(len(floats))])
+				}
+			}
+			cast.Doubles(t.Set, wide, src)
+			for i, x := range src {
+				Expect(math.Float64bits(wide[i])&^(1<<51)).To(Equal(math.Float64bits(float64(x))&^(1<<51)), "%v of %d with %v", x, n, t)
+			}
+			for i := range wide {
+				wide[i] = math.Float64frombits(r.Uint64())
+				if r.IntN(2) == 0 {
+					wide[i] = floats[r.IntN(len(floats))] * (1 + float64(r.IntN(3))*0x1p-25)
+				}
+			}
+			cast.Singles(t.Set, src, wide)
+			for i, x := range wide {
+				want := float32(x)
+				if math.IsNaN(x) {
+					Expect(src[i] != src[i]).To(BeTrue())
+				} else {
+					Expect(math.Float32bits(src[i])).To(Equal(math.Float32bits(want)), "%v of %d with %v", x, n, t)
+				}
+			}
+			Expect(func() { cast.Doubles(t.Set, wide[:n-1:n-1], src) }).To(Panic())
+		}
+	}
+})

@@ -130,3 +130,27 @@ func truths(set isa.Set, shift bool, dst *byte, lanes *int32, n int) {
 		genericTruths(shift, dst, lanes, 16*n)
 	}
 }
+
+// doubles makes float64 of n > 0 groups of 16 float32.
+func doubles(set isa.Set, dst *float64, src *float32, n int) {
+	switch set {
+	case isa.AVX512:
+		toDoubles512(dst, src, n)
+	case isa.AVX2:
+		toDoubles256(dst, src, n)
+	default:
+		genericConvert(dst, src, 16*n)
+	}
+}
+
+// singles rounds n > 0 groups of 16 float64 to float32.
+func singles(set isa.Set, dst *float32, src *float64, n int) {
+	switch set {
+	case isa.AVX512:
+		toSingles512(dst, src, n)
+	case isa.AVX2:
+		toSingles256(dst, src, n)
+	default:
+		genericConvert(dst, src, 16*n)
+	}
+}

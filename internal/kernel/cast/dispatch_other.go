@@ -27,3 +27,13 @@ func bits(set isa.Set, dst, src *byte, n int) {
 func truths(set isa.Set, shift bool, dst *byte, lanes *int32, n int) {
 	genericTruths(shift, dst, lanes, 16*n)
 }
+
+// doubles makes float64 of n > 0 groups of 16 float32.
+func doubles(set isa.Set, dst *float64, src *float32, n int) {
+	genericConvert(dst, src, 16*n)
+}
+
+// singles rounds n > 0 groups of 16 float64 to float32.
+func singles(set isa.Set, dst *float32, src *float64, n int) {
+	genericConvert(dst, src, 16*n)
+}

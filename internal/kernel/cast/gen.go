@@ -18,12 +18,15 @@ func main() {
 		{Name: "bits", Doc: "writes which of n > 0 groups of 64 bytes are not 0.", Params: "dst, src *byte, n int", Portable: "genericBits(dst, src, 64*n)"},
 		{Name: "truths", Doc: "writes which of n > 0 groups of 16 lanes are not 0; where shift is set their uppermost bits do not count.",
 			Params: "shift bool, dst *byte, lanes *int32, n int", Portable: "genericTruths(shift, dst, lanes, 16*n)"},
+		{Name: "doubles", Doc: "makes float64 of n > 0 groups of 16 float32.", Params: "dst *float64, src *float32, n int", Portable: "genericConvert(dst, src, 16*n)"},
+		{Name: "singles", Doc: "rounds n > 0 groups of 16 float64 to float32.", Params: "dst *float32, src *float64, n int", Portable: "genericConvert(dst, src, 16*n)"},
 	}}, asm.Unit{Base: "lanes", Arch: "amd64", Generate: func(f *asm.File) {
 		for _, v := range []asm.ISA{asm.AVX512(), asm.AVX2()} {
 			loads(f, v)
 			stores(f, v)
 			truths(f, v)
 			bits(f, v)
+			doubles(f, v)
 		}
 	}})
 }
@@ -311,4 +314,26 @@ func bits(f *asm.File, v asm.ISA) {
 		}
 	})
 	f.Serve("bits", v, name+"(dst, src, n)")
+}
+
+// doubles writes what converts between float32 and float64.
+func doubles(f *asm.File, v asm.ISA) {
+	half := map[bool]string{false: "X", true: "Y"}[v.Masks]
+	k, name := start(f, v, "toDoubles", "makes float64 of float32.", asm.Typed("dst", "*float64"), asm.Typed("src", "*float32"))
+	k.groups(128, 64, func() {
+		for i := range 32 / v.Lanes {
+			k.I("VCVTPS2PD %d(SI), %s", i*v.Size()/2, v.R(i))
+			k.I("VMOVUPD %s, %d(DI)", v.R(i), i*v.Size())
+		}
+	})
+	f.Serve("doubles", v, name+"(dst, src, n)")
+	k, name = start(f, v, "toSingles", "rounds float64 to float32.", asm.Typed("dst", "*float32"), asm.Typed("src", "*float64"))
+	convert := map[bool]string{false: "VCVTPD2PSY", true: "VCVTPD2PS"}[v.Masks]
+	k.groups(64, 128, func() {
+		for i := range 32 / v.Lanes {
+			k.I("%s %d(SI), %s%d", convert, i*v.Size(), half, i)
+			k.I("VMOVUPS %s%d, %d(DI)", half, i, i*v.Size()/2)
+		}
+	})
+	f.Serve("singles", v, name+"(dst, src, n)")
 }

@@ -201,3 +201,11 @@ func Bits[F float32 | float64](x F) uint64 {
 	}
 	return uint64(Whole(x))
 }
+
+// genericConvert converts between float32 and float64.
+func genericConvert[D, S float32 | float64](dst *D, src *S, n int) {
+	d := unsafe.Slice(dst, n)
+	for i, x := range unsafe.Slice(src, n) {
+		d[i] = D(x)
+	}
+}

@@ -361,6 +361,42 @@ loop1:
 	VZEROUPPER
 	RET
 
+// func toDoubles512(dst *float64, src *float32, n int)
+TEXT ·toDoubles512(SB), NOSPLIT, $0-24
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ n+16(FP), CX
+
+loop1:
+	VCVTPS2PD 0(SI), Z0
+	VMOVUPD Z0, 0(DI)
+	VCVTPS2PD 32(SI), Z1
+	VMOVUPD Z1, 64(DI)
+	ADDQ $128, DI
+	ADDQ $64, SI
+	DECQ CX
+	JNZ loop1
+	VZEROUPPER
+	RET
+
+// func toSingles512(dst *float32, src *float64, n int)
+TEXT ·toSingles512(SB), NOSPLIT, $0-24
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ n+16(FP), CX
+
+loop1:
+	VCVTPD2PS 0(SI), Y0
+	VMOVUPS Y0, 0(DI)
+	VCVTPD2PS 64(SI), Y1
+	VMOVUPS Y1, 32(DI)
+	ADDQ $64, DI
+	ADDQ $128, SI
+	DECQ CX
+	JNZ loop1
+	VZEROUPPER
+	RET
+
 // func loadInt8256(lanes *int32, src *byte, n int)
 TEXT ·loadInt8256(SB), NOSPLIT, $0-24
 	MOVQ lanes+0(FP), DI
@@ -811,4 +847,47 @@ loop1:
 	DECQ CX
 	JNZ loop1
 	VZEROUPPER
+	RET
+
+// func toDoubles256(dst *float64, src *float32, n int)
+TEXT ·toDoubles256(SB), NOSPLIT, $0-24
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ n+16(FP), CX
+
+loop1:
+	VCVTPS2PD 0(SI), Y0
+	VMOVUPD Y0, 0(DI)
+	VCVTPS2PD 16(SI), Y1
+	VMOVUPD Y1, 32(DI)
+	VCVTPS2PD 32(SI), Y2
+	VMOVUPD Y2, 64(DI)
+	VCVTPS2PD 48(SI), Y3
+	VMOVUPD Y3, 96(DI)
+	ADDQ $128, DI
+	ADDQ $64, SI
+	DECQ CX
+	JNZ loop1
+	VZEROUPPER
+	RET
+
+// func toSingles256(dst *float32, src *float64, n int)
+TEXT ·toSingles256(SB), NOSPLIT, $0-24
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ n+16(FP), CX
+
+loop1:
+	VCVTPD2PSY 0(SI), X0
+	VMOVUPS X0, 0(DI)
+	VCVTPD2PSY 32(SI), X1
+	VMOVUPS X1, 16(DI)
+	VCVTPD2PSY 64(SI), X2
+	VMOVUPS X2, 32(DI)
+	VCVTPD2PSY 96(SI), X3
+	VMOVUPS X3, 48(DI)
+	ADDQ $64, DI
+	ADDQ $128, SI
+	DECQ CX
+	JNZ loop1
 	RET
