@@ -194,16 +194,25 @@ func (p *planner) copyElements(c copySpec, src, dst place.Memory) {
 	p.emit(step{chunks: rows, grain: grainFor(float64(c.dims[last]) + 10), body: body}, []place.Memory{src}, []place.Memory{dst})
 }
 
+// fillRow fills a row with x: its first elements one by one, the others as copies of what is there, up to 1,024 at a time, which
+// the first-level cache holds.
+func fillRow[T any](row []T, x T) {
+	const oneByOne, repeated = 16, 1024
+	for i := range row[:min(oneByOne, len(row))] {
+		row[i] = x
+	}
+	for done := oneByOne; done < len(row); {
+		done += copy(row[done:], row[:min(done, repeated)])
+	}
+}
+
 func copyTyped[T any](c *copySpec, d, s []T, last, lo, hi int) {
 	ds, ss, n := c.dst[last], c.src[last], c.dims[last]
 	w := c.walk(lo, last)
 	for ; w.row < hi; w.next() {
 		do, so := w.dst, w.src
 		if ss == 0 && ds == 1 { // one element, repeated
-			row, x := d[do:do+n], s[so]
-			for i := range row {
-				row[i] = x
-			}
+			fillRow(d[do:do+n], s[so])
 			continue
 		}
 		for range n {

@@ -97,6 +97,16 @@ var _ = Describe("moves", func() {
 		m.sample(y, m.op("Tile", y, m.ints(repeats...)))
 	}))
 
+	It("of Expand of columns to long rows agree with the reference kernels", seeds(40, func(m *model) {
+		d := []int{m.between(1, 3), m.between(1, 5), m.between(1, 3), m.between(1, 3000)}
+		if m.chance(3) {
+			d[3] = m.between(14, 18)
+		}
+		of := []int{d[0], d[1], d[2], 1}
+		of[m.between(0, 2)] = 1
+		m.sample(m.op("Expand", anyType(m, of...), m.ints(int64s(d)...)))
+	}))
+
 	It("of Pad agree with the reference kernels", seeds(60, func(m *model) {
 		shape := m.shape(m.between(1, 4), 1, 6)
 		x := anyType(m, shape...)

@@ -42,34 +42,29 @@ func planArgOf[T ordered](p *planner, n *graph.Node) error {
 	if count == 0 {
 		return property.Because(property.ShapeReason, "no element along axis %d of %v", axis, d)
 	}
-	least, last := n.Is("ArgMin"), n.Int("select_last_index", 0) != 0
+	r := argRows{count: count, inner: inner, least: n.Is("ArgMin"), last: n.Int("select_last_index", 0) != 0, kernels: p.kernels}
 	src, dst := p.In(x), p.Out(n.Outputs[0])
 	p.emit(step{chunks: product(d[:axis]) * inner, grain: grainFor(float64(count) * 2), body: func(st *state, _, lo, hi int) {
 		o, s := of[int64](st, dst), of[T](st, src)
-		if rows, ok := any(s).([]float32); ok && inner == 1 && !least && !last && count <= shortRow {
+		if inner > 1 {
+			for i := lo; i < hi; {
+				n := min(hi-i, inner-i%inner, argColumns)
+				argOfColumns(&r, o[i:i+n], s[i/inner*count*inner+i%inner:])
+				i += n
+			}
+			return
+		}
+		if rows, ok := any(s).([]float32); ok && (count > shortRow || r.least || r.last) {
+			r.ofFloats(o[lo:hi], rows[lo*count:hi*count])
+			return
+		} else if ok {
 			for i := lo; i < hi; i++ {
 				o[i] = int64(firstOfFew(rows[i*count:][:count]))
 			}
 			return
 		}
-		if inner == 1 && !least && !last {
-			for i := lo; i < hi; i++ {
-				o[i] = int64(firstGreatest(s[i*count:][:count]))
-			}
-			return
-		}
 		for i := lo; i < hi; i++ {
-			base, best := i/inner*count*inner+i%inner, 0
-			for k := 1; k < count; k++ {
-				a, b := s[base+k*inner], s[base+best*inner]
-				if least {
-					a, b = b, a
-				}
-				if a > b || last && a == b {
-					best = k
-				}
-			}
-			o[i] = int64(best)
+			o[i] = int64(argOfRow(&r, s[i*count:][:count]))
 		}
 	}}, []place.Memory{src}, []place.Memory{dst})
 	return nil

@@ -1,0 +1,130 @@
+package cpu
+
+import "github.com/carve-dev/carve/internal/kernel/vec"
+
+// argRows is ArgMax or ArgMin: of count elements that are inner apart, the place of the greatest or least, the first or the last of equals.
+// NaN is passed over unless it comes first: then its place is 0.
+type argRows struct {
+	count, inner int
+	least, last  bool
+	kernels      vec.Kernels
+}
+
+// argRowsAtOnce is how many rows' greatest elements are looked for by one call.
+const argRowsAtOnce = 64
+
+// ofFloats writes the places in rows[len(o), count] to o: a vector kernel finds how much the greatest element is, and a row is read until it comes.
+// Where the kernel returns NaN, the row has one, and its elements are compared one after the other.
+func (r *argRows) ofFloats(o []int64, rows []float32) {
+	op := vec.ReduceMax
+	if r.least {
+		op = vec.ReduceMin
+	}
+	var found [argRowsAtOnce]float32
+	for len(o) > 0 {
+		n := min(len(o), argRowsAtOnce)
+		r.kernels.ReduceRows(op, found[:n], rows, r.count, n, r.count)
+		for i, most := range found[:n] {
+			row := rows[i*r.count:][:r.count]
+			switch {
+			case most != most:
+				o[i] = int64(argOfRow(r, row))
+			case r.last:
+				o[i] = int64(lastOf(row, most))
+			default:
+				o[i] = int64(firstOf(row, most))
+			}
+		}
+		o, rows = o[n:], rows[n*r.count:]
+	}
+}
+
+// firstOf returns where x, which a row has, is first.
+func firstOf(row []float32, x float32) int {
+	for i, v := range row {
+		if v == x {
+			return i
+		}
+	}
+	return 0
+}
+
+// lastOf returns where x, which a row has, is last.
+func lastOf(row []float32, x float32) int {
+	for i := len(row) - 1; i > 0; i-- {
+		if row[i] == x {
+			return i
+		}
+	}
+	return 0
+}
+
+// argOfRow returns the place in a row.
+func argOfRow[T ordered](r *argRows, row []T) int {
+	if !r.least && !r.last {
+		return firstGreatest(row)
+	}
+	place, best := 0, row[0]
+	switch {
+	case !r.least:
+		for i, v := range row[1:] {
+			if v >= best {
+				place, best = i+1, v
+			}
+		}
+	case r.last:
+		for i, v := range row[1:] {
+			if v <= best {
+				place, best = i+1, v
+			}
+		}
+	default:
+		for i, v := range row[1:] {
+			if v < best {
+				place, best = i+1, v
+			}
+		}
+	}
+	return place
+}
+
+// argColumns is how many columns are gone down at a time.
+const argColumns = 256
+
+// argOfColumns writes the places in at most argColumns columns that lie beside each other, from the first element of s on, to o: row by row, so
+// that memory is read in order.
+func argOfColumns[T ordered](r *argRows, o []int64, s []T) {
+	var room [argColumns]T
+	best := room[:len(o)]
+	copy(best, s)
+	clear(o)
+	for k := 1; k < r.count; k++ {
+		row, at := s[k*r.inner:][:len(best)], o[:len(best)]
+		switch {
+		case !r.least && !r.last:
+			for i, v := range row {
+				if v > best[i] {
+					best[i], at[i] = v, int64(k)
+				}
+			}
+		case !r.least:
+			for i, v := range row {
+				if v >= best[i] {
+					best[i], at[i] = v, int64(k)
+				}
+			}
+		case !r.last:
+			for i, v := range row {
+				if v < best[i] {
+					best[i], at[i] = v, int64(k)
+				}
+			}
+		default:
+			for i, v := range row {
+				if v <= best[i] {
+					best[i], at[i] = v, int64(k)
+				}
+			}
+		}
+	}
+}
