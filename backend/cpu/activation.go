@@ -220,7 +220,7 @@ func (p *planner) stored(v *graph.Value) int { return p.Bytes(v) / 4 }
 
 // unary emits an element-wise function of so many elements.
 func (p *planner) unary(a activation, src, dst place.Memory, count int, pad padding) {
-	nanos, kernels := unaryNanos(a.op), p.kernels
+	nanos, kernels := unaryNanos(a.op), p.into(dst)
 	if cols := rowOf(src, 4, dst, 4); cols > 0 && cols <= elementsPerChunk {
 		p.rows(src, dst, count/cols, float64(cols)*nanos, func(d []float32, ldd int, s []float32, lds, rows int) {
 			kernels.ApplyRows(a.op, d, ldd, s, lds, rows, cols, a.params)

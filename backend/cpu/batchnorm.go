@@ -96,6 +96,9 @@ const fewPixels = 12
 // scaleChannels emits x·scale + shift, by channel, over row-major images of dims d, and what comes after it.
 func (p *planner) scaleChannels(d []int, src, dst place.Memory, c channelScale, lo, hi float32, post func([]float32)) {
 	channels, hw, kernels := d[1], product(d[2:]), p.kernels
+	if post == nil {
+		kernels = p.into(dst)
+	}
 	if hw <= fewPixels {
 		row := channels * hw
 		if hw > 1 {

@@ -352,18 +352,20 @@ func (p *planner) binaryOver(op vec.BinaryOp, b *broadcast, ma, mb, dst place.Me
 	if b.total == 0 {
 		return
 	}
-	s, kernels := step{}, p.kernels
+	s, kernels := step{}, p.into(dst)
 	switch {
 	case b.rows == 1 || b.inner >= elementsPerChunk: // long rows: chunks of elements
 		per := ceilDiv(b.inner, elementsPerChunk)
 		s.chunks, s.grain = b.rows*per, grainFor(400)
 		s.body = func(st *state, _, lo, hi int) {
 			d, x, y := st.F32(dst), st.F32(ma), st.F32(mb)
-			for c := lo; c < hi; c++ {
+			for c := lo; c < hi; {
 				row, part := c/per, c%per
-				from, to := part*elementsPerChunk, min((part+1)*elementsPerChunk, b.inner)
+				n := min(hi-c, per-part)
+				from, to := part*elementsPerChunk, min((part+n)*elementsPerChunk, b.inner)
 				at := b.result(row)
 				b.run(kernels, op, d[at+from:at+to], x, y, b.offset(0, row), b.offset(1, row), from, to)
+				c += n
 			}
 		}
 	default:

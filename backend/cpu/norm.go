@@ -48,8 +48,39 @@ func normalisedGroups(n *graph.Node) ([]graph.Signature, *property.Reason) {
 	return operators.RowMajor(n), nil
 }
 
-// nearGroups is how many elements kernels go over one after the other.
-const nearGroups = 4096
+// nearGroups is how many elements kernels go over one after the other, in mostNear groups at most.
+const (
+	nearGroups = 4096
+	mostNear   = 128
+)
+
+// groupScale normalises groups of row elements by their moments: elements are multiplied by a scale and moved, which are one for each group or each
+// channel of it. So a group is read three times and written once.
+type groupScale struct {
+	moments, scales vec.Kernels
+	row, perGroup   int // elements, and scales
+	eps             float32
+}
+
+// normalise computes groups that lie one behind the other, mostNear at most. gamma and beta are those of the first and of what follows it.
+func (g *groupScale) normalise(dst, src, gamma, beta []float32) {
+	var found [2 * mostNear]float32
+	var scale, shift [mostNear]float32
+	groups, width := len(src)/g.row, g.row/g.perGroup
+	g.moments.Moments(found[:2*groups], src, g.row, groups, g.row, g.eps)
+	lo, hi := vec.Unbounded()
+	for at, all := 0, groups*g.perGroup; at < all; {
+		n := min(all-at, mostNear)
+		for i := range n {
+			of := (at + i) / g.perGroup
+			mean, k := found[2*of], found[2*of+1]
+			scale[i] = k * gamma[at+i]
+			shift[i] = float32(float64(beta[at+i]) - float64(mean)*float64(scale[i]))
+		}
+		g.scales.MulAddRows(dst[at*width:], width, src[at*width:], width, scale[:], shift[:], n, width, lo, hi)
+		at += n
+	}
+}
 
 func planGroupNorm(p *planner, n *graph.Node) error {
 	x := n.Inputs[0]
@@ -62,15 +93,14 @@ func planGroupNorm(p *planner, n *graph.Node) error {
 	if n.Is("GroupNormalization") && n.Op.Since < 21 {
 		scales = 1
 	}
-	near := max(1, nearGroups/max(row, 1)) // groups that stay in the core's caches between kernels
+	near := ceilDiv(nearGroups, max(row, nearGroups/mostNear)) // groups that stay in the core's caches between kernels
 	few := shortrow.For(p.target)
 	short := few.Fast() && scales == 1 && row <= shortrow.Longest && row > 0
 	eps := n.Float("epsilon", 1e-5)
-	from, to := vec.Unbounded()
-	kernels := p.kernels
 	src, gamma, beta, dst := p.In(x), p.In(n.Inputs[1]), p.In(n.Inputs[2]), p.Out(n.Outputs[0])
 	reads, _ := src.Runs(4 * row)
 	writes, _ := dst.Runs(4 * row)
+	scale := groupScale{moments: p.kernels, scales: p.into(dst), row: row, perGroup: scales, eps: eps}
 	p.emit(step{chunks: d[0] * groups, grain: grainFor(float64(row)*0.4 + 10), body: func(st *state, _, lo, hi int) {
 		o, s, g, b := st.F32(dst), st.F32(src), st.F32(gamma), st.F32(beta)
 		for i := lo; i < hi; {
@@ -83,8 +113,7 @@ func planGroupNorm(p *planner, n *graph.Node) error {
 				i += n
 				continue
 			}
-			kernels.LayerNorm(whole, row, s[of/4:][:n*row], row, nil, nil, n, row, eps)
-			kernels.MulAddRows(whole, row/scales, whole, row/scales, g[first:], b[first:], n*scales, row/scales, from, to)
+			scale.normalise(whole, s[of/4:][:n*row], g[first:], b[first:])
 			i += n
 		}
 	}}, []place.Memory{src, gamma, beta}, []place.Memory{dst})

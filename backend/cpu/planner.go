@@ -123,6 +123,19 @@ func (e *executable) specialize(ctx context.Context, b graph.Bindings) (*planner
 	return p, in, nil
 }
 
+// leastPast is the least result that goes past the caches: package reorder's of layouts are no smaller.
+const leastPast = 8 << 20
+
+// into returns the kernels that make a value at a place: past the caches from a quarter of the last one on, which is the share of one of several busy cores. What is
+// read for such a result and what its reader writes displace it before it is read: on an AMD Zen 3 with 32 MiB of third cache a sum of 8 MiB and a
+// function of it take 0.84 of their time, of 4 MiB 1.19.
+func (p *planner) into(dst place.Memory) vec.Kernels {
+	if dst.Size >= max(p.target.LastCache()/4, leastPast) {
+		return p.kernels.Past()
+	}
+	return p.kernels
+}
+
 // newPlanner returns a planner that knows where outputs and operands of concatenations belong.
 func (e *executable) newPlanner(b graph.Bindings) (*planner, error) {
 	plan, err := place.New(e.sub, e.order, b)

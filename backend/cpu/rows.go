@@ -39,9 +39,13 @@ func planSoftmax(p *planner, n *graph.Node) error {
 		axis := axisOf(n, -1, len(d))
 		outer, cols, inner = product(d[:axis]), product(d[axis:axis+1]), product(d[min(axis+1, len(d)):])
 	}
-	fn := p.kernels.Softmax
+	kernels := p.kernels
+	if inner == 1 {
+		kernels = p.into(p.Out(y))
+	}
+	fn := kernels.Softmax
 	if n.Op.Name == "LogSoftmax" {
-		fn = p.kernels.LogSoftmax
+		fn = kernels.LogSoftmax
 	}
 	each := func(dst []float32, ldd int, src []float32, lds, rows int) {
 		fn(dst, ldd, src, lds, nil, 0, rows, cols, 1)
@@ -145,9 +149,9 @@ func planLayerNorm(p *planner, n *graph.Node) error {
 	}
 	src, dst := p.In(x), p.Out(y)
 	moments := p.moments(n, cols, eps)
-	norm := p.kernels.LayerNorm
+	norm := p.into(dst).LayerNorm
 	if n.Op.Name == "RMSNormalization" {
-		norm = p.kernels.RMSNorm
+		norm = p.into(dst).RMSNorm
 	}
 	from, _ := src.Runs(4 * cols)
 	to, _ := dst.Runs(4 * cols)

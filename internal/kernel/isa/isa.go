@@ -72,6 +72,9 @@ func (t Target) FirstCache() int { return cmp.Or(t.Caches[0].Bytes, 32<<10) }
 // SecondCache returns the bytes of a core's second cache, 1 MiB where nothing is known of it.
 func (t Target) SecondCache() int { return cmp.Or(t.Caches[1].Bytes, 1<<20) }
 
+// LastCache returns the bytes of the last cache, which cores share, 32 MiB where nothing is known of it.
+func (t Target) LastCache() int { return cmp.Or(t.Caches[2].Bytes, 32<<20) }
+
 // wideCache is the second cache from which on a processor with AVX-512 is of a class of its own: Intel's server processors since 2023.
 const wideCache = 2 << 20
 

@@ -62,6 +62,10 @@ func (v Kernels) BinaryRows(op BinaryOp, form Form, dst []float32, ldd int, a []
 	case VV:
 	}
 	d, x, y := at(dst, extent(rows, cols, ldd)), at(a, extent(rows, acols, lda)), at(b, extent(rows, bcols, ldb))
+	if v.passes(d, ldd, rows, cols) {
+		v.binaryPast(op, form, d, x, lda, acols, y, ldb, bcols, rows, cols)
+		return
+	}
 	if rows*cols <= blockElements {
 		binary(v.set, op, form, d, x, y, cols, rows, ldd, lda, ldb)
 		return
@@ -69,6 +73,20 @@ func (v Kernels) BinaryRows(op BinaryOp, form Form, dst []float32, ldd int, a []
 	blocks(rows, cols, func(r, c, rows, cols int) {
 		binary(v.set, op, form, advance(d, r*ldd+c), advance(x, r*lda+min(c, acols-1)), advance(y, r*ldb+min(c, bcols-1)), cols, rows, ldd, lda, ldb)
 	})
+}
+
+// binaryPast is BinaryRows past the caches.
+func (v Kernels) binaryPast(op BinaryOp, form Form, dst, a *float32, lda, acols int, b *float32, ldb, bcols, rows, cols int) {
+	var s stage
+	s.begin(v.set, dst)
+	for r, c := 0, 0; r < rows; {
+		n, width := s.piece(rows, cols, r, c)
+		s.a, s.b = advance(a, min(r*lda+min(c+width, acols-1), extent(rows, acols, lda)-1)), advance(b, min(r*ldb+min(c+width, bcols-1), extent(rows, bcols, ldb)-1))
+		binary(v.set, op, form, s.next(), advance(a, r*lda+min(c, acols-1)), advance(b, r*ldb+min(c, bcols-1)), width, n, width, lda, ldb)
+		s.wrote(n * width)
+		r, c = behind(r, c, n, width, cols)
+	}
+	s.end()
 }
 
 // genericBinary is the portable version of the binary kernels.
@@ -123,6 +141,10 @@ func (v Kernels) MulAddColumns(dst []float32, ldd int, x []float32, ldx int, sca
 	}
 	d, s := at(dst, extent(rows, cols, ldd)), at(x, extent(rows, cols, ldx))
 	k, b := at(scale, cols), at(shift, cols)
+	if v.passes(d, ldd, rows, cols) {
+		v.mulAddPast(false, d, s, ldx, k, b, rows, cols, lo, hi)
+		return
+	}
 	blocks(rows, cols, func(r, c, rows, cols int) {
 		mulAdd(v.set, false, advance(d, r*ldd+c), advance(s, r*ldx+c), advance(k, c), advance(b, c), cols, rows, ldd, ldx, lo, hi)
 	})
@@ -136,9 +158,32 @@ func (v Kernels) MulAddRows(dst []float32, ldd int, x []float32, ldx int, scale,
 	}
 	d, s := at(dst, extent(rows, cols, ldd)), at(x, extent(rows, cols, ldx))
 	k, b := at(scale, rows), at(shift, rows)
+	if v.passes(d, ldd, rows, cols) {
+		v.mulAddPast(true, d, s, ldx, k, b, rows, cols, lo, hi)
+		return
+	}
 	blocks(rows, cols, func(r, c, rows, cols int) {
 		mulAdd(v.set, true, advance(d, r*ldd+c), advance(s, r*ldx+c), advance(k, r), advance(b, r), cols, rows, ldd, ldx, lo, hi)
 	})
+}
+
+// mulAddPast is MulAddRows, or MulAddColumns, past the caches.
+func (v Kernels) mulAddPast(perRow bool, dst, x *float32, ldx int, scale, shift *float32, rows, cols int, lo, hi float32) {
+	var s stage
+	s.begin(v.set, dst)
+	for r, c := 0, 0; r < rows; {
+		n, width := s.piece(rows, cols, r, c)
+		of := c
+		if perRow {
+			of = r
+		}
+		s.a = advance(x, min(r*ldx+c+n*width, extent(rows, cols, ldx)-1))
+		s.b = s.a
+		mulAdd(v.set, perRow, s.next(), advance(x, r*ldx+c), advance(scale, of), advance(shift, of), width, n, width, ldx, lo, hi)
+		s.wrote(n * width)
+		r, c = behind(r, c, n, width, cols)
+	}
+	s.end()
 }
 
 // genericMulAdd is the portable version of the multiply-add kernels.

@@ -35,7 +35,7 @@ loop2:
 	FMOVQ 0(R6), F0
 	FMOVQ 0(R3), F1
 	WORD $0x4e21d404
-	FMOVQ F4, 0(R7)
+	FMOVQ F4, (R7)
 	FMOVQ 16(R6), F2
 	FMOVQ 16(R3), F3
 	WORD $0x4e23d444
@@ -55,7 +55,7 @@ loop4:
 	FMOVQ 0(R6), F0
 	FMOVQ 0(R3), F1
 	WORD $0x4e21d404
-	FMOVQ F4, 0(R7)
+	FMOVQ F4, (R7)
 	ADD $16, R7
 	ADD $16, R6
 	ADD $16, R3
@@ -89,7 +89,7 @@ tail7:
 
 tail8:
 	WORD $0x4e21d404
-	FMOVS F4, 0(R7)
+	FMOVS F4, (R7)
 	CMP $1, R8
 	BLE tail9
 	ADD $(0+4), R7, R25
@@ -138,7 +138,7 @@ row1:
 loop2:
 	FMOVQ 0(R6), F0
 	WORD $0x4e26d404
-	FMOVQ F4, 0(R7)
+	FMOVQ F4, (R7)
 	FMOVQ 16(R6), F2
 	WORD $0x4e26d444
 	FMOVQ F4, 16(R7)
@@ -155,7 +155,7 @@ done3:
 loop4:
 	FMOVQ 0(R6), F0
 	WORD $0x4e26d404
-	FMOVQ F4, 0(R7)
+	FMOVQ F4, (R7)
 	ADD $16, R7
 	ADD $16, R6
 	SUBS $4, R8, R8
@@ -177,7 +177,7 @@ done5:
 
 tail7:
 	WORD $0x4e26d404
-	FMOVS F4, 0(R7)
+	FMOVS F4, (R7)
 	CMP $1, R8
 	BLE tail8
 	ADD $(0+4), R7, R25
@@ -226,7 +226,7 @@ row1:
 loop2:
 	FMOVQ 0(R3), F1
 	WORD $0x4e21d4a4
-	FMOVQ F4, 0(R7)
+	FMOVQ F4, (R7)
 	FMOVQ 16(R3), F3
 	WORD $0x4e23d4a4
 	FMOVQ F4, 16(R7)
@@ -243,7 +243,7 @@ done3:
 loop4:
 	FMOVQ 0(R3), F1
 	WORD $0x4e21d4a4
-	FMOVQ F4, 0(R7)
+	FMOVQ F4, (R7)
 	ADD $16, R7
 	ADD $16, R3
 	SUBS $4, R8, R8
@@ -265,7 +265,7 @@ done5:
 
 tail7:
 	WORD $0x4e21d4a4
-	FMOVS F4, 0(R7)
+	FMOVS F4, (R7)
 	CMP $1, R8
 	BLE tail8
 	ADD $(0+4), R7, R25
@@ -313,7 +313,7 @@ loop2:
 	FMOVQ 0(R6), F0
 	FMOVQ 0(R3), F1
 	WORD $0x4ea1d404
-	FMOVQ F4, 0(R7)
+	FMOVQ F4, (R7)
 	FMOVQ 16(R6), F2
 	FMOVQ 16(R3), F3
 	WORD $0x4ea3d444
@@ -333,7 +333,7 @@ loop4:
 	FMOVQ 0(R6), F0
 	FMOVQ 0(R3), F1
 	WORD $0x4ea1d404
-	FMOVQ F4, 0(R7)
+	FMOVQ F4, (R7)
 	ADD $16, R7
 	ADD $16, R6
 	ADD $16, R3
@@ -367,7 +367,7 @@ tail7:
 
 tail8:
 	WORD $0x4ea1d404
-	FMOVS F4, 0(R7)
+	FMOVS F4, (R7)
 	CMP $1, R8
 	BLE tail9
 	ADD $(0+4), R7, R25
@@ -416,7 +416,7 @@ row1:
 loop2:
 	FMOVQ 0(R6), F0
 	WORD $0x4ea6d404
-	FMOVQ F4, 0(R7)
+	FMOVQ F4, (R7)
 	FMOVQ 16(R6), F2
 	WORD $0x4ea6d444
 	FMOVQ F4, 16(R7)
@@ -433,7 +433,7 @@ done3:
 loop4:
 	FMOVQ 0(R6), F0
 	WORD $0x4ea6d404
-	FMOVQ F4, 0(R7)
+	FMOVQ F4, (R7)
 	ADD $16, R7
 	ADD $16, R6
 	SUBS $4, R8, R8
@@ -455,7 +455,7 @@ done5:
 
 tail7:
 	WORD $0x4ea6d404
-	FMOVS F4, 0(R7)
+	FMOVS F4, (R7)
 	CMP $1, R8
 	BLE tail8
 	ADD $(0+4), R7, R25
@@ -504,7 +504,7 @@ row1:
 loop2:
 	FMOVQ 0(R3), F1
 	WORD $0x4ea1d4a4
-	FMOVQ F4, 0(R7)
+	FMOVQ F4, (R7)
 	FMOVQ 16(R3), F3
 	WORD $0x4ea3d4a4
 	FMOVQ F4, 16(R7)
@@ -521,7 +521,7 @@ done3:
 loop4:
 	FMOVQ 0(R3), F1
 	WORD $0x4ea1d4a4
-	FMOVQ F4, 0(R7)
+	FMOVQ F4, (R7)
 	ADD $16, R7
 	ADD $16, R3
 	SUBS $4, R8, R8
@@ -543,7 +543,7 @@ done5:
 
 tail7:
 	WORD $0x4ea1d4a4
-	FMOVS F4, 0(R7)
+	FMOVS F4, (R7)
 	CMP $1, R8
 	BLE tail8
 	ADD $(0+4), R7, R25
@@ -591,7 +591,7 @@ loop2:
 	FMOVQ 0(R6), F0
 	FMOVQ 0(R3), F1
 	WORD $0x6e21dc04
-	FMOVQ F4, 0(R7)
+	FMOVQ F4, (R7)
 	FMOVQ 16(R6), F2
 	FMOVQ 16(R3), F3
 	WORD $0x6e23dc44
@@ -611,7 +611,7 @@ loop4:
 	FMOVQ 0(R6), F0
 	FMOVQ 0(R3), F1
 	WORD $0x6e21dc04
-	FMOVQ F4, 0(R7)
+	FMOVQ F4, (R7)
 	ADD $16, R7
 	ADD $16, R6
 	ADD $16, R3
@@ -645,7 +645,7 @@ tail7:
 
 tail8:
 	WORD $0x6e21dc04
-	FMOVS F4, 0(R7)
+	FMOVS F4, (R7)
 	CMP $1, R8
 	BLE tail9
 	ADD $(0+4), R7, R25
@@ -694,7 +694,7 @@ row1:
 loop2:
 	FMOVQ 0(R6), F0
 	WORD $0x6e26dc04
-	FMOVQ F4, 0(R7)
+	FMOVQ F4, (R7)
 	FMOVQ 16(R6), F2
 	WORD $0x6e26dc44
 	FMOVQ F4, 16(R7)
@@ -711,7 +711,7 @@ done3:
 loop4:
 	FMOVQ 0(R6), F0
 	WORD $0x6e26dc04
-	FMOVQ F4, 0(R7)
+	FMOVQ F4, (R7)
 	ADD $16, R7
 	ADD $16, R6
 	SUBS $4, R8, R8
@@ -733,7 +733,7 @@ done5:
 
 tail7:
 	WORD $0x6e26dc04
-	FMOVS F4, 0(R7)
+	FMOVS F4, (R7)
 	CMP $1, R8
 	BLE tail8
 	ADD $(0+4), R7, R25
@@ -782,7 +782,7 @@ row1:
 loop2:
 	FMOVQ 0(R3), F1
 	WORD $0x6e21dca4
-	FMOVQ F4, 0(R7)
+	FMOVQ F4, (R7)
 	FMOVQ 16(R3), F3
 	WORD $0x6e23dca4
 	FMOVQ F4, 16(R7)
@@ -799,7 +799,7 @@ done3:
 loop4:
 	FMOVQ 0(R3), F1
 	WORD $0x6e21dca4
-	FMOVQ F4, 0(R7)
+	FMOVQ F4, (R7)
 	ADD $16, R7
 	ADD $16, R3
 	SUBS $4, R8, R8
@@ -821,7 +821,7 @@ done5:
 
 tail7:
 	WORD $0x6e21dca4
-	FMOVS F4, 0(R7)
+	FMOVS F4, (R7)
 	CMP $1, R8
 	BLE tail8
 	ADD $(0+4), R7, R25
@@ -869,7 +869,7 @@ loop2:
 	FMOVQ 0(R6), F0
 	FMOVQ 0(R3), F1
 	WORD $0x6e21fc04
-	FMOVQ F4, 0(R7)
+	FMOVQ F4, (R7)
 	FMOVQ 16(R6), F2
 	FMOVQ 16(R3), F3
 	WORD $0x6e23fc44
@@ -889,7 +889,7 @@ loop4:
 	FMOVQ 0(R6), F0
 	FMOVQ 0(R3), F1
 	WORD $0x6e21fc04
-	FMOVQ F4, 0(R7)
+	FMOVQ F4, (R7)
 	ADD $16, R7
 	ADD $16, R6
 	ADD $16, R3
@@ -923,7 +923,7 @@ tail7:
 
 tail8:
 	WORD $0x6e21fc04
-	FMOVS F4, 0(R7)
+	FMOVS F4, (R7)
 	CMP $1, R8
 	BLE tail9
 	ADD $(0+4), R7, R25
@@ -972,7 +972,7 @@ row1:
 loop2:
 	FMOVQ 0(R6), F0
 	WORD $0x6e26fc04
-	FMOVQ F4, 0(R7)
+	FMOVQ F4, (R7)
 	FMOVQ 16(R6), F2
 	WORD $0x6e26fc44
 	FMOVQ F4, 16(R7)
@@ -989,7 +989,7 @@ done3:
 loop4:
 	FMOVQ 0(R6), F0
 	WORD $0x6e26fc04
-	FMOVQ F4, 0(R7)
+	FMOVQ F4, (R7)
 	ADD $16, R7
 	ADD $16, R6
 	SUBS $4, R8, R8
@@ -1011,7 +1011,7 @@ done5:
 
 tail7:
 	WORD $0x6e26fc04
-	FMOVS F4, 0(R7)
+	FMOVS F4, (R7)
 	CMP $1, R8
 	BLE tail8
 	ADD $(0+4), R7, R25
@@ -1060,7 +1060,7 @@ row1:
 loop2:
 	FMOVQ 0(R3), F1
 	WORD $0x6e21fca4
-	FMOVQ F4, 0(R7)
+	FMOVQ F4, (R7)
 	FMOVQ 16(R3), F3
 	WORD $0x6e23fca4
 	FMOVQ F4, 16(R7)
@@ -1077,7 +1077,7 @@ done3:
 loop4:
 	FMOVQ 0(R3), F1
 	WORD $0x6e21fca4
-	FMOVQ F4, 0(R7)
+	FMOVQ F4, (R7)
 	ADD $16, R7
 	ADD $16, R3
 	SUBS $4, R8, R8
@@ -1099,7 +1099,7 @@ done5:
 
 tail7:
 	WORD $0x6e21fca4
-	FMOVS F4, 0(R7)
+	FMOVS F4, (R7)
 	CMP $1, R8
 	BLE tail8
 	ADD $(0+4), R7, R25
@@ -1150,7 +1150,7 @@ loop2:
 	WORD $0x4e20e407
 	WORD $0x6e2058e7
 	VBIT V7.B16, V0.B16, V4.B16
-	FMOVQ F4, 0(R7)
+	FMOVQ F4, (R7)
 	FMOVQ 16(R6), F2
 	FMOVQ 16(R3), F3
 	WORD $0x4e23f444
@@ -1176,7 +1176,7 @@ loop4:
 	WORD $0x4e20e407
 	WORD $0x6e2058e7
 	VBIT V7.B16, V0.B16, V4.B16
-	FMOVQ F4, 0(R7)
+	FMOVQ F4, (R7)
 	ADD $16, R7
 	ADD $16, R6
 	ADD $16, R3
@@ -1213,7 +1213,7 @@ tail8:
 	WORD $0x4e20e407
 	WORD $0x6e2058e7
 	VBIT V7.B16, V0.B16, V4.B16
-	FMOVS F4, 0(R7)
+	FMOVS F4, (R7)
 	CMP $1, R8
 	BLE tail9
 	ADD $(0+4), R7, R25
@@ -1265,7 +1265,7 @@ loop2:
 	WORD $0x4e20e407
 	WORD $0x6e2058e7
 	VBIT V7.B16, V0.B16, V4.B16
-	FMOVQ F4, 0(R7)
+	FMOVQ F4, (R7)
 	FMOVQ 16(R6), F2
 	WORD $0x4e26f444
 	WORD $0x4e22e447
@@ -1288,7 +1288,7 @@ loop4:
 	WORD $0x4e20e407
 	WORD $0x6e2058e7
 	VBIT V7.B16, V0.B16, V4.B16
-	FMOVQ F4, 0(R7)
+	FMOVQ F4, (R7)
 	ADD $16, R7
 	ADD $16, R6
 	SUBS $4, R8, R8
@@ -1313,7 +1313,7 @@ tail7:
 	WORD $0x4e20e407
 	WORD $0x6e2058e7
 	VBIT V7.B16, V0.B16, V4.B16
-	FMOVS F4, 0(R7)
+	FMOVS F4, (R7)
 	CMP $1, R8
 	BLE tail8
 	ADD $(0+4), R7, R25
@@ -1365,7 +1365,7 @@ loop2:
 	WORD $0x4e25e4a7
 	WORD $0x6e2058e7
 	VBIT V7.B16, V5.B16, V4.B16
-	FMOVQ F4, 0(R7)
+	FMOVQ F4, (R7)
 	FMOVQ 16(R3), F3
 	WORD $0x4e23f4a4
 	WORD $0x4e25e4a7
@@ -1388,7 +1388,7 @@ loop4:
 	WORD $0x4e25e4a7
 	WORD $0x6e2058e7
 	VBIT V7.B16, V5.B16, V4.B16
-	FMOVQ F4, 0(R7)
+	FMOVQ F4, (R7)
 	ADD $16, R7
 	ADD $16, R3
 	SUBS $4, R8, R8
@@ -1413,7 +1413,7 @@ tail7:
 	WORD $0x4e25e4a7
 	WORD $0x6e2058e7
 	VBIT V7.B16, V5.B16, V4.B16
-	FMOVS F4, 0(R7)
+	FMOVS F4, (R7)
 	CMP $1, R8
 	BLE tail8
 	ADD $(0+4), R7, R25
@@ -1464,7 +1464,7 @@ loop2:
 	WORD $0x4e20e407
 	WORD $0x6e2058e7
 	VBIT V7.B16, V0.B16, V4.B16
-	FMOVQ F4, 0(R7)
+	FMOVQ F4, (R7)
 	FMOVQ 16(R6), F2
 	FMOVQ 16(R3), F3
 	WORD $0x4ea3f444
@@ -1490,7 +1490,7 @@ loop4:
 	WORD $0x4e20e407
 	WORD $0x6e2058e7
 	VBIT V7.B16, V0.B16, V4.B16
-	FMOVQ F4, 0(R7)
+	FMOVQ F4, (R7)
 	ADD $16, R7
 	ADD $16, R6
 	ADD $16, R3
@@ -1527,7 +1527,7 @@ tail8:
 	WORD $0x4e20e407
 	WORD $0x6e2058e7
 	VBIT V7.B16, V0.B16, V4.B16
-	FMOVS F4, 0(R7)
+	FMOVS F4, (R7)
 	CMP $1, R8
 	BLE tail9
 	ADD $(0+4), R7, R25
@@ -1579,7 +1579,7 @@ loop2:
 	WORD $0x4e20e407
 	WORD $0x6e2058e7
 	VBIT V7.B16, V0.B16, V4.B16
-	FMOVQ F4, 0(R7)
+	FMOVQ F4, (R7)
 	FMOVQ 16(R6), F2
 	WORD $0x4ea6f444
 	WORD $0x4e22e447
@@ -1602,7 +1602,7 @@ loop4:
 	WORD $0x4e20e407
 	WORD $0x6e2058e7
 	VBIT V7.B16, V0.B16, V4.B16
-	FMOVQ F4, 0(R7)
+	FMOVQ F4, (R7)
 	ADD $16, R7
 	ADD $16, R6
 	SUBS $4, R8, R8
@@ -1627,7 +1627,7 @@ tail7:
 	WORD $0x4e20e407
 	WORD $0x6e2058e7
 	VBIT V7.B16, V0.B16, V4.B16
-	FMOVS F4, 0(R7)
+	FMOVS F4, (R7)
 	CMP $1, R8
 	BLE tail8
 	ADD $(0+4), R7, R25
@@ -1679,7 +1679,7 @@ loop2:
 	WORD $0x4e25e4a7
 	WORD $0x6e2058e7
 	VBIT V7.B16, V5.B16, V4.B16
-	FMOVQ F4, 0(R7)
+	FMOVQ F4, (R7)
 	FMOVQ 16(R3), F3
 	WORD $0x4ea3f4a4
 	WORD $0x4e25e4a7
@@ -1702,7 +1702,7 @@ loop4:
 	WORD $0x4e25e4a7
 	WORD $0x6e2058e7
 	VBIT V7.B16, V5.B16, V4.B16
-	FMOVQ F4, 0(R7)
+	FMOVQ F4, (R7)
 	ADD $16, R7
 	ADD $16, R3
 	SUBS $4, R8, R8
@@ -1727,7 +1727,7 @@ tail7:
 	WORD $0x4e25e4a7
 	WORD $0x6e2058e7
 	VBIT V7.B16, V5.B16, V4.B16
-	FMOVS F4, 0(R7)
+	FMOVS F4, (R7)
 	CMP $1, R8
 	BLE tail8
 	ADD $(0+4), R7, R25
@@ -1774,10 +1774,41 @@ row1:
 	MOVD R2, R4
 	MOVD R3, R5
 	MOVD n+32(FP), R8
-	SUBS $4, R8, R8
+	SUBS $8, R8, R8
 	BLT done3
 
 loop2:
+	FMOVQ (R6), F0
+	FMOVQ (R4), F4
+	FMOVQ (R5), F5
+	VMOV V5.B16, V9.B16
+	WORD $0x4e20cc89
+	VMOV V9.B16, V0.B16
+	WORD $0x4e20f4c0
+	WORD $0x4ea0f4e0
+	FMOVQ F0, (R7)
+	FMOVQ 16(R6), F1
+	FMOVQ 16(R4), F4
+	FMOVQ 16(R5), F5
+	VMOV V5.B16, V9.B16
+	WORD $0x4e21cc89
+	VMOV V9.B16, V1.B16
+	WORD $0x4e21f4c1
+	WORD $0x4ea1f4e1
+	FMOVQ F1, 16(R7)
+	ADD $32, R7
+	ADD $32, R6
+	ADD $32, R4
+	ADD $32, R5
+	SUBS $8, R8, R8
+	BGE loop2
+
+done3:
+	ADD $8, R8, R8
+	SUBS $4, R8, R8
+	BLT done5
+
+loop4:
 	FMOVQ (R6), F0
 	FMOVQ (R4), F4
 	FMOVQ (R5), F5
@@ -1792,45 +1823,45 @@ loop2:
 	ADD $16, R4
 	ADD $16, R5
 	SUBS $4, R8, R8
-	BGE loop2
+	BGE loop4
 
-done3:
+done5:
 	ADD $4, R8, R8
 	CMP $0, R8
-	BEQ rowend4
+	BEQ rowend6
 	FMOVS (R6), F0
 	CMP $1, R8
-	BLE tail5
+	BLE tail7
 	ADD $(0+4), R6, R25
 	VLD1 (R25), V0.S[1]
 	CMP $2, R8
-	BLE tail5
+	BLE tail7
 	ADD $(0+8), R6, R25
 	VLD1 (R25), V0.S[2]
 
-tail5:
+tail7:
 	FMOVS (R4), F4
 	CMP $1, R8
-	BLE tail6
+	BLE tail8
 	ADD $(0+4), R4, R25
 	VLD1 (R25), V4.S[1]
 	CMP $2, R8
-	BLE tail6
+	BLE tail8
 	ADD $(0+8), R4, R25
 	VLD1 (R25), V4.S[2]
 
-tail6:
+tail8:
 	FMOVS (R5), F5
 	CMP $1, R8
-	BLE tail7
+	BLE tail9
 	ADD $(0+4), R5, R25
 	VLD1 (R25), V5.S[1]
 	CMP $2, R8
-	BLE tail7
+	BLE tail9
 	ADD $(0+8), R5, R25
 	VLD1 (R25), V5.S[2]
 
-tail7:
+tail9:
 	VMOV V5.B16, V9.B16
 	WORD $0x4e20cc89
 	VMOV V9.B16, V0.B16
@@ -1838,17 +1869,17 @@ tail7:
 	WORD $0x4ea0f4e0
 	FMOVS F0, (R7)
 	CMP $1, R8
-	BLE tail8
+	BLE tail10
 	ADD $(0+4), R7, R25
 	VST1 V0.S[1], (R25)
 	CMP $2, R8
-	BLE tail8
+	BLE tail10
 	ADD $(0+8), R7, R25
 	VST1 V0.S[2], (R25)
 
-tail8:
+tail10:
 
-rowend4:
+rowend6:
 	MOVD ldd+48(FP), R25
 	ADD R25, R0
 	MOVD ldx+56(FP), R25
@@ -1883,7 +1914,7 @@ row1:
 	FMOVS (R3), F5
 	VDUP V5.S[0], V5.S4
 	MOVD n+32(FP), R8
-	SUBS $4, R8, R8
+	SUBS $8, R8, R8
 	BLT done3
 
 loop2:
@@ -1894,26 +1925,51 @@ loop2:
 	WORD $0x4e20f4c0
 	WORD $0x4ea0f4e0
 	FMOVQ F0, (R7)
-	ADD $16, R7
-	ADD $16, R6
-	SUBS $4, R8, R8
+	FMOVQ 16(R6), F1
+	VMOV V5.B16, V9.B16
+	WORD $0x4e21cc89
+	VMOV V9.B16, V1.B16
+	WORD $0x4e21f4c1
+	WORD $0x4ea1f4e1
+	FMOVQ F1, 16(R7)
+	ADD $32, R7
+	ADD $32, R6
+	SUBS $8, R8, R8
 	BGE loop2
 
 done3:
+	ADD $8, R8, R8
+	SUBS $4, R8, R8
+	BLT done5
+
+loop4:
+	FMOVQ (R6), F0
+	VMOV V5.B16, V9.B16
+	WORD $0x4e20cc89
+	VMOV V9.B16, V0.B16
+	WORD $0x4e20f4c0
+	WORD $0x4ea0f4e0
+	FMOVQ F0, (R7)
+	ADD $16, R7
+	ADD $16, R6
+	SUBS $4, R8, R8
+	BGE loop4
+
+done5:
 	ADD $4, R8, R8
 	CMP $0, R8
-	BEQ rowend4
+	BEQ rowend6
 	FMOVS (R6), F0
 	CMP $1, R8
-	BLE tail5
+	BLE tail7
 	ADD $(0+4), R6, R25
 	VLD1 (R25), V0.S[1]
 	CMP $2, R8
-	BLE tail5
+	BLE tail7
 	ADD $(0+8), R6, R25
 	VLD1 (R25), V0.S[2]
 
-tail5:
+tail7:
 	VMOV V5.B16, V9.B16
 	WORD $0x4e20cc89
 	VMOV V9.B16, V0.B16
@@ -1921,17 +1977,17 @@ tail5:
 	WORD $0x4ea0f4e0
 	FMOVS F0, (R7)
 	CMP $1, R8
-	BLE tail6
+	BLE tail8
 	ADD $(0+4), R7, R25
 	VST1 V0.S[1], (R25)
 	CMP $2, R8
-	BLE tail6
+	BLE tail8
 	ADD $(0+8), R7, R25
 	VST1 V0.S[2], (R25)
 
-tail6:
+tail8:
 
-rowend4:
+rowend6:
 	MOVD ldd+48(FP), R25
 	ADD R25, R0
 	ADD $4, R2

@@ -93,6 +93,51 @@ func norm(set isa.Set, rms bool, dst, src, gamma, beta *float32, n, rows, ldd, l
 	}
 }
 
+// moments writes mean and 1/√(variance + eps) of each row.
+func moments(set isa.Set, dst, src *float32, n, rows, lds int, eps float32) {
+	switch set {
+	case isa.AVX512:
+		moments512(dst, src, n, rows, 4*lds, eps)
+	case isa.AVX2:
+		moments2(dst, src, n, rows, 4*lds, eps)
+	default:
+		genericMoments(dst, src, n, rows, lds, eps)
+	}
+}
+
+// streams reports whether flushLines has streaming stores.
+func streams(set isa.Set) bool {
+	switch set {
+	case isa.AVX512, isa.AVX2:
+		return true
+	}
+	return false
+}
+
+// flushLines copies lines of 16 floats past the caches; dst begins at one.
+func flushLines(set isa.Set, dst, src, a, b *float32, lines int) {
+	switch set {
+	case isa.AVX512:
+		flushLines512(dst, src, a, b, lines)
+	case isa.AVX2:
+		flushLines2(dst, src, a, b, lines)
+	default:
+		copy(view(dst, 16*lines), view(src, 16*lines))
+	}
+}
+
+// fence has what flushLines wrote seen by others before any later store.
+func fence(set isa.Set) {
+	switch set {
+	case isa.AVX512:
+		storeFence512()
+	case isa.AVX2:
+		storeFence2()
+	default:
+
+	}
+}
+
 // reduce writes one number per row.
 func reduce(set isa.Set, op ReduceOp, dst, src *float32, n, rows, lds int) {
 	switch set {

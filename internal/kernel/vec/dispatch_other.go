@@ -33,6 +33,26 @@ func norm(set isa.Set, rms bool, dst, src, gamma, beta *float32, n, rows, ldd, l
 	genericNorm(rms, dst, src, gamma, beta, n, rows, ldd, lds, eps)
 }
 
+// moments writes mean and 1/√(variance + eps) of each row.
+func moments(set isa.Set, dst, src *float32, n, rows, lds int, eps float32) {
+	genericMoments(dst, src, n, rows, lds, eps)
+}
+
+// streams reports whether flushLines has streaming stores.
+func streams(set isa.Set) bool {
+	return false
+}
+
+// flushLines copies lines of 16 floats past the caches; dst begins at one.
+func flushLines(set isa.Set, dst, src, a, b *float32, lines int) {
+	copy(view(dst, 16*lines), view(src, 16*lines))
+}
+
+// fence has what flushLines wrote seen by others before any later store.
+func fence(set isa.Set) {
+
+}
+
 // reduce writes one number per row.
 func reduce(set isa.Set, op ReduceOp, dst, src *float32, n, rows, lds int) {
 	genericReduce(op, dst, src, n, rows, lds)

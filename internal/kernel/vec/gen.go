@@ -24,6 +24,9 @@ func main() {
 		}{{"unary", unaries}, {"binary", binaries}, {"rows", rowKernels}, {"gates", gates}} {
 			units = append(units, asm.Unit{Base: u.base + set.name, Arch: set.isa.Arch, Generate: func(f *asm.File) { u.gen(f, set.isa, set.name) }})
 		}
+		if set.isa != asm.NEON() {
+			units = append(units, asm.Unit{Base: "stage" + set.name, Arch: set.isa.Arch, Generate: func(f *asm.File) { stages(f, set.isa, set.name) }})
+		}
 	}
 	asm.Main("vec", asm.Table{Entries: entries}, units...)
 }
@@ -44,6 +47,12 @@ var entries = []asm.Entry{
 	{Name: "norm", Doc: "normalises rows.",
 		Params:   "rms bool, dst, src, gamma, beta *float32, n, rows, ldd, lds, fetched int, eps float32",
 		Portable: "genericNorm(rms, dst, src, gamma, beta, n, rows, ldd, lds, eps)"},
+	{Name: "moments", Doc: "writes mean and 1/√(variance + eps) of each row.", Params: "dst, src *float32, n, rows, lds int, eps float32",
+		Portable: "genericMoments(dst, src, n, rows, lds, eps)"},
+	{Name: "streams", Doc: "reports whether flushLines has streaming stores.", Params: "", Result: "bool", Portable: "return false"},
+	{Name: "flushLines", Doc: "copies lines of 16 floats past the caches; dst begins at one.", Params: "dst, src, a, b *float32, lines int",
+		Portable: "copy(view(dst, 16*lines), view(src, 16*lines))"},
+	{Name: "fence", Doc: "has what flushLines wrote seen by others before any later store.", Params: "", Portable: ""},
 	{Name: "reduce", Doc: "writes one number per row.",
 		Params: "op ReduceOp, dst, src *float32, n, rows, lds int", Portable: "genericReduce(op, dst, src, n, rows, lds)"},
 	{Name: "reduceColumns", Doc: "combines each column into the number at its place in dst.",

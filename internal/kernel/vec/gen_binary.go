@@ -75,7 +75,7 @@ func binary(c *ctx, instruction, form string) {
 				// The instruction returns b where either is NaN: right but for a NaN in a.
 				c.selectIf(cmpUnord, a, a, a, d, c.r(7))
 			}
-			c.store(d, at("BX"), tail)
+			c.storeLast(d, "BX", u, tail)
 		})
 	})
 	c.Ret()
@@ -114,17 +114,17 @@ func mulAdd(f *asm.File, isa asm.ISA, suffix string, perRow bool) {
 					c.I("MOVQ R9, R11")
 					ptrs = append(ptrs, "R10", "R11")
 				}
-				c.row(ptrs, func(tail bool) {
-					x, scale, shift := c.r(0), c.r(4), c.r(5)
-					c.load("(AX)", x, tail)
+				c.rowUnrolled(ptrs, 2, func(u int, tail bool) {
+					x, scale, shift := c.r(u), c.r(4), c.r(5)
+					c.load(c.vector("AX", u), x, tail)
 					if !perRow {
-						c.load("(R10)", scale, tail)
-						c.load("(R11)", shift, tail)
+						c.load(c.vector("R10", u), scale, tail)
+						c.load(c.vector("R11", u), shift, tail)
 					}
 					c.I("VFMADD213PS %s, %s, %s", shift, scale, x)
 					c.I("VMAXPS %s, %s, %s", x, lo, x)
 					c.I("VMINPS %s, %s, %s", x, hi, x)
-					c.store(x, "(BX)", tail)
+					c.storeLast(x, "BX", u, tail)
 				})
 			})
 			c.Ret()

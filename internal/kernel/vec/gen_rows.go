@@ -15,9 +15,11 @@ func rowKernels(f *asm.File, isa asm.ISA, suffix string) {
 	softmax(f, isa, suffix, true)
 	norm(f, isa, suffix, false)
 	norm(f, isa, suffix, true)
+	moments(f, isa, suffix)
 	reductions(f, isa, suffix)
 	f.Serve("softmax", isa, either("logarithm", "logSoftmax"+suffix, "softmax"+suffix, "(dst, src, mask, n, rows, 4*ldd, 4*lds, 4*ldm, fetched, scale)"))
 	f.Serve("norm", isa, either("rms", "rmsNorm"+suffix, "layerNorm"+suffix, "(dst, src, gamma, beta, n, rows, 4*ldd, 4*lds, fetched, eps)"))
+	f.Serve("moments", isa, "moments"+suffix+"(dst, src, n, rows, 4*lds, eps)")
 	f.Serve("reduce", isa, "callReduce"+suffix+"(op, dst, src, n, rows, 4*lds)")
 	f.Serve("reduceColumns", isa, "callReduceColumns"+suffix+"(op, dst, src, n, rows, 4*lds)")
 }
@@ -277,14 +279,41 @@ func norm(f *asm.File, isa asm.ISA, suffix string, rms bool) {
 			c.tailMask()
 			c.preload("")
 			c.nextRow()
-			if c.narrow() {
-				c.normPairs(rms)
-			}
-			c.rows(map[string]string{"DI": "ldd", "SI": "lds"}, func() {
-				c.normRows([]normRow{{src: "AX", dst: "BX", x: 4, mean: 6, rstd: 7}}, rms)
-			})
-			c.Ret()
+			c.normAll("ldd", rms, func(rows []normRow) { c.scaled(rows, rms) })
 		})
+}
+
+// moments writes the mean of rows, and the reciprocal of their deviation.
+func moments(f *asm.File, isa asm.ISA, suffix string) {
+	registers := bodyRegisters
+	if isa == asm.AVX2() {
+		registers = normRegisters
+	}
+	name := "moments" + suffix
+	kernelOf(f, isa, registers, name, name+" writes mean and 1 / sqrt(var+eps) of each row; stride in bytes; rows, n > 0.",
+		args("dst", "src", "n", "rows", "lds", "eps:float32"), func(c *ctx) {
+			c.Load("dst", "DI")
+			c.Load("src", "SI")
+			c.tailMask()
+			c.preload("")
+			c.normAll("$8", false, func(rows []normRow) {
+				for i, r := range rows {
+					c.I("VMOVSS X%d, %d(DI)", r.mean, 8*i)
+					c.I("VMOVSS X%d, %d(DI)", r.sums, 8*i+4)
+				}
+			})
+		})
+}
+
+// normAll finds the moments of all rows, two at a time where that is faster, and has write use them. ldd is the distance of rows of the result.
+func (c *ctx) normAll(ldd string, rms bool, write func(rows []normRow)) {
+	if c.narrow() {
+		c.normPairs(ldd, rms, write)
+	}
+	c.rows(map[string]string{"DI": ldd, "SI": "lds"}, func() {
+		c.normRows([]normRow{{src: "AX", dst: "BX", x: 4, mean: 6, rstd: 7}}, rms, write)
+	})
+	c.Ret()
 }
 
 // normRow is one of the rows that are normalised together: pointers, the first of four registers of sums, and those of elements, the mean and the reciprocal of the
@@ -304,7 +333,7 @@ const (
 )
 
 // normPairs normalises two rows at a time, and returns where none is left.
-func (c *ctx) normPairs(rms bool) {
+func (c *ctx) normPairs(ldd string, rms bool, write func(rows []normRow)) {
 	pairs, single := c.NewLabel("pairs"), c.NewLabel("single")
 	longest := pairedRow
 	if rms {
@@ -315,9 +344,12 @@ func (c *ctx) normPairs(rms bool) {
 	c.Label(pairs)
 	c.I("CMPQ %s, $2", c.Addr("rows"))
 	c.I("JLT %s", single)
-	c.normRows([]normRow{{src: "AX", dst: "BX", x: 8, mean: 10, rstd: 12}, {src: "DX", dst: "R14", sums: 4, x: 9, mean: 11, rstd: 13}}, rms)
+	c.normRows([]normRow{{src: "AX", dst: "BX", x: 8, mean: 10, rstd: 12}, {src: "DX", dst: "R14", sums: 4, x: 9, mean: 11, rstd: 13}}, rms, write)
+	if !strings.HasPrefix(ldd, "$") {
+		ldd = c.Addr(ldd)
+	}
 	for range 2 {
-		c.I("ADDQ %s, DI", c.Addr("ldd"))
+		c.I("ADDQ %s, DI", ldd)
 		c.I("ADDQ %s, SI", c.Addr("lds"))
 	}
 	c.I("SUBQ $2, %s", c.Addr("rows"))
@@ -330,8 +362,8 @@ func (c *ctx) normPairs(rms bool) {
 	c.Label(left)
 }
 
-// normRows normalises rows that lie one behind the other, with mean and variance in two passes, four sums each.
-func (c *ctx) normRows(rows []normRow, rms bool) {
+// normRows finds the moments of rows that lie one behind the other, with mean and variance in two passes, four sums each, and has write use them.
+func (c *ctx) normRows(rows []normRow, rms bool, write func(rows []normRow)) {
 	pass := func(each func(r normRow, u int, tail bool)) {
 		var ptrs []string
 		for i, r := range rows {
@@ -379,6 +411,11 @@ func (c *ctx) normRows(rows []normRow, rms bool) {
 		c.I("VDIVSS X%d, X%d, X%[1]d", r.sums, r.sums+1)
 		c.I("VBROADCASTSS X%d, %s", r.sums, c.isa.R(r.rstd))
 	}
+	write(rows)
+}
+
+// scaled writes rows from their moments, with what gamma and beta there are.
+func (c *ctx) scaled(rows []normRow, rms bool) {
 	gamma, beta, end := c.NewLabel("gamma"), c.NewLabel("beta"), c.NewLabel("normed")
 	c.I("TESTQ R9, R9")
 	c.I("JNZ %s", beta)

@@ -6,7 +6,8 @@ import "github.com/carve-dev/carve/internal/kernel/isa"
 // copied into what runs; the zero value is those in portable Go. Safe for concurrent use.
 type Kernels struct {
 	set     isa.Set
-	fetched int // elements of the longest row behind which the next is fetched while it is computed
+	fetched int  // elements of the longest row behind which the next is fetched while it is computed
+	past    bool // see Past
 }
 
 // For returns the kernels of a target.

@@ -1969,6 +1969,170 @@ normed10:
 	BNE row1
 	RET
 
+// func moments128(dst *float32, src *float32, n int, rows int, lds int, eps float32)
+TEXT ·moments128(SB), NOSPLIT, $0-44
+	MOVD dst+0(FP), R0
+	MOVD src+8(FP), R1
+	MOVD n+16(FP), R8
+	AND $3, R8
+	MOVD $tail<>+0(SB), R9
+	SUB R8<<2, R9
+	FMOVQ 16(R9), F31
+	MOVD $k3f800000<>+0(SB), R25
+	FMOVQ (R25), F30
+
+row1:
+	VEOR V0.B16, V0.B16, V0.B16
+	VEOR V1.B16, V1.B16, V1.B16
+	VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16
+	MOVD R1, R6
+	MOVD n+16(FP), R8
+	SUBS $16, R8, R8
+	BLT done3
+
+loop2:
+	FMOVQ (R6), F4
+	WORD $0x4e24d400
+	FMOVQ 16(R6), F4
+	WORD $0x4e24d421
+	FMOVQ 32(R6), F4
+	WORD $0x4e24d442
+	FMOVQ 48(R6), F4
+	WORD $0x4e24d463
+	ADD $64, R6
+	SUBS $16, R8, R8
+	BGE loop2
+
+done3:
+	ADD $16, R8, R8
+	SUBS $4, R8, R8
+	BLT done5
+
+loop4:
+	FMOVQ (R6), F4
+	WORD $0x4e24d400
+	ADD $16, R6
+	SUBS $4, R8, R8
+	BGE loop4
+
+done5:
+	ADD $4, R8, R8
+	CMP $0, R8
+	BEQ rowend6
+	FMOVS (R6), F4
+	CMP $1, R8
+	BLE tail7
+	ADD $(0+4), R6, R25
+	VLD1 (R25), V4.S[1]
+	CMP $2, R8
+	BLE tail7
+	ADD $(0+8), R6, R25
+	VLD1 (R25), V4.S[2]
+
+tail7:
+	WORD $0x4e24d400
+
+rowend6:
+	WORD $0x4e21d400
+	WORD $0x4e23d442
+	WORD $0x4e22d400
+	VEXT $8, V0.B16, V0.B16, V1.B16
+	WORD $0x4e21d400
+	VREV64 V0.S4, V1.S4
+	WORD $0x4e21d400
+	MOVD n+16(FP), R8
+	WORD $0x6e211c21
+	SCVTFS R8, F1
+	FDIVS F1, F0, F0
+	VDUP V0.S[0], V6.S4
+	VEOR V0.B16, V0.B16, V0.B16
+	VEOR V1.B16, V1.B16, V1.B16
+	VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16
+	MOVD R1, R6
+	MOVD n+16(FP), R8
+	SUBS $16, R8, R8
+	BLT done9
+
+loop8:
+	FMOVQ (R6), F4
+	WORD $0x4ea6d484
+	WORD $0x4e24cc80
+	FMOVQ 16(R6), F4
+	WORD $0x4ea6d484
+	WORD $0x4e24cc81
+	FMOVQ 32(R6), F4
+	WORD $0x4ea6d484
+	WORD $0x4e24cc82
+	FMOVQ 48(R6), F4
+	WORD $0x4ea6d484
+	WORD $0x4e24cc83
+	ADD $64, R6
+	SUBS $16, R8, R8
+	BGE loop8
+
+done9:
+	ADD $16, R8, R8
+	SUBS $4, R8, R8
+	BLT done11
+
+loop10:
+	FMOVQ (R6), F4
+	WORD $0x4ea6d484
+	WORD $0x4e24cc80
+	ADD $16, R6
+	SUBS $4, R8, R8
+	BGE loop10
+
+done11:
+	ADD $4, R8, R8
+	CMP $0, R8
+	BEQ rowend12
+	FMOVS (R6), F4
+	CMP $1, R8
+	BLE tail13
+	ADD $(0+4), R6, R25
+	VLD1 (R25), V4.S[1]
+	CMP $2, R8
+	BLE tail13
+	ADD $(0+8), R6, R25
+	VLD1 (R25), V4.S[2]
+
+tail13:
+	WORD $0x4ea6d484
+	WORD $0x4e3f1c84
+	WORD $0x4e24cc80
+
+rowend12:
+	WORD $0x4e21d400
+	WORD $0x4e23d442
+	WORD $0x4e22d400
+	VEXT $8, V0.B16, V0.B16, V1.B16
+	WORD $0x4e21d400
+	VREV64 V0.S4, V1.S4
+	WORD $0x4e21d400
+	MOVD n+16(FP), R8
+	WORD $0x6e211c21
+	SCVTFS R8, F1
+	FDIVS F1, F0, F0
+	FMOVS eps+40(FP), F8
+	FADDS F8, F0, F0
+	FSQRTS F0, F0
+	VMOV V30.B16, V1.B16
+	FDIVS F0, F1, F0
+	VDUP V0.S[0], V7.S4
+	FMOVS F6, 0(R0)
+	FMOVS F0, 4(R0)
+	ADD $8, R0
+	MOVD lds+32(FP), R25
+	ADD R25, R1
+	MOVD rows+24(FP), R25
+	SUBS $1, R25, R25
+	MOVD R25, rows+24(FP)
+	BNE row1
+	RET
+
 // func reduceSum128(dst *float32, src *float32, n int, rows int, lds int)
 TEXT ·reduceSum128(SB), NOSPLIT, $0-40
 	MOVD dst+0(FP), R0

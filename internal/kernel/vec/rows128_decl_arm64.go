@@ -22,6 +22,11 @@ func layerNorm128(dst *float32, src *float32, gamma *float32, beta *float32, n i
 //go:noescape
 func rmsNorm128(dst *float32, src *float32, gamma *float32, beta *float32, n int, rows int, ldd int, lds int, fetched int, eps float32)
 
+// moments128 writes mean and 1 / sqrt(var+eps) of each row; stride in bytes; rows, n > 0.
+//
+//go:noescape
+func moments128(dst *float32, src *float32, n int, rows int, lds int, eps float32)
+
 // reduceSum128 writes one number per row, combined in four interleaved chains of vectors; stride in bytes; rows, n > 0.
 //
 //go:noescape

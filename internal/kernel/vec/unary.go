@@ -17,6 +17,10 @@ func (v Kernels) ApplyRows(op Op, dst []float32, ldd int, src []float32, lds, ro
 	if ldd == cols && lds == cols { // one row, of which no vector is cut short
 		rows, cols = 1, rows*cols
 	}
+	if v.passes(d, ldd, rows, cols) {
+		v.applyPast(op, d, s, lds, rows, cols, &p)
+		return
+	}
 	if rows == 1 || rows*cols <= blockElements {
 		for c := 0; c < cols; c += blockElements {
 			v.apply(op, advance(d, c), advance(s, c), min(blockElements, cols-c), rows, ldd, lds, &p)
@@ -29,6 +33,21 @@ func (v Kernels) ApplyRows(op Op, dst []float32, ldd int, src []float32, lds, ro
 	blocks(rows, cols, func(r, c, rows, cols int) {
 		v.apply(op, advance(d, r*ldd+c), advance(s, r*lds+c), cols, rows, ldd, lds, &p)
 	})
+}
+
+// applyPast is ApplyRows past the caches.
+func (v Kernels) applyPast(op Op, dst, src *float32, lds, rows, cols int, p *Params) {
+	var s stage
+	s.begin(v.set, dst)
+	for r, c := 0, 0; r < rows; {
+		n, width := s.piece(rows, cols, r, c)
+		s.a = advance(src, min(r*lds+c+n*width, extent(rows, cols, lds)-1))
+		s.b = s.a
+		v.apply(op, s.next(), advance(src, r*lds+c), width, n, width, lds, p)
+		s.wrote(n * width)
+		r, c = behind(r, c, n, width, cols)
+	}
+	s.end()
 }
 
 // farthest is how far from 0 the kernels of sines reach: the quarter of a turn that is nearest is found from there in float32.
