@@ -26,13 +26,14 @@ func (p *planner) softmaxColumns(src, dst place.Memory, dims []int, logarithm bo
 	}
 	blocks := (inner + width - 1) / width
 	c := besides{kernels: p.kernels, logarithm: logarithm, rows: rows, ldd: to[1], lds: from[1]}
-	p.emit(step{chunks: outer * blocks, grain: grainFor(float64(rows*min(width, inner)) * 0.6), body: func(st *state, _, lo, hi int) {
-		d, s := st.F32(dst), st.F32(src)
+	work := p.scratch(4 * vec.ColumnsWork * rows)
+	p.emit(step{chunks: outer * blocks, grain: grainFor(float64(rows*min(width, inner)) * 0.6), body: func(st *state, worker, lo, hi int) {
+		d, s, w := st.F32(dst), st.F32(src), work.floats(st, worker)
 		for i := lo; i < hi; i++ {
 			first := i % blocks * width
-			c.softmax(d[i/blocks*to[0]+first:], s[i/blocks*from[0]+first:], min(width, inner-first))
+			c.softmax(d[i/blocks*to[0]+first:], s[i/blocks*from[0]+first:], w, min(width, inner-first))
 		}
-	}}, []place.Memory{src}, []place.Memory{dst})
+	}}, []place.Memory{src}, []place.Memory{dst, work.at})
 	return true
 }
 
@@ -51,21 +52,18 @@ type besides struct {
 }
 
 // softmax computes the first n columns, n at most mostBeside. dst may be src.
-func (c *besides) softmax(dst, src []float32, n int) {
-	var top, sum [mostBeside]float32
+func (c *besides) softmax(dst, src, work []float32, n int) {
 	k := c.kernels
-	k.ReduceColumns(vec.ReduceMax, top[:n], src, c.lds, c.rows, n)
-	k.BinaryRows(vec.Sub, vec.VV, dst, c.ldd, src, c.lds, top[:n], 0, c.rows, n)
-	if c.logarithm {
-		c.exponentials(sum[:n], dst)
-		k.Apply(vec.Log, sum[:n], sum[:n], vec.Params{})
-		k.BinaryRows(vec.Sub, vec.VV, dst, c.ldd, dst, c.ldd, sum[:n], 0, c.rows, n)
+	if !c.logarithm {
+		k.SoftmaxColumns(dst, c.ldd, src, c.lds, work, c.rows, n)
 		return
 	}
-	k.ApplyRows(vec.Exp, dst, c.ldd, dst, c.ldd, c.rows, n, vec.Params{})
-	k.ReduceColumns(vec.ReduceSum, sum[:n], dst, c.ldd, c.rows, n)
-	k.ScalarBinary(vec.Div, sum[:n], 1, sum[:n])
-	k.BinaryRows(vec.Mul, vec.VV, dst, c.ldd, dst, c.ldd, sum[:n], 0, c.rows, n)
+	var top, sum [mostBeside]float32
+	k.ReduceColumns(vec.ReduceMax, top[:n], src, c.lds, c.rows, n)
+	k.BinaryRows(vec.Sub, vec.VV, dst, c.ldd, src, c.lds, top[:n], 0, c.rows, n)
+	c.exponentials(sum[:n], dst)
+	k.Apply(vec.Log, sum[:n], sum[:n], vec.Params{})
+	k.BinaryRows(vec.Sub, vec.VV, dst, c.ldd, dst, c.ldd, sum[:n], 0, c.rows, n)
 }
 
 // exponentials adds to sum those of each column of x, some rows at a time.

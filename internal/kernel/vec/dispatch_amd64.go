@@ -93,6 +93,18 @@ func norm(set isa.Set, rms bool, dst, src, gamma, beta *float32, n, rows, ldd, l
 	}
 }
 
+// softmaxColumns writes the softmax of columns of rows.
+func softmaxColumns(set isa.Set, dst, src, work *float32, n, rows, ldd, lds int) {
+	switch set {
+	case isa.AVX512:
+		softmaxColumns512(dst, src, work, n, rows, 4*ldd, 4*lds)
+	case isa.AVX2:
+		softmaxColumns2(dst, src, work, n, rows, 4*ldd, 4*lds)
+	default:
+		genericSoftmaxColumns(dst, src, n, rows, ldd, lds)
+	}
+}
+
 // moments writes mean and 1/√(variance + eps) of each row.
 func moments(set isa.Set, dst, src *float32, n, rows, lds int, eps float32) {
 	switch set {

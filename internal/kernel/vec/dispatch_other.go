@@ -33,6 +33,11 @@ func norm(set isa.Set, rms bool, dst, src, gamma, beta *float32, n, rows, ldd, l
 	genericNorm(rms, dst, src, gamma, beta, n, rows, ldd, lds, eps)
 }
 
+// softmaxColumns writes the softmax of columns of rows.
+func softmaxColumns(set isa.Set, dst, src, work *float32, n, rows, ldd, lds int) {
+	genericSoftmaxColumns(dst, src, n, rows, ldd, lds)
+}
+
 // moments writes mean and 1/√(variance + eps) of each row.
 func moments(set isa.Set, dst, src *float32, n, rows, lds int, eps float32) {
 	genericMoments(dst, src, n, rows, lds, eps)

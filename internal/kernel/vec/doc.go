@@ -20,4 +20,4 @@
 // This is a leaf: it imports package isa of internal/kernel only.
 package vec
 
-//go:generate go run gen.go gen_math.go gen_neon.go gen_unary.go gen_binary.go gen_rows.go gen_gates.go gen_stage.go
+//go:generate go run gen.go gen_math.go gen_neon.go gen_unary.go gen_binary.go gen_rows.go gen_gates.go gen_stage.go gen_columns.go

@@ -47,6 +47,8 @@ var entries = []asm.Entry{
 	{Name: "norm", Doc: "normalises rows.",
 		Params:   "rms bool, dst, src, gamma, beta *float32, n, rows, ldd, lds, fetched int, eps float32",
 		Portable: "genericNorm(rms, dst, src, gamma, beta, n, rows, ldd, lds, eps)"},
+	{Name: "softmaxColumns", Doc: "writes the softmax of columns of rows.", Params: "dst, src, work *float32, n, rows, ldd, lds int",
+		Portable: "genericSoftmaxColumns(dst, src, n, rows, ldd, lds)"},
 	{Name: "moments", Doc: "writes mean and 1/√(variance + eps) of each row.", Params: "dst, src *float32, n, rows, lds int, eps float32",
 		Portable: "genericMoments(dst, src, n, rows, lds, eps)"},
 	{Name: "streams", Doc: "reports whether flushLines has streaming stores.", Params: "", Result: "bool", Portable: "return false"},

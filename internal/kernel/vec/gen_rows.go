@@ -13,6 +13,7 @@ import (
 func rowKernels(f *asm.File, isa asm.ISA, suffix string) {
 	softmax(f, isa, suffix, false)
 	softmax(f, isa, suffix, true)
+	softmaxColumns(f, isa, suffix)
 	norm(f, isa, suffix, false)
 	norm(f, isa, suffix, true)
 	moments(f, isa, suffix)

@@ -1316,6 +1316,362 @@ nomask37:
 	BNE row1
 	RET
 
+// func softmaxColumns128(dst *float32, src *float32, work *float32, n int, rows int, ldd int, lds int)
+TEXT ·softmaxColumns128(SB), NOSPLIT, $0-56
+	MOVD dst+0(FP), R0
+	MOVD src+8(FP), R1
+	MOVD ldd+40(FP), R2
+	MOVD lds+48(FP), R3
+	MOVD n+24(FP), R8
+	AND $3, R8
+	MOVD $tail<>+0(SB), R9
+	SUB R8<<2, R9
+	FMOVQ 16(R9), F31
+	MOVD $kc2d00000<>+0(SB), R25
+	FMOVQ (R25), F30
+	MOVD $k42b20000<>+0(SB), R25
+	FMOVQ (R25), F29
+	MOVD $k3f800000<>+0(SB), R25
+	FMOVQ (R25), F28
+	MOVD $kff800000<>+0(SB), R25
+	FMOVQ (R25), F27
+	MOVD $k3fb8aa3b<>+0(SB), R25
+	FMOVQ (R25), F26
+	MOVD $k3f318000<>+0(SB), R25
+	FMOVQ (R25), F25
+	MOVD $kb95e8083<>+0(SB), R25
+	FMOVQ (R25), F24
+	MOVD $k3ab513d0<>+0(SB), R25
+	FMOVQ (R25), F23
+	MOVD $k3c091d76<>+0(SB), R25
+	FMOVQ (R25), F22
+	MOVD $k3d2aac79<>+0(SB), R25
+	FMOVQ (R25), F21
+	MOVD $k3e2aaa48<>+0(SB), R25
+	FMOVQ (R25), F20
+	MOVD $k3efffffe<>+0(SB), R25
+	FMOVQ (R25), F19
+	MOVD $k0000007f<>+0(SB), R25
+	FMOVQ (R25), F18
+	MOVD n+24(FP), R8
+	SUBS $8, R8, R8
+	BLT done2
+
+loop1:
+	VMOV V27.B16, V5.B16
+	VMOV V27.B16, V6.B16
+	MOVD work+16(FP), R4
+	MOVD R1, R6
+	MOVD rows+32(FP), R9
+
+loop3:
+	FMOVQ (R6), F0
+	WORD $0x4e20f4a5
+	FMOVQ F0, (R4)
+	FMOVQ 16(R6), F1
+	WORD $0x4e21f4c6
+	FMOVQ F1, 16(R4)
+	ADD $32, R4
+	ADD R3, R6
+	SUBS $1, R9, R9
+	BNE loop3
+	VEOR V7.B16, V7.B16, V7.B16
+	MOVD work+16(FP), R4
+	MOVD rows+32(FP), R9
+	SUBS $1, R9, R9
+	BLT done5
+
+loop4:
+	FMOVQ 0(R4), F0
+	WORD $0x4ea5d400
+	WORD $0x4e20f7c0
+	WORD $0x4ea0f7a0
+	WORD $0x6e3adc01
+	WORD $0x4e218821
+	WORD $0x4eb9cc20
+	WORD $0x4eb8cc20
+	VMOV V23.B16, V2.B16
+	VMOV V22.B16, V9.B16
+	WORD $0x4e20cc49
+	VMOV V21.B16, V2.B16
+	WORD $0x4e20cd22
+	VMOV V20.B16, V9.B16
+	WORD $0x4e20cc49
+	VMOV V19.B16, V2.B16
+	WORD $0x4e20cd22
+	VMOV V28.B16, V9.B16
+	WORD $0x4e20cc49
+	VMOV V28.B16, V2.B16
+	WORD $0x4e20cd22
+	WORD $0x4e21a821
+	WORD $0x4f3f0420
+	WORD $0x6ea08421
+	WORD $0x4eb28400
+	WORD $0x4f375400
+	WORD $0x4eb28421
+	WORD $0x4f375421
+	WORD $0x6e20dc42
+	WORD $0x6e21dc40
+	FMOVQ F0, 0(R4)
+	WORD $0x4e20d4e7
+	ADD $32, R4
+	SUBS $1, R9, R9
+	BGE loop4
+
+done5:
+	ADD $1, R9, R9
+	VMOV V28.B16, V0.B16
+	WORD $0x6e27fc05
+	VEOR V7.B16, V7.B16, V7.B16
+	MOVD work+16(FP), R4
+	MOVD rows+32(FP), R9
+	SUBS $1, R9, R9
+	BLT done7
+
+loop6:
+	FMOVQ 16(R4), F0
+	WORD $0x4ea6d400
+	WORD $0x4e20f7c0
+	WORD $0x4ea0f7a0
+	WORD $0x6e3adc01
+	WORD $0x4e218821
+	WORD $0x4eb9cc20
+	WORD $0x4eb8cc20
+	VMOV V23.B16, V2.B16
+	VMOV V22.B16, V9.B16
+	WORD $0x4e20cc49
+	VMOV V21.B16, V2.B16
+	WORD $0x4e20cd22
+	VMOV V20.B16, V9.B16
+	WORD $0x4e20cc49
+	VMOV V19.B16, V2.B16
+	WORD $0x4e20cd22
+	VMOV V28.B16, V9.B16
+	WORD $0x4e20cc49
+	VMOV V28.B16, V2.B16
+	WORD $0x4e20cd22
+	WORD $0x4e21a821
+	WORD $0x4f3f0420
+	WORD $0x6ea08421
+	WORD $0x4eb28400
+	WORD $0x4f375400
+	WORD $0x4eb28421
+	WORD $0x4f375421
+	WORD $0x6e20dc42
+	WORD $0x6e21dc40
+	FMOVQ F0, 16(R4)
+	WORD $0x4e20d4e7
+	ADD $32, R4
+	SUBS $1, R9, R9
+	BGE loop6
+
+done7:
+	ADD $1, R9, R9
+	VMOV V28.B16, V0.B16
+	WORD $0x6e27fc06
+	MOVD work+16(FP), R4
+	MOVD R0, R6
+	MOVD rows+32(FP), R9
+
+loop8:
+	FMOVQ (R4), F0
+	WORD $0x6e25dc00
+	FMOVQ F0, (R6)
+	FMOVQ 16(R4), F1
+	WORD $0x6e26dc21
+	FMOVQ F1, 16(R6)
+	ADD $32, R4
+	ADD R2, R6
+	SUBS $1, R9, R9
+	BNE loop8
+	ADD $32, R0
+	ADD $32, R1
+	SUBS $8, R8, R8
+	BGE loop1
+
+done2:
+	ADD $8, R8, R8
+	SUBS $4, R8, R8
+	BLT done10
+
+loop9:
+	VMOV V27.B16, V5.B16
+	MOVD work+16(FP), R4
+	MOVD R1, R6
+	MOVD rows+32(FP), R9
+
+loop11:
+	FMOVQ (R6), F0
+	WORD $0x4e20f4a5
+	FMOVQ F0, (R4)
+	ADD $16, R4
+	ADD R3, R6
+	SUBS $1, R9, R9
+	BNE loop11
+	VEOR V7.B16, V7.B16, V7.B16
+	MOVD work+16(FP), R4
+	MOVD rows+32(FP), R9
+	SUBS $1, R9, R9
+	BLT done13
+
+loop12:
+	FMOVQ 0(R4), F0
+	WORD $0x4ea5d400
+	WORD $0x4e20f7c0
+	WORD $0x4ea0f7a0
+	WORD $0x6e3adc01
+	WORD $0x4e218821
+	WORD $0x4eb9cc20
+	WORD $0x4eb8cc20
+	VMOV V23.B16, V2.B16
+	VMOV V22.B16, V9.B16
+	WORD $0x4e20cc49
+	VMOV V21.B16, V2.B16
+	WORD $0x4e20cd22
+	VMOV V20.B16, V9.B16
+	WORD $0x4e20cc49
+	VMOV V19.B16, V2.B16
+	WORD $0x4e20cd22
+	VMOV V28.B16, V9.B16
+	WORD $0x4e20cc49
+	VMOV V28.B16, V2.B16
+	WORD $0x4e20cd22
+	WORD $0x4e21a821
+	WORD $0x4f3f0420
+	WORD $0x6ea08421
+	WORD $0x4eb28400
+	WORD $0x4f375400
+	WORD $0x4eb28421
+	WORD $0x4f375421
+	WORD $0x6e20dc42
+	WORD $0x6e21dc40
+	FMOVQ F0, 0(R4)
+	WORD $0x4e20d4e7
+	ADD $16, R4
+	SUBS $1, R9, R9
+	BGE loop12
+
+done13:
+	ADD $1, R9, R9
+	VMOV V28.B16, V0.B16
+	WORD $0x6e27fc05
+	MOVD work+16(FP), R4
+	MOVD R0, R6
+	MOVD rows+32(FP), R9
+
+loop14:
+	FMOVQ (R4), F0
+	WORD $0x6e25dc00
+	FMOVQ F0, (R6)
+	ADD $16, R4
+	ADD R2, R6
+	SUBS $1, R9, R9
+	BNE loop14
+	ADD $16, R0
+	ADD $16, R1
+	SUBS $4, R8, R8
+	BGE loop9
+
+done10:
+	ADD $4, R8, R8
+	CMP $0, R8
+	BEQ end
+	VMOV V27.B16, V5.B16
+	MOVD work+16(FP), R4
+	MOVD R1, R6
+	MOVD rows+32(FP), R9
+
+loop15:
+	FMOVS (R6), F0
+	CMP $1, R8
+	BLE tail16
+	ADD $(0+4), R6, R25
+	VLD1 (R25), V0.S[1]
+	CMP $2, R8
+	BLE tail16
+	ADD $(0+8), R6, R25
+	VLD1 (R25), V0.S[2]
+
+tail16:
+	WORD $0x4e20f4a5
+	FMOVQ F0, (R4)
+	ADD $16, R4
+	ADD R3, R6
+	SUBS $1, R9, R9
+	BNE loop15
+	VEOR V7.B16, V7.B16, V7.B16
+	MOVD work+16(FP), R4
+	MOVD rows+32(FP), R9
+	SUBS $1, R9, R9
+	BLT done18
+
+loop17:
+	FMOVQ 0(R4), F0
+	WORD $0x4ea5d400
+	WORD $0x4e20f7c0
+	WORD $0x4ea0f7a0
+	WORD $0x6e3adc01
+	WORD $0x4e218821
+	WORD $0x4eb9cc20
+	WORD $0x4eb8cc20
+	VMOV V23.B16, V2.B16
+	VMOV V22.B16, V9.B16
+	WORD $0x4e20cc49
+	VMOV V21.B16, V2.B16
+	WORD $0x4e20cd22
+	VMOV V20.B16, V9.B16
+	WORD $0x4e20cc49
+	VMOV V19.B16, V2.B16
+	WORD $0x4e20cd22
+	VMOV V28.B16, V9.B16
+	WORD $0x4e20cc49
+	VMOV V28.B16, V2.B16
+	WORD $0x4e20cd22
+	WORD $0x4e21a821
+	WORD $0x4f3f0420
+	WORD $0x6ea08421
+	WORD $0x4eb28400
+	WORD $0x4f375400
+	WORD $0x4eb28421
+	WORD $0x4f375421
+	WORD $0x6e20dc42
+	WORD $0x6e21dc40
+	FMOVQ F0, 0(R4)
+	WORD $0x4e20d4e7
+	ADD $16, R4
+	SUBS $1, R9, R9
+	BGE loop17
+
+done18:
+	ADD $1, R9, R9
+	VMOV V28.B16, V0.B16
+	WORD $0x6e27fc05
+	MOVD work+16(FP), R4
+	MOVD R0, R6
+	MOVD rows+32(FP), R9
+
+loop19:
+	FMOVQ (R4), F0
+	WORD $0x6e25dc00
+	FMOVS F0, (R6)
+	CMP $1, R8
+	BLE tail20
+	ADD $(0+4), R6, R25
+	VST1 V0.S[1], (R25)
+	CMP $2, R8
+	BLE tail20
+	ADD $(0+8), R6, R25
+	VST1 V0.S[2], (R25)
+
+tail20:
+	ADD $16, R4
+	ADD R2, R6
+	SUBS $1, R9, R9
+	BNE loop19
+
+end:
+	RET
+
 // func layerNorm128(dst *float32, src *float32, gamma *float32, beta *float32, n int, rows int, ldd int, lds int, fetched int, eps float32)
 TEXT ·layerNorm128(SB), NOSPLIT, $0-76
 	MOVD dst+0(FP), R0

@@ -12,6 +12,11 @@ func softmax128(dst *float32, src *float32, mask *float32, n int, rows int, ldd 
 //go:noescape
 func logSoftmax128(dst *float32, src *float32, mask *float32, n int, rows int, ldd int, lds int, ldm int, fetched int, scale float32)
 
+// softmaxColumns128 writes the softmax of each of n columns of rows; work has two vectors for each row; strides in bytes; rows, n > 0.
+//
+//go:noescape
+func softmaxColumns128(dst *float32, src *float32, work *float32, n int, rows int, ldd int, lds int)
+
 // layerNorm128 writes (x-mean) / sqrt(var+eps) * gamma + beta for each row; beta, or both it and gamma, may be nil; strides in bytes; rows, n > 0.
 //
 //go:noescape

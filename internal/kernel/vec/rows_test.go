@@ -144,6 +144,63 @@ var _ = Describe("Softmax", func() {
 	})
 })
 
+var _ = Describe("SoftmaxColumns", func() {
+	It("computes columns of any number of rows, in place too, and NaN where there is nothing to weigh", func() {
+		rng := rand.New(rand.NewPCG(51, 52))
+		onTargets(func(t isa.Target, k vec.Kernels) {
+			for i, cols := range append(lengths, 1+rng.IntN(900)) {
+				rows, side := []int{1, 2, 3, 16, 21, 1 + rng.IntN(90)}[i%6], guard.Side(i%2)
+				wide := []float32{2, 60, 400}[i/2%3]
+				src := newMatrix(rows, cols, cols+i%3, side, func(int, int) float32 {
+					if rng.IntN(5) == 0 {
+						return -inf
+					}
+					return (rng.Float32() - 0.5) * wide
+				})
+				lost := rng.IntN(cols)
+				top, sum := make([]float64, cols), make([]float64, cols)
+				for c := range cols {
+					if c != lost {
+						src.Data[rng.IntN(rows)*src.ld+c] = wide / 2
+					}
+				}
+				for r := range rows {
+					src.Data[r*src.ld+lost] = []float32{-inf, nan, inf}[i%3]
+				}
+				for c := range cols {
+					top[c] = float64(src.at(0, c))
+					for r := range rows {
+						top[c] = math.Max(top[c], float64(src.at(r, c)))
+					}
+					for r := range rows {
+						sum[c] += math.Exp(float64(src.at(r, c)) - top[c])
+					}
+				}
+				dst := newMatrix(rows, cols, cols+i%4, side, nil)
+				work := newMatrix(1, rows*vec.ColumnsWork, rows*vec.ColumnsWork, guard.End, nil)
+				k.SoftmaxColumns(dst.Data, dst.ld, src.Data, src.ld, work.Data, rows, cols)
+				x := append([]float32(nil), src.Data...)
+				k.SoftmaxColumns(x, src.ld, x, src.ld, work.Data, rows, cols)
+				what := fmt.Sprint(t, rows, cols, wide)
+				for r := range rows {
+					for c := range cols {
+						Expect(math.Float32bits(x[r*src.ld+c])).To(Equal(math.Float32bits(dst.at(r, c))), "in place, "+what)
+					}
+				}
+				Expect(work.Check()).To(Succeed(), what)
+				Expect(work.Free()).To(Succeed())
+				dst.verify(what, func(r, c int) (float64, float64) {
+					v := float64(src.at(r, c)) - top[c]
+					if c != lost && math.IsInf(v, -1) {
+						return 0, 0
+					}
+					return math.Exp(v) / sum[c], ((2e-6+0x1p-23*math.Abs(v))*math.Exp(v) + 0x1p-126) / sum[c]
+				}, src)
+			}
+		})
+	})
+})
+
 var _ = Describe("LayerNorm and RMSNorm", func() {
 	It("normalise rows", func() {
 		rng := rand.New(rand.NewPCG(3, 4))

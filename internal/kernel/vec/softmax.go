@@ -83,3 +83,39 @@ func genericSoftmax(logarithm bool, dst, src, mask *float32, n, rows, ldd, lds, 
 		}
 	}
 }
+
+// ColumnsWork is how many floats SoftmaxColumns takes besides for each row.
+const ColumnsWork = 32
+
+// SoftmaxColumns writes e^x[r, c] / Σ e^x[·, c] for each column of x = src[rows, cols], with the column's maximum taken off first; see Softmax. work has
+// ColumnsWork floats for each row. dst may be src.
+func (v Kernels) SoftmaxColumns(dst []float32, ldd int, src []float32, lds int, work []float32, rows, cols int) {
+	if rows <= 0 || cols <= 0 {
+		return
+	}
+	d, s, w := at(dst, extent(rows, cols, ldd)), at(src, extent(rows, cols, lds)), at(work, rows*ColumnsWork)
+	step := max(64, blockElements/rows&^63)
+	for c := 0; c < cols; c += step {
+		softmaxColumns(v.set, advance(d, c), advance(s, c), w, min(step, cols-c), rows, ldd, lds)
+	}
+}
+
+// genericSoftmaxColumns is the portable version of the kernels of softmax over columns.
+func genericSoftmaxColumns(dst, src *float32, n, rows, ldd, lds int) {
+	for c := range n {
+		top := float32(math.Inf(-1))
+		for r := range rows {
+			top = max(top, *advance(src, r*lds+c))
+		}
+		var sum float64
+		for r := range rows {
+			e := math.Exp(float64(*advance(src, r*lds+c) - top))
+			sum += e
+			*advance(dst, r*ldd+c) = float32(e)
+		}
+		k := float32(1 / sum)
+		for r := range rows {
+			*advance(dst, r*ldd+c) *= k
+		}
+	}
+}
