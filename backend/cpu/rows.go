@@ -39,13 +39,9 @@ func planSoftmax(p *planner, n *graph.Node) error {
 		axis := axisOf(n, -1, len(d))
 		outer, cols, inner = product(d[:axis]), product(d[axis:axis+1]), product(d[min(axis+1, len(d)):])
 	}
-	kernels := p.kernels
-	if inner == 1 {
-		kernels = p.into(p.Out(y))
-	}
-	fn := kernels.Softmax
+	fn := p.kernels.Softmax
 	if n.Op.Name == "LogSoftmax" {
-		fn = kernels.LogSoftmax
+		fn = p.kernels.LogSoftmax
 	}
 	each := func(dst []float32, ldd int, src []float32, lds, rows int) {
 		fn(dst, ldd, src, lds, nil, 0, rows, cols, 1)

@@ -62,7 +62,7 @@ func (v Kernels) BinaryRows(op BinaryOp, form Form, dst []float32, ldd int, a []
 	case VV:
 	}
 	d, x, y := at(dst, extent(rows, cols, ldd)), at(a, extent(rows, acols, lda)), at(b, extent(rows, bcols, ldb))
-	if v.passes(d, ldd, rows, cols) {
+	if d != y && v.passes(d, x, ldd, rows, cols) {
 		v.binaryPast(op, form, d, x, lda, acols, y, ldb, bcols, rows, cols)
 		return
 	}
@@ -81,10 +81,10 @@ func (v Kernels) binaryPast(op BinaryOp, form Form, dst, a *float32, lda, acols 
 	s.begin(v.set, dst)
 	for r, c := 0, 0; r < rows; {
 		n, width := s.piece(rows, cols, r, c)
-		s.a, s.b = advance(a, min(r*lda+min(c+width, acols-1), extent(rows, acols, lda)-1)), advance(b, min(r*ldb+min(c+width, bcols-1), extent(rows, bcols, ldb)-1))
 		binary(v.set, op, form, s.next(), advance(a, r*lda+min(c, acols-1)), advance(b, r*ldb+min(c, bcols-1)), width, n, width, lda, ldb)
 		s.wrote(n * width)
 		r, c = behind(r, c, n, width, cols)
+		s.a, s.b = upcoming(a, r, min(c, acols-1), lda, rows, acols), upcoming(b, r, min(c, bcols-1), ldb, rows, bcols)
 	}
 	s.end()
 }
@@ -141,7 +141,7 @@ func (v Kernels) MulAddColumns(dst []float32, ldd int, x []float32, ldx int, sca
 	}
 	d, s := at(dst, extent(rows, cols, ldd)), at(x, extent(rows, cols, ldx))
 	k, b := at(scale, cols), at(shift, cols)
-	if v.passes(d, ldd, rows, cols) {
+	if v.passes(d, s, ldd, rows, cols) {
 		v.mulAddPast(false, d, s, ldx, k, b, rows, cols, lo, hi)
 		return
 	}
@@ -158,7 +158,7 @@ func (v Kernels) MulAddRows(dst []float32, ldd int, x []float32, ldx int, scale,
 	}
 	d, s := at(dst, extent(rows, cols, ldd)), at(x, extent(rows, cols, ldx))
 	k, b := at(scale, rows), at(shift, rows)
-	if v.passes(d, ldd, rows, cols) {
+	if v.passes(d, s, ldd, rows, cols) {
 		v.mulAddPast(true, d, s, ldx, k, b, rows, cols, lo, hi)
 		return
 	}
@@ -177,11 +177,11 @@ func (v Kernels) mulAddPast(perRow bool, dst, x *float32, ldx int, scale, shift 
 		if perRow {
 			of = r
 		}
-		s.a = advance(x, min(r*ldx+c+n*width, extent(rows, cols, ldx)-1))
-		s.b = s.a
 		mulAdd(v.set, perRow, s.next(), advance(x, r*ldx+c), advance(scale, of), advance(shift, of), width, n, width, ldx, lo, hi)
 		s.wrote(n * width)
 		r, c = behind(r, c, n, width, cols)
+		s.a = upcoming(x, r, c, ldx, rows, cols)
+		s.b = s.a
 	}
 	s.end()
 }

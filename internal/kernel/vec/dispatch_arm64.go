@@ -94,7 +94,7 @@ func streams(set isa.Set) bool {
 	return false
 }
 
-// flushLines copies lines of 16 floats past the caches; dst begins at one.
+// flushLines copies lines of 16 floats past the caches, and has as many from a and from b on fetched; dst begins at one.
 func flushLines(set isa.Set, dst, src, a, b *float32, lines int) {
 	copy(view(dst, 16*lines), view(src, 16*lines))
 }

@@ -52,7 +52,7 @@ var entries = []asm.Entry{
 	{Name: "moments", Doc: "writes mean and 1/√(variance + eps) of each row.", Params: "dst, src *float32, n, rows, lds int, eps float32",
 		Portable: "genericMoments(dst, src, n, rows, lds, eps)"},
 	{Name: "streams", Doc: "reports whether flushLines has streaming stores.", Params: "", Result: "bool", Portable: "return false"},
-	{Name: "flushLines", Doc: "copies lines of 16 floats past the caches; dst begins at one.", Params: "dst, src, a, b *float32, lines int",
+	{Name: "flushLines", Doc: "copies lines of 16 floats past the caches, and has as many from a and from b on fetched; dst begins at one.", Params: "dst, src, a, b *float32, lines int",
 		Portable: "copy(view(dst, 16*lines), view(src, 16*lines))"},
 	{Name: "fence", Doc: "has what flushLines wrote seen by others before any later store.", Params: "", Portable: ""},
 	{Name: "reduce", Doc: "writes one number per row.",

@@ -11,7 +11,7 @@ import (
 // stages writes what moves a stage past the caches. NEON has no such stores: what is written line after line is not read there before.
 func stages(f *asm.File, isa asm.ISA, suffix string) {
 	name := "flushLines" + suffix
-	fn := f.Func(name, name+" copies lines of 64 bytes past the caches; dst begins at one; lines > 0.",
+	fn := f.Func(name, name+" copies lines of 64 bytes past the caches, and has as many from a and from b on fetched; dst begins at one; lines > 0.",
 		asm.Typed("dst", "*float32"), asm.Typed("src", "*float32"), asm.Typed("a", "*float32"), asm.Typed("b", "*float32"), asm.Typed("lines", "int"))
 	fn.Load("dst", "DI")
 	fn.Load("src", "SI")

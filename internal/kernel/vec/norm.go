@@ -29,7 +29,7 @@ func (v Kernels) normRows(rms bool, dst []float32, ldd int, src []float32, lds i
 		}
 		b = at(beta, cols)
 	}
-	if cols <= stageFloats-lineFloats && v.passes(d, ldd, rows, cols) {
+	if cols <= stageFloats-lineFloats && v.passes(d, s, ldd, rows, cols) {
 		v.normPast(rms, d, s, lds, g, b, rows, cols, eps)
 		return
 	}
@@ -57,11 +57,11 @@ func (v Kernels) normPast(rms bool, dst, src *float32, lds int, gamma, beta *flo
 	s.begin(v.set, dst)
 	for r := 0; r < rows; {
 		n := s.rowsOf(rows-r, cols, 2)
-		s.a = advance(src, min((r+n)*lds, extent(rows, cols, lds)-1))
-		s.b = s.a
 		norm(v.set, rms, s.next(), advance(src, r*lds), gamma, beta, cols, n, cols, lds, v.fetched, eps)
 		s.wrote(n * cols)
 		r += n
+		s.a = upcoming(src, r, 0, lds, rows, cols)
+		s.b = s.a
 	}
 	s.end()
 }

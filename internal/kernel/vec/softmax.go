@@ -23,30 +23,11 @@ func (v Kernels) softmaxRows(logarithm bool, dst []float32, ldd int, src []float
 	if mask != nil {
 		m = at(mask, extent(rows, cols, ldm))
 	}
-	if cols <= stageFloats-lineFloats && v.passes(d, ldd, rows, cols) {
-		v.softmaxPast(logarithm, d, s, lds, m, ldm, rows, cols, scale)
-		return
-	}
 	// A row is not divided: with up to 2^17 elements it takes below 100 µs.
 	step := max(1, blockElements/cols)
 	for r := 0; r < rows; r += step {
 		softmax(v.set, logarithm, advance(d, r*ldd), advance(s, r*lds), advance(m, r*ldm), cols, min(step, rows-r), ldd, lds, ldm, v.fetched, scale)
 	}
-}
-
-// softmaxPast is softmaxRows past the caches.
-func (v Kernels) softmaxPast(logarithm bool, dst, src *float32, lds int, mask *float32, ldm, rows, cols int, scale float32) {
-	var s stage
-	s.begin(v.set, dst)
-	for r := 0; r < rows; {
-		n := s.rowsOf(rows-r, cols, 1)
-		s.a = advance(src, min((r+n)*lds, extent(rows, cols, lds)-1))
-		s.b = s.a
-		softmax(v.set, logarithm, s.next(), advance(src, r*lds), advance(mask, r*ldm), cols, n, cols, lds, ldm, v.fetched, scale)
-		s.wrote(n * cols)
-		r += n
-	}
-	s.end()
 }
 
 // genericSoftmax is the portable version of the softmax kernels.

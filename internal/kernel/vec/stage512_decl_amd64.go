@@ -2,7 +2,7 @@
 
 package vec
 
-// flushLines512 copies lines of 64 bytes past the caches; dst begins at one; lines > 0.
+// flushLines512 copies lines of 64 bytes past the caches, and has as many from a and from b on fetched; dst begins at one; lines > 0.
 //
 //go:noescape
 func flushLines512(dst *float32, src *float32, a *float32, b *float32, lines int)

@@ -49,12 +49,6 @@ var pastCases = []pastCase{
 	{"RMS norm", func(k vec.Kernels, d []float32, ldd int, s []float32, lds int, _ []float32, rows, cols int) {
 		k.RMSNorm(d, ldd, s, lds, nil, nil, rows, cols, 1e-5)
 	}},
-	{"softmax", func(k vec.Kernels, d []float32, ldd int, s []float32, lds int, row []float32, rows, cols int) {
-		k.Softmax(d, ldd, s, lds, row, 0, rows, cols, 0.5)
-	}},
-	{"log softmax", func(k vec.Kernels, d []float32, ldd int, s []float32, lds int, _ []float32, rows, cols int) {
-		k.LogSoftmax(d, ldd, s, lds, nil, 0, rows, cols, 1)
-	}},
 }
 
 var _ = Describe("Past", func() {
@@ -108,7 +102,6 @@ var _ = Describe("Past", func() {
 		Expect(testing.AllocsPerRun(5, func() {
 			p.Binary(vec.Add, d, s, s)
 			p.LayerNorm(d, 256, s, 256, nil, nil, 256, 256, 1e-5)
-			p.Softmax(d, 256, s, 256, nil, 0, 256, 256, 1)
 			p.MulAddRows(d, 256, s, 256, s, s, 256, 256, -1, 1)
 			p.Apply(vec.Exp, d, s, vec.Params{})
 		})).To(BeZero())

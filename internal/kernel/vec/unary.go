@@ -17,7 +17,7 @@ func (v Kernels) ApplyRows(op Op, dst []float32, ldd int, src []float32, lds, ro
 	if ldd == cols && lds == cols { // one row, of which no vector is cut short
 		rows, cols = 1, rows*cols
 	}
-	if v.passes(d, ldd, rows, cols) {
+	if v.passes(d, s, ldd, rows, cols) {
 		v.applyPast(op, d, s, lds, rows, cols, &p)
 		return
 	}
@@ -41,11 +41,11 @@ func (v Kernels) applyPast(op Op, dst, src *float32, lds, rows, cols int, p *Par
 	s.begin(v.set, dst)
 	for r, c := 0, 0; r < rows; {
 		n, width := s.piece(rows, cols, r, c)
-		s.a = advance(src, min(r*lds+c+n*width, extent(rows, cols, lds)-1))
-		s.b = s.a
 		v.apply(op, s.next(), advance(src, r*lds+c), width, n, width, lds, p)
 		s.wrote(n * width)
 		r, c = behind(r, c, n, width, cols)
+		s.a = upcoming(src, r, c, lds, rows, cols)
+		s.b = s.a
 	}
 	s.end()
 }
