@@ -1,0 +1,21 @@
+package cpu_test
+
+import (
+	. "github.com/onsi/ginkgo/v2"
+
+	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/internal/kernel/isa"
+)
+
+var _ = Describe("results that go past the caches", func() {
+	It("are those of the reference kernels", seeds(1, func(m *model) {
+		least := max(isa.Host().LastCache()/4, 8<<20) / 4
+		channels, side := m.between(2, 5), m.between(20, 60)
+		batch := least/(channels*side*side) + 1
+		x := operand(m, batch, channels, side, side)
+		m.sample(m.op("Add", x, operand(m, side, side)))
+		m.sample(m.op("LayerNormalization", x, m.constant(side), axis(-1), graph.FloatAttr("epsilon", 0.01)))
+		m.sample(m.op("InstanceNormalization", x, operand(m, channels), operand(m, channels), graph.FloatAttr("epsilon", 0.01)))
+		m.sample(m.op("Relu", x))
+	}))
+})
