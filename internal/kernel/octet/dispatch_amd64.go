@@ -67,11 +67,17 @@ func callRounded(set isa.Set, bits, digits, rows int, p *roundedParams, dst *flo
 			rounded4_3x4(p, dst, a, w, scale, zero, n)
 		}
 	case isa.AVX2:
-		switch rows {
-		case 1:
+		switch [2]int{bits, rows} {
+		case [2]int{4, 1}:
 			halves_1(p, dst, a, w, scale, zero, n)
-		case 2:
+		case [2]int{4, 2}:
 			halves_2(p, dst, a, w, scale, zero, n)
+		case [2]int{8, 1}:
+			bytes_1(p, dst, a, w, scale, zero, n)
+		case [2]int{8, 2}:
+			bytes_2(p, dst, a, w, scale, zero, n)
+		case [2]int{8, 4}:
+			bytes_4(p, dst, a, w, scale, zero, n)
 		}
 	default:
 		panic("octet: no kernel multiplies bytes")

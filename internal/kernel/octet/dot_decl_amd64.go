@@ -74,6 +74,21 @@ func halves_1(p *roundedParams, dst *float32, a *byte, w *byte, scale *float32, 
 //go:noescape
 func halves_2(p *roundedParams, dst *float32, a *byte, w *byte, scale *float32, zero *byte, n int)
 
+// bytes_1 multiplies 1 rows of integers of one digit by n panels of weights of 8 bits; n > 0; see roundedParams.
+//
+//go:noescape
+func bytes_1(p *roundedParams, dst *float32, a *byte, w *byte, scale *float32, zero *byte, n int)
+
+// bytes_2 multiplies 2 rows of integers of one digit by n panels of weights of 8 bits; n > 0; see roundedParams.
+//
+//go:noescape
+func bytes_2(p *roundedParams, dst *float32, a *byte, w *byte, scale *float32, zero *byte, n int)
+
+// bytes_4 multiplies 4 rows of integers of one digit by n panels of weights of 8 bits; n > 0; see roundedParams.
+//
+//go:noescape
+func bytes_4(p *roundedParams, dst *float32, a *byte, w *byte, scale *float32, zero *byte, n int)
+
 // split512 writes the lower and the upper halves of the bytes of n vectors, each behind the other; n > 0.
 //
 //go:noescape

@@ -26,7 +26,7 @@ func main() {
 			Params: "dst *float32, sums *int32, ld int, head *byte, lda int, scale *float32, zero *byte, n int", Portable: `panic("octet: no kernel scales sums of tiles")`}}},
 		asm.Unit{Base: "dot", Arch: "amd64", Generate: func(f *asm.File) {
 			rounded(f)
-			halves(f)
+			pairsOfBytes(f)
 			tiles(f)
 			lowestBytes(f)
 			for _, v := range []asm.ISA{asm.AVX512(), asm.AVX2()} {

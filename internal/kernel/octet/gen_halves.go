@@ -17,20 +17,20 @@ const (
 // halfGroups is how many groups of a block are added in 16 bits: that many products of pairs, of 15 and 127 at most, fit.
 const halfGroups = 8
 
-// halves writes the kernels that multiply weights of 4 bits by rows of integers of one digit, with AVX2.
-func halves(f *asm.File) {
+// halves writes the kernels that multiply weights of 4 bits by rows of integers of one digit, with AVX2, and returns cases that call them.
+func halves(f *asm.File) []string {
 	masks, ones := make([]uint32, 8), make([]uint32, 8)
 	for i := range masks {
 		masks[i], ones[i] = 0x0f0f0f0f, 0x00010001
 	}
 	f.Data(lowerHalves, masks...)
 	f.Data(wordsOfOne, ones...)
-	code := "switch rows {\n"
+	var cases []string
 	for _, rows := range []int{1, 2} {
 		k := &halvesDot{rows: rows}
-		code += fmt.Sprintf("case %d:\n%s(p, dst, a, w, scale, zero, n)\n", rows, k.emit(f))
+		cases = append(cases, fmt.Sprintf("case [2]int{4, %d}:\n%s(p, dst, a, w, scale, zero, n)\n", rows, k.emit(f)))
 	}
-	f.Serve("callRounded", asm.AVX2(), code+"}")
+	return cases
 }
 
 // halvesDot is a kernel being written: products of some rows of integers of one digit with panels of weights of 4 bits, whose products are

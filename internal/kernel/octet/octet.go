@@ -122,7 +122,8 @@ func (k Kernels) multiply(dst []float32, ldd int, x operand, rows int, w *Weight
 	}
 }
 
-// panels multiplies rows with whole panels, as many rows at a time as there is a kernel for: many by tiles, 8 of one digit, else 4, or 2, or 1.
+// panels multiplies rows with whole panels, as many rows at a time as there is a kernel for: many by tiles, 8 of one digit, else 4, or 2, or 1; with AVX2 4 are of one
+// digit by weights of 8 bits.
 func (k Kernels) panels(dst []float32, ldd int, x operand, rows int, w *Weights, p part, panels int) {
 	if k.byTiles(w, x.digits, rows) {
 		k.tilePanels(dst, ldd, x, rows, w, p, panels)
@@ -134,6 +135,9 @@ func (k Kernels) panels(dst []float32, ldd int, x operand, rows int, w *Weights,
 		switch {
 		case k.set == isa.AVX2:
 			take = min(left, 2)
+			if x.digits == OneDigit && w.Bits == 8 && left >= 4 {
+				take = 4
+			}
 		case x.digits == OneDigit && left >= 8:
 			take = 8
 		case left >= 4:

@@ -37,10 +37,10 @@ type roundedParams struct {
 }
 
 // Rounds reports whether there are kernels of rows that were rounded to so many digits. AVX2 multiplies bytes in pairs whose sums have 16
-// bits, which hold those of weights of 4 bits and one digit, and no others.
+// bits, which hold those of weights and one digit: of 8 bits as magnitudes of at most 128.
 func (k Kernels) Rounds(w *Weights, digits int) bool {
 	if k.set == isa.AVX2 {
-		return digits == OneDigit && w.Bits == 4 && w.Block <= oneMost
+		return digits == OneDigit && w.Block <= oneMost
 	}
 	if digits == ThreeDigits {
 		return k.dots && k.set == isa.AVX512 && w.Block <= ThreeMost
