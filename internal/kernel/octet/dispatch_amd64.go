@@ -94,6 +94,11 @@ func callRound(set isa.Set, digits int, dst, heads *byte, src *float32, order *i
 		case 3:
 			round3(dst, heads, src, order, blocks, vectors)
 		}
+	case isa.AVX2:
+		switch digits {
+		case 1:
+			roundBytes(dst, heads, src, order, blocks, vectors)
+		}
 	default:
 		panic("octet: no kernel rounds to bytes")
 	}

@@ -11,4 +11,4 @@
 // The package imports package cpuid, and packages amx, asm and isa of internal/kernel.
 package octet
 
-//go:generate go run gen.go gen_rounded.go gen_halves.go gen_bytes.go gen_round.go gen_tiles.go gen_neon.go
+//go:generate go run gen.go gen_rounded.go gen_halves.go gen_bytes.go gen_bytesround.go gen_round.go gen_tiles.go gen_neon.go

@@ -89,6 +89,11 @@ func bytes_2(p *roundedParams, dst *float32, a *byte, w *byte, scale *float32, z
 //go:noescape
 func bytes_4(p *roundedParams, dst *float32, a *byte, w *byte, scale *float32, zero *byte, n int)
 
+// roundBytes rounds blocks of vectors of 16 floats to integers of one digit; both are above 0; see Kernels.Round.
+//
+//go:noescape
+func roundBytes(dst *byte, heads *byte, src *float32, order *int32, blocks int, vectors int)
+
 // split512 writes the lower and the upper halves of the bytes of n vectors, each behind the other; n > 0.
 //
 //go:noescape

@@ -27,6 +27,7 @@ func main() {
 		asm.Unit{Base: "dot", Arch: "amd64", Generate: func(f *asm.File) {
 			rounded(f)
 			pairsOfBytes(f)
+			roundBytes(f)
 			tiles(f)
 			lowestBytes(f)
 			for _, v := range []asm.ISA{asm.AVX512(), asm.AVX2()} {

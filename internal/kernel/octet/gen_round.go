@@ -147,11 +147,5 @@ func head(k *asm.Func, digits int) {
 func lanes(k *asm.Func, op string, z int) {
 	k.I("VEXTRACTI64X4 $1, Z%d, Y1", z)
 	k.I("%s Y1, Y%[2]d, Y%[2]d", op, z)
-	k.I("VEXTRACTI128 $1, Y%d, X1", z)
-	for _, shuffle := range []string{"", "$0x4e", "$0xb1"} {
-		if shuffle != "" {
-			k.I("VPSHUFD %s, X%d, X1", shuffle, z)
-		}
-		k.I("%s X1, X%[2]d, X%[2]d", op, z)
-	}
+	halfLanes(k, op, z)
 }

@@ -20,7 +20,7 @@ import (
 )
 
 var _ = It("generated files are up to date", func(ctx SpecContext) {
-	err := asm.Verify(ctx, "gen.go", "gen_rounded.go", "gen_halves.go", "gen_bytes.go", "gen_round.go", "gen_tiles.go", "gen_neon.go")
+	err := asm.Verify(ctx, "gen.go", "gen_rounded.go", "gen_halves.go", "gen_bytes.go", "gen_bytesround.go", "gen_round.go", "gen_tiles.go", "gen_neon.go")
 	if errors.Is(err, exec.ErrNotFound) {
 		Skip("no go command")
 	}
@@ -257,6 +257,27 @@ var _ = It("tiles of AMX give the same bits as vectors", func() {
 		tiles.MultiplyRounded(y, p.n, a, octet.OneDigit, rows, p.Weights, p.matrix, p.first, p.n)
 		vectors.MultiplyRounded(want, p.n, a, octet.OneDigit, rows, p.Weights, p.matrix, p.first, p.n)
 		Expect(y).To(Equal(want), "%d rows, blocks of %d, %d bits", rows, p.Block, p.Bits)
+	}
+})
+
+var _ = It("rows are rounded to one digit alike by every instruction set, with what is infinite, no number, or next to nothing among them", func() {
+	r := rand.New(rand.NewPCG(11, 12))
+	odd := []float32{float32(math.Inf(1)), float32(math.Inf(-1)), float32(math.NaN()), math.MaxFloat32, -math.MaxFloat32, math.SmallestNonzeroFloat32, 0x1p-127, 0}
+	for _, t := range isa.Targets() {
+		for range testshare.Of(100) {
+			w := &octet.Weights{Bits: []int{4, 8}[r.IntN(2)], Blocks: 1 + r.IntN(4), Block: 8 * (1 + r.IntN(20)), Columns: 1}
+			side := []guard.Side{guard.End, guard.Start}[r.IntN(2)]
+			x, size := guarded(w.Blocks*w.Block-r.IntN(w.Block), side), w.RoundedBytes(octet.OneDigit)
+			for i := range x {
+				if x[i] = r.Float32() - 0.5; r.IntN(20) == 0 {
+					x[i] = odd[r.IntN(len(odd))]
+				}
+			}
+			got, want := guardedBytes(size, side), make([]byte, size)
+			octet.For(t).Round(w, octet.OneDigit, got, x)
+			octet.For(isa.Target{Set: isa.Portable}).Round(w, octet.OneDigit, want, x)
+			Expect(got).To(Equal(want), "%v: blocks of %d, %d floats", t.Set, w.Block, len(x))
+		}
 	}
 })
 

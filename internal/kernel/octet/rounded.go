@@ -87,7 +87,8 @@ func (k Kernels) Round(w *Weights, digits int, dst []byte, src []float32) {
 	dst = dst[:w.RoundedBytes(digits)]
 	size, heads := w.roundedBlock(digits), dst[w.integerBytes(digits):]
 	whole := min(len(src)/w.Block, w.Blocks)
-	if k.set != isa.AVX512 || !k.dots || w.Block%roundedVector != 0 {
+	vectors := k.set == isa.AVX512 && k.dots || k.set == isa.AVX2 && digits == OneDigit
+	if !vectors || w.Block%roundedVector != 0 {
 		whole = 0
 	}
 	if whole > 0 {
