@@ -61,24 +61,41 @@ func (c *integerConv) channelWeights(w integerOperand) ([]int16, error) {
 // mostRows is the most rows that windows may see at a time.
 const mostRows = 16
 
+// roundsByRow reports whether a convolution may be one whose rows of results are made and rounded one after the other: a depthwise one of images with their
+// channels last, with one constant zero point.
+func (c *integerConv) roundsByRow(x integerOperand, y *graph.Value, r *roundedSums) bool {
+	_, ok := x.constantZero()
+	return ok && c.depthwise && !r.act.some && x.v.Format == lastChannels && y.Format == lastChannels && c.seen() <= mostRows
+}
+
+// weightsAndStarts returns the weights [channel][tap] of such a convolution, less their zero points, and what the sums of its channels begin with where by is
+// added to pixels.
+func (c *integerConv) weightsAndStarts(x, w integerOperand, r *roundedSums, by int) (all []int16, start []int32, err error) {
+	if all, err = c.channelWeights(w); err != nil {
+		return nil, nil, err
+	}
+	zero, _ := x.constantZero()
+	taps := c.Kernel[0] * c.Kernel[1]
+	start = make([]int32, c.groups)
+	copy(start, r.add)
+	for i, x := range all {
+		start[i/taps] -= int32(x) * int32(zero+by)
+	}
+	return all, start, nil
+}
+
 // filters returns what kernels that round sums take of a depthwise convolution, nil where they do not run it.
 func (p *planner) filters(c *integerConv, x, w integerOperand, y *graph.Value, r *roundedSums) (*quant.Filters, error) {
-	zero, ok := x.constantZero()
-	if !ok || !c.depthwise || r.act.some || !p.integers.Weighs() || x.v.Format != lastChannels || y.Format != lastChannels || c.seen() > mostRows {
+	if !p.integers.Weighs() || !c.roundsByRow(x, y, r) {
 		return nil, nil
 	}
 	by := shift(x.signed(), true) // kernels read unsigned pixels
 	f, err := keep(p.e, p.Node, func() (*quant.Filters, error) {
-		all, err := c.channelWeights(w)
+		all, start, err := c.weightsAndStarts(x, w, r, by)
 		if err != nil {
 			return nil, err
 		}
-		taps, start := c.Kernel[0]*c.Kernel[1], make([]int32, c.groups)
-		copy(start, r.add)
-		for i, x := range all {
-			start[i/taps] -= int32(x) * int32(zero+by)
-		}
-		f, _ := quant.NewFilters(c.groups, taps, all, start, r.rounding())
+		f, _ := quant.NewFilters(c.groups, c.Kernel[0]*c.Kernel[1], all, start, r.rounding())
 		return f, nil
 	})
 	if f != nil {

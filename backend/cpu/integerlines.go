@@ -14,27 +14,23 @@ const mostLineBytes = 1 << 20
 
 // lineFilters returns what such kernels take of a depthwise convolution, nil where they do not run it.
 func (p *planner) lineFilters(c *integerConv, x, w integerOperand, y *graph.Value, r *roundedSums) (*quant.LineFilters, error) {
-	zero, ok := x.constantZero()
-	if !ok || !c.depthwise || r.act.some || !p.integers.WeighsLines() || x.v.Format != lastChannels || y.Format != lastChannels || c.groups < quant.Panel || c.seen() > mostRows {
+	if !p.integers.WeighsLines() || c.groups < quant.Panel || !c.roundsByRow(x, y, r) {
 		return nil, nil
 	}
 	f, err := keep(p.e, p.Node, func() (*quant.LineFilters, error) {
-		all, err := c.channelWeights(w)
+		all, start, err := c.weightsAndStarts(x, w, r, 0)
 		if err != nil {
 			return nil, err
 		}
-		taps, start := c.Kernel[0]*c.Kernel[1], make([]int32, c.groups)
-		copy(start, r.add)
-		for i, x := range all {
-			start[i/taps] -= int32(x) * int32(zero)
-		}
 		shape := quant.LineShape{Channels: c.groups, Height: c.Kernel[0], Width: c.Kernel[1], Stride: c.Stride[1], Dilation: c.Dilate[1], SignedPixels: x.signed()}
+		if shape.Width == 1 { // no tap is another's neighbour
+			shape.Dilation = 1
+		}
 		return quant.NewLineFilters(shape, all, start, r.rounding()), nil
 	})
 	if err != nil || f.Blocks()*c.seen()*f.Positions(c.OW)*2*quant.LineWords > mostLineBytes {
 		return nil, err
 	}
-	c.width = c.groups
 	return f, nil
 }
 

@@ -135,9 +135,9 @@ func truths(set isa.Set, shift bool, dst *byte, lanes *int32, n int) {
 func doubles(set isa.Set, dst *float64, src *float32, n int) {
 	switch set {
 	case isa.AVX512:
-		toDoubles512(dst, src, n)
+		widen512(dst, src, n)
 	case isa.AVX2:
-		toDoubles256(dst, src, n)
+		widen256(dst, src, n)
 	default:
 		genericConvert(dst, src, 16*n)
 	}
@@ -147,9 +147,9 @@ func doubles(set isa.Set, dst *float64, src *float32, n int) {
 func singles(set isa.Set, dst *float32, src *float64, n int) {
 	switch set {
 	case isa.AVX512:
-		toSingles512(dst, src, n)
+		narrow512(dst, src, n)
 	case isa.AVX2:
-		toSingles256(dst, src, n)
+		narrow256(dst, src, n)
 	default:
 		genericConvert(dst, src, 16*n)
 	}

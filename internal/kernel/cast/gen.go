@@ -319,7 +319,7 @@ func bits(f *asm.File, v asm.ISA) {
 // doubles writes what converts between float32 and float64.
 func doubles(f *asm.File, v asm.ISA) {
 	half := map[bool]string{false: "X", true: "Y"}[v.Masks]
-	k, name := start(f, v, "toDoubles", "makes float64 of float32.", asm.Typed("dst", "*float64"), asm.Typed("src", "*float32"))
+	k, name := start(f, v, "widen", "makes float64 of float32.", asm.Typed("dst", "*float64"), asm.Typed("src", "*float32"))
 	k.groups(128, 64, func() {
 		for i := range 32 / v.Lanes {
 			k.I("VCVTPS2PD %d(SI), %s", i*v.Size()/2, v.R(i))
@@ -327,7 +327,7 @@ func doubles(f *asm.File, v asm.ISA) {
 		}
 	})
 	f.Serve("doubles", v, name+"(dst, src, n)")
-	k, name = start(f, v, "toSingles", "rounds float64 to float32.", asm.Typed("dst", "*float32"), asm.Typed("src", "*float64"))
+	k, name = start(f, v, "narrow", "rounds float64 to float32.", asm.Typed("dst", "*float32"), asm.Typed("src", "*float64"))
 	convert := map[bool]string{false: "VCVTPD2PSY", true: "VCVTPD2PS"}[v.Masks]
 	k.groups(64, 128, func() {
 		for i := range 32 / v.Lanes {

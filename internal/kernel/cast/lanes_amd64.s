@@ -361,8 +361,8 @@ loop1:
 	VZEROUPPER
 	RET
 
-// func toDoubles512(dst *float64, src *float32, n int)
-TEXT ·toDoubles512(SB), NOSPLIT, $0-24
+// func widen512(dst *float64, src *float32, n int)
+TEXT ·widen512(SB), NOSPLIT, $0-24
 	MOVQ dst+0(FP), DI
 	MOVQ src+8(FP), SI
 	MOVQ n+16(FP), CX
@@ -379,8 +379,8 @@ loop1:
 	VZEROUPPER
 	RET
 
-// func toSingles512(dst *float32, src *float64, n int)
-TEXT ·toSingles512(SB), NOSPLIT, $0-24
+// func narrow512(dst *float32, src *float64, n int)
+TEXT ·narrow512(SB), NOSPLIT, $0-24
 	MOVQ dst+0(FP), DI
 	MOVQ src+8(FP), SI
 	MOVQ n+16(FP), CX
@@ -849,8 +849,8 @@ loop1:
 	VZEROUPPER
 	RET
 
-// func toDoubles256(dst *float64, src *float32, n int)
-TEXT ·toDoubles256(SB), NOSPLIT, $0-24
+// func widen256(dst *float64, src *float32, n int)
+TEXT ·widen256(SB), NOSPLIT, $0-24
 	MOVQ dst+0(FP), DI
 	MOVQ src+8(FP), SI
 	MOVQ n+16(FP), CX
@@ -871,8 +871,8 @@ loop1:
 	VZEROUPPER
 	RET
 
-// func toSingles256(dst *float32, src *float64, n int)
-TEXT ·toSingles256(SB), NOSPLIT, $0-24
+// func narrow256(dst *float32, src *float64, n int)
+TEXT ·narrow256(SB), NOSPLIT, $0-24
 	MOVQ dst+0(FP), DI
 	MOVQ src+8(FP), SI
 	MOVQ n+16(FP), CX

@@ -87,15 +87,15 @@ func shiftedTruths512(dst *byte, lanes *int32, n int)
 //go:noescape
 func bits512(dst *byte, src *byte, n int)
 
-// toDoubles512 makes float64 of float32.
+// widen512 makes float64 of float32.
 //
 //go:noescape
-func toDoubles512(dst *float64, src *float32, n int)
+func widen512(dst *float64, src *float32, n int)
 
-// toSingles512 rounds float64 to float32.
+// narrow512 rounds float64 to float32.
 //
 //go:noescape
-func toSingles512(dst *float32, src *float64, n int)
+func narrow512(dst *float32, src *float64, n int)
 
 // loadInt8256 extends integers.
 //
@@ -182,12 +182,12 @@ func shiftedTruths256(dst *byte, lanes *int32, n int)
 //go:noescape
 func bits256(dst *byte, src *byte, n int)
 
-// toDoubles256 makes float64 of float32.
+// widen256 makes float64 of float32.
 //
 //go:noescape
-func toDoubles256(dst *float64, src *float32, n int)
+func widen256(dst *float64, src *float32, n int)
 
-// toSingles256 rounds float64 to float32.
+// narrow256 rounds float64 to float32.
 //
 //go:noescape
-func toSingles256(dst *float32, src *float64, n int)
+func narrow256(dst *float32, src *float64, n int)

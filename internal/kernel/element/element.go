@@ -82,20 +82,10 @@ func Binary[T Integer](set isa.Set, op Op, dst, a, b []T) {
 		}
 	}
 	if done < n {
-		if one {
-			scalarLoop(op, dst[done:], a[done:], b[0])
-		} else {
-			loop(op, dst[done:], a[done:], b[done:])
-		}
+		var second operand[T]
+		second.begin(b, done, one)
+		pieces(n-done, one, func(lo, hi int) { loop(op, dst[done+lo:done+hi], a[done+lo:], second.next(hi-lo)) })
 	}
-}
-
-// from returns the place of element i of an operand, of which one may stand for all.
-func from(i int, one bool) int {
-	if one {
-		return 0
-	}
-	return i
 }
 
 // repeated is a vector of one element.
@@ -126,7 +116,7 @@ func Compare[T Ordered](set isa.Set, c Comparison, dst []bool, a, b []T) {
 	}
 	var same repeated[T]
 	done := 0
-	if kind := kindOf[T](); kind != none && compares(set) {
+	if kind := kindOf[T](); kind != none && hasKernels(set) {
 		for groups := n / width; groups > 0; {
 			some := min(groups, most/4)
 			compare(set, c, kind, one, bytesAt(dst, done), bytesAt(a, done), same.of(b, done, one), some)
@@ -134,7 +124,9 @@ func Compare[T Ordered](set isa.Set, c Comparison, dst []bool, a, b []T) {
 		}
 	}
 	if done < n {
-		compareLoop(c, dst[done:], a[done:], b[from(done, one):], one)
+		var second operand[T]
+		second.begin(b, done, one)
+		pieces(n-done, one, func(lo, hi int) { compareLoop(c, dst[done+lo:done+hi], a[done+lo:], second.next(hi-lo)) })
 	}
 }
 
@@ -188,7 +180,7 @@ func Choose[T Bits](set isa.Set, dst []T, c []uint8, a, b []T) {
 	}
 	var first, second repeated[T]
 	done := 0
-	if compares(set) {
+	if hasKernels(set) {
 		each := width / size
 		for vectors := n / each; vectors > 0; {
 			some := min(vectors, most)
@@ -196,22 +188,18 @@ func Choose[T Bits](set isa.Set, dst []T, c []uint8, a, b []T) {
 			vectors, done = vectors-some, done+some*each
 		}
 	}
-	for i := done; i < n; i++ {
-		v := b[from(i, oneB)]
-		dst[i] = v ^ (a[from(i, oneA)]^v)&-T(c[i])
+	if done < n {
+		var left, right operand[T]
+		left.begin(a, done, oneA)
+		right.begin(b, done, oneB)
+		pieces(n-done, oneA || oneB, func(lo, hi int) {
+			chooseLoop(dst[done+lo:done+hi], c[done+lo:], left.next(hi-lo), right.next(hi-lo))
+		})
 	}
 }
 
 // has reports whether there are kernels for an operator on a type.
-func has(set isa.Set, op Op, code int) bool {
-	if !compares(set) {
-		return false
-	}
-	if code%4 == 3 {
-		return op != Mul
-	}
-	return true
-}
+func has(set isa.Set, op Op, code int) bool { return hasKernels(set) && (op != Mul || code%4 != 3) }
 
-// compares reports whether there are kernels of a set.
-func compares(set isa.Set) bool { return set == isa.AVX2 || set == isa.AVX512 }
+// hasKernels reports whether there are kernels of a set.
+func hasKernels(set isa.Set) bool { return set == isa.AVX2 || set == isa.AVX512 }

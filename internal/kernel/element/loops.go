@@ -41,62 +41,104 @@ func allBytes[T any](x []T) []byte {
 
 // bitLoop is loop for bits, eight bytes at a time.
 func bitLoop(op Op, dst, a, b []byte) {
-	each := func(x, y uint64) uint64 { return x ^ y }
 	switch op {
 	case And:
-		each = func(x, y uint64) uint64 { return x & y }
+		for ; len(dst) >= 8; dst, a, b = dst[8:], a[8:], b[8:] {
+			bits.NativeEndian.PutUint64(dst, bits.NativeEndian.Uint64(a)&bits.NativeEndian.Uint64(b))
+		}
+		for i := range dst {
+			dst[i] = a[i] & b[i]
+		}
 	case Or:
-		each = func(x, y uint64) uint64 { return x | y }
+		for ; len(dst) >= 8; dst, a, b = dst[8:], a[8:], b[8:] {
+			bits.NativeEndian.PutUint64(dst, bits.NativeEndian.Uint64(a)|bits.NativeEndian.Uint64(b))
+		}
+		for i := range dst {
+			dst[i] = a[i] | b[i]
+		}
 	case Add, Sub, Mul, Max, Min, Xor:
-	}
-	for ; len(dst) >= 8; dst, a, b = dst[8:], a[8:], b[8:] {
-		bits.NativeEndian.PutUint64(dst, each(bits.NativeEndian.Uint64(a), bits.NativeEndian.Uint64(b)))
-	}
-	for i := range dst {
-		dst[i] = byte(each(uint64(a[i]), uint64(b[i])))
-	}
-}
-
-// scalarLoop is loop for one b.
-func scalarLoop[T Integer](op Op, dst, a []T, b T) {
-	var same [64]T
-	for i := range same {
-		same[i] = b
-	}
-	for len(dst) > 0 {
-		n := min(len(dst), len(same))
-		loop(op, dst[:n], a[:n], same[:n])
-		dst, a = dst[n:], a[n:]
+		for ; len(dst) >= 8; dst, a, b = dst[8:], a[8:], b[8:] {
+			bits.NativeEndian.PutUint64(dst, bits.NativeEndian.Uint64(a)^bits.NativeEndian.Uint64(b))
+		}
+		for i := range dst {
+			dst[i] = a[i] ^ b[i]
+		}
 	}
 }
 
-// compareLoop is Compare in Go, for one b or several.
-func compareLoop[T Ordered](c Comparison, dst []bool, a, b []T, one bool) {
-	a = a[:len(dst)]
-	step := 1
-	if one {
-		step = 0
+// operand is an operand of loops, of which one element may stand for all.
+type operand[T any] struct {
+	rest []T
+	one  bool
+	same [loopPart]T
+}
+
+// loopPart is how many elements loops go over at a time where one stands for all.
+const loopPart = 64
+
+// begin prepares for the operand's elements from number i on.
+func (o *operand[T]) begin(x []T, i int, one bool) {
+	if o.one = one; !one {
+		o.rest = x[i:]
+		return
 	}
+	for k := range o.same {
+		o.same[k] = x[0]
+	}
+}
+
+// next returns the next n elements, loopPart at most where one stands for all.
+func (o *operand[T]) next(n int) []T {
+	if o.one {
+		return o.same[:n]
+	}
+	part := o.rest[:n]
+	o.rest = o.rest[n:]
+	return part
+}
+
+// pieces calls body for parts of n elements, from one to the one behind another: all at once where no operand's one element stands for all.
+func pieces(n int, parted bool, body func(lo, hi int)) {
+	size := n
+	if parted {
+		size = loopPart
+	}
+	for lo := 0; lo < n; lo += size {
+		body(lo, min(lo+size, n))
+	}
+}
+
+// compareLoop is Compare in Go.
+func compareLoop[T Ordered](c Comparison, dst []bool, a, b []T) {
+	a, b = a[:len(dst)], b[:len(dst)]
 	switch c {
 	case Equal:
-		for i, x := range a {
-			dst[i] = x == b[i*step]
+		for i := range dst {
+			dst[i] = a[i] == b[i]
 		}
 	case Less:
-		for i, x := range a {
-			dst[i] = x < b[i*step]
+		for i := range dst {
+			dst[i] = a[i] < b[i]
 		}
 	case AtMost:
-		for i, x := range a {
-			dst[i] = x <= b[i*step]
+		for i := range dst {
+			dst[i] = a[i] <= b[i]
 		}
 	case Greater:
-		for i, x := range a {
-			dst[i] = x > b[i*step]
+		for i := range dst {
+			dst[i] = a[i] > b[i]
 		}
 	case AtLeast:
-		for i, x := range a {
-			dst[i] = x >= b[i*step]
+		for i := range dst {
+			dst[i] = a[i] >= b[i]
 		}
+	}
+}
+
+// chooseLoop is Choose in Go: without a branch, which data would mislead.
+func chooseLoop[T Bits](dst []T, c []uint8, a, b []T) {
+	c, a, b = c[:len(dst)], a[:len(dst)], b[:len(dst)]
+	for i := range dst {
+		dst[i] = b[i] ^ (a[i]^b[i])&-T(c[i])
 	}
 }

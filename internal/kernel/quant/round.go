@@ -39,25 +39,23 @@ func newLimits(to Levels, lo, hi int) limits {
 
 // Rounds reports whether MultiplyRounded makes products of so many rows, quads and panels in less time than Multiply and Requantize.
 func (k Kernels) Rounds(rows, quads, panels int) bool {
-	switch k.by {
-	case vnni:
-		return quads > 0
-	case paired:
-		return quads > 0 && quads <= nearQuads && !k.pairs(rows, quads, panels, true)
-	case widening, dots, mixed:
-	}
-	return false
+	return k.rounds(quads) && !k.pairs(rows, quads, panels, true)
+}
+
+// rounds reports whether MultiplyRounded makes products of so many quads.
+func (k Kernels) rounds(quads int) bool {
+	return quads > 0 && (k.by == vnni || k.by == paired && quads <= nearQuads)
 }
 
 // MultiplyRounded is Multiply whose sums are rounded: it writes the integers of cols columns, the first of which has factor number
 // from, to rows ldd apart in dst. The product's own LDC plays no part. Tiles are chosen only where sums have TileSums elements, which
-// they overwrite. It panics where Rounds is false for every number of rows and panels.
+// they overwrite. It panics where Rounds is false of as many quads, whatever the rows and panels.
 func (k Kernels) MultiplyRounded(p *Product, dst []byte, ldd int, a []byte, rows []int, b []byte, start []int32, r *Rounding, from, cols int, sums []int32) {
 	n, quads, panels := len(rows), len(p.Segments)*p.Quads, Panels(cols)
 	if n == 0 || cols <= 0 {
 		return
 	}
-	if !k.Rounds(Height, quads, 1) || ldd < 0 {
+	if !k.rounds(quads) || ldd < 0 {
 		panic("quant: no kernel rounds such sums")
 	}
 	params := tileParams{ldc: ldd, rounding: &r.limits, factors: first(r.factors[from:], panels*Panel), bias: first(r.bias[from:], panels*Panel),
@@ -84,10 +82,9 @@ const roundedTiles = 16
 // roundWide multiplies rows that are widened, those of several tiles at a time, and rounds the sums.
 func (k Kernels) roundWide(p *Product, params *tileParams, near []int16, c, a *byte, rows []int, b *byte, start *int32) {
 	quads, cols := len(p.Segments)*p.Quads, params.left
-	params.lda = 8 * quads
+	params.lda, params.quads = 8*quads, quads
 	var last [roundedTiles * Height * Panel]byte // of a panel with fewer columns
 	for {
-		params.quads = quads
 		height := min(Height, len(rows))
 		tiles := max(1, min(len(rows)/height, len(near)/(4*quads*height), roundedTiles, callQuads/(quads*height)))
 		done, x := tiles*height, *params
