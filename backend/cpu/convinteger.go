@@ -37,16 +37,17 @@ type integerConv struct {
 	last                  bool // channels come last in the result
 	taps                  quant.Taps
 	product               quant.Product
-	shift                 int          // what is added to the elements of the image, and to its zero point; see shift
-	image                 place.Memory // padded
-	pixelSums             place.Memory // of each group of its pixels about the zero point, where weights have zero points
-	merged                int          // groups of the model in each of these
-	packed                place.Memory // weights in panels
-	own                   []byte       // the same, where they are packed here
-	summed                []int32      // sums of the weights of each output, in whole panels for each group
-	starts                place.Memory // what the sums of outputs begin with
-	tapped                [][]int16    // weights of depthwise convolutions, by block of 16 channels
-	zeros                 place.Memory // zero points of the weights, as int32
+	shift                 int            // what is added to the elements of the image, and to its zero point; see shift
+	image                 place.Memory   // padded
+	pixelSums             place.Memory   // of each group of its pixels about the zero point, where weights have zero points
+	merged                int            // groups of the model in each of these
+	packed                place.Memory   // weights in panels
+	own                   []byte         // the same, where they are packed here
+	summed                []int32        // sums of the weights of each output, in whole panels for each group
+	starts                place.Memory   // what the sums of outputs begin with
+	tapped                [][]int16      // weights of depthwise convolutions, by block of 16 channels
+	zeros                 place.Memory   // zero points of the weights, as int32
+	squares               *quant.Squares // where tiles of 2 x 2 results are made at a time; else nil
 }
 
 // pixel returns the elements of a pixel of the padded image.
@@ -247,11 +248,17 @@ func (p *planner) beforeSums(c *integerConv, x, w integerOperand, y *graph.Value
 		if !w.centred() {
 			c.zeros = p.outputZeros(c, w)
 		}
+		p.takeSquares(c, w)
 		made, err := keep(p.e, p.Node, func() (*packedWeights, error) { return c.packWeights(p.integers, w) })
 		if err != nil {
 			return err
 		}
 		c.own, c.summed = made.own, made.sums
+		if s := c.squares; s != nil {
+			s.Weights = made.squares.of(func() []int16 {
+				return quant.NewSquareWeights(w.v.Const.Data[w.v.Const.Offset:], s.Channels, s.Panels, s.Signed)
+			})
+		}
 	}
 	p.wholeImage(c, x)
 	p.startOutputs(c, x, add)
@@ -260,8 +267,9 @@ func (p *planner) beforeSums(c *integerConv, x, w integerOperand, y *graph.Value
 
 // packedWeights are weights in panels, where the constant does not hold them so, and the sums of their columns.
 type packedWeights struct {
-	own  []byte
-	sums []int32
+	own     []byte
+	sums    []int32
+	squares squareWeights
 }
 
 // packWeights returns what is made of the weights once.
@@ -435,6 +443,10 @@ func (p *planner) sumRowsOf(c *integerConv) int {
 
 // emitConvSums emits the sums of a convolution. done reads and writes what is given besides.
 func (p *planner) emitConvSums(c *integerConv, done convFinish, reads, writes []place.Memory) {
+	if c.squares != nil {
+		p.emitSquares(c, done, reads, writes)
+		return
+	}
 	d := p.parts(c, p.sumRowsOf(c))
 	ld := d.wide * quant.Panel
 	c.product.LDC, c.taps.LDC = ld, ld

@@ -58,6 +58,18 @@ var _ = Describe("convolutions of 8-bit integers", func() {
 		m.sample(m.op("ConvInteger", append(in, attrs...)...))
 	}))
 
+	It("of 3 x 3 taps and whole groups of channels are the reference's", seeds(25, func(m *model) {
+		tx, tw := byteType(m), byteType(m)
+		dw, zero := []int{length(m), 16 * m.between(1, 3), 3, 3}, m.data(tensor.From([]uint8{0}))
+		if m.chance(2) {
+			zero = m.data(bytesOf(m, tx))
+		} else {
+			tx = tensor.Uint8
+		}
+		in := []any{m.feed(bytesOf(m, tx, m.between(1, 2), dw[1], m.between(4, 24), m.between(4, 24))), m.data(bytesOf(m, tw, dw...)), zero}
+		m.sample(m.op("ConvInteger", append(in, pads(m.int64s(4, 0, 2)...))...))
+	}))
+
 	It("of many chunks are the reference's", seeds(3, func(m *model) {
 		dw := pick(m, []int{70, 9, 3, 3}, []int{9, 1, 3, 3})
 		in := []any{m.feed(bytesOf(m, tensor.Uint8, 2, 9, 23, 31)), m.data(bytesOf(m, tensor.Int8, dw...)), m.data(bytesOf(m, tensor.Uint8))}

@@ -30,7 +30,7 @@ func (p *planner) roundedConv(n *graph.Node, x, w integerOperand, y *graph.Value
 	if err := p.beforeSums(c, x, w, y, r.add); err != nil {
 		return err
 	}
-	if c.depthwise || c.zeros.Slot >= 0 || !p.roundsWith(r, c.pixels(), c.depth(), c.oc) {
+	if c.depthwise || c.squares != nil || c.zeros.Slot >= 0 || !p.roundsWith(r, c.pixels(), c.depth(), c.oc) {
 		p.emitConvSums(c, r.convFinish(p, c, dst), nil, []place.Memory{dst})
 	} else {
 		p.emitRoundedConv(c, r.rounding(), dst)

@@ -579,6 +579,53 @@ func weighLines(set isa.Set, p *lineParams, a *int16, record *int32, dst *byte, 
 	}
 }
 
+// squarePixels transforms n tiles of 4 x 4 pixels; see Squares.
+func squarePixels(set isa.Set, signed bool, p *squareParams, dst *int16, src *byte, n int) {
+	switch set {
+	case isa.AVX2:
+		if signed {
+			squarePixelsSigned(p, dst, src, n)
+		} else {
+			squarePixelsUnsigned(p, dst, src, n)
+		}
+	default:
+		genericSquarePixels(signed, p, dst, src, n)
+	}
+}
+
+// squareProducts multiplies tiles of height rows, one below the other, by a panel, at so many points; see Squares.
+func squareProducts(set isa.Set, height int, p *squareParams, a, b *int16, c *int32, points, tiles int) {
+	switch set {
+	case isa.AVX2:
+		switch height {
+		case 1:
+			squareProducts_1(p, a, b, c, points, tiles)
+		case 2:
+			squareProducts_2(p, a, b, c, points, tiles)
+		case 3:
+			squareProducts_3(p, a, b, c, points, tiles)
+		case 4:
+			squareProducts_4(p, a, b, c, points, tiles)
+		case 5:
+			squareProducts_5(p, a, b, c, points, tiles)
+		case 6:
+			squareProducts_6(p, a, b, c, points, tiles)
+		}
+	default:
+		genericSquareProducts(height*tiles, p, a, b, c, points)
+	}
+}
+
+// squareSums makes sums of the products of n tiles; see Squares.
+func squareSums(set isa.Set, p *squareParams, dst, src, start *int32, n int) {
+	switch set {
+	case isa.AVX2:
+		squareSums2(p, dst, src, start, n)
+	default:
+		genericSquareSums(p, dst, src, start, n)
+	}
+}
+
 // subtract takes times*what from sums, for n groups of 8.
 func subtract(set isa.Set, sums, what *int32, times, n int) {
 	switch set {

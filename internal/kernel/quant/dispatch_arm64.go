@@ -352,6 +352,21 @@ func weighLines(set isa.Set, p *lineParams, a *int16, record *int32, dst *byte, 
 	panic("quant: no kernel weighs lines")
 }
 
+// squarePixels transforms n tiles of 4 x 4 pixels; see Squares.
+func squarePixels(set isa.Set, signed bool, p *squareParams, dst *int16, src *byte, n int) {
+	genericSquarePixels(signed, p, dst, src, n)
+}
+
+// squareProducts multiplies tiles of height rows, one below the other, by a panel, at so many points; see Squares.
+func squareProducts(set isa.Set, height int, p *squareParams, a, b *int16, c *int32, points, tiles int) {
+	genericSquareProducts(height*tiles, p, a, b, c, points)
+}
+
+// squareSums makes sums of the products of n tiles; see Squares.
+func squareSums(set isa.Set, p *squareParams, dst, src, start *int32, n int) {
+	genericSquareSums(p, dst, src, start, n)
+}
+
 // subtract takes times*what from sums, for n groups of 8.
 func subtract(set isa.Set, sums, what *int32, times, n int) {
 	switch set {

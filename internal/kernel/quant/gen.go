@@ -20,6 +20,7 @@ func main() {
 			weighs(f)
 			lines(f)
 		}},
+		asm.Unit{Base: "winograd", Arch: "amd64", Generate: squares},
 		asm.Unit{Base: "add", Arch: "amd64", Generate: adds},
 		asm.Unit{Base: "tile", Arch: "arm64", Generate: neonTiles},
 		asm.Unit{Base: "matrix", Arch: "arm64", Generate: neonMatrices},
@@ -114,6 +115,12 @@ var entries = []asm.Entry{
 		Params: "signed bool, dst *int16, src *byte, n, step, other, blocks, ldd int", Portable: "genericPairLine(signed, dst, src, n, step, other, blocks, ldd)"},
 	{Name: "weighLines", Doc: "weighs n windows of so many blocks of 16 channels of lines, and rounds the sums; see Kernels.WeighLines.",
 		Params: "p *lineParams, a *int16, record *int32, dst *byte, n, blocks int", Portable: `panic("quant: no kernel weighs lines")`},
+	{Name: "squarePixels", Doc: "transforms n tiles of 4 x 4 pixels; see Squares.",
+		Params: "signed bool, p *squareParams, dst *int16, src *byte, n int", Portable: "genericSquarePixels(signed, p, dst, src, n)"},
+	{Name: "squareProducts", Doc: "multiplies tiles of height rows, one below the other, by a panel, at so many points; see Squares.",
+		Params: "height int, p *squareParams, a, b *int16, c *int32, points, tiles int", Portable: "genericSquareProducts(height*tiles, p, a, b, c, points)"},
+	{Name: "squareSums", Doc: "makes sums of the products of n tiles; see Squares.",
+		Params: "p *squareParams, dst, src, start *int32, n int", Portable: "genericSquareSums(p, dst, src, start, n)"},
 	{Name: "subtract", Doc: "takes times*what from sums, for n groups of 8.",
 		Params: "sums, what *int32, times, n int", Portable: "genericSubtract(sums, what, times, 8*n)"},
 }

@@ -20,7 +20,7 @@ import (
 )
 
 var _ = It("generated files are up to date", func(ctx SpecContext) {
-	err := asm.Verify(ctx, "gen.go", "gen_tile.go", "gen_pairs.go", "gen_fours.go", "gen_round.go", "gen_rows.go", "gen_widen.go", "gen_taps.go", "gen_columns.go", "gen_sums.go", "gen_weigh.go", "gen_lines.go", "gen_add.go", "gen_neon_tile.go", "gen_neon_matrix.go", "gen_neon_wide.go", "gen_neon_rows.go")
+	err := asm.Verify(ctx, "gen.go", "gen_tile.go", "gen_pairs.go", "gen_fours.go", "gen_round.go", "gen_rows.go", "gen_widen.go", "gen_taps.go", "gen_columns.go", "gen_sums.go", "gen_weigh.go", "gen_lines.go", "gen_winograd.go", "gen_add.go", "gen_neon_tile.go", "gen_neon_matrix.go", "gen_neon_wide.go", "gen_neon_rows.go")
 	if errors.Is(err, exec.ErrNotFound) {
 		Skip("no go command")
 	}
