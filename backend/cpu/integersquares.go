@@ -48,11 +48,9 @@ func (p *planner) emitSquares(c *integerConv, done convFinish, reads, writes []p
 	s, kernels := c.squares, p.integers
 	down, across := ceilDiv(c.OH, 2), ceilDiv(c.OW, 2)
 	high := ceilDiv(down, ceilDiv(down*across, max(min(squareTiles, squareWords/s.PixelWords(1)), 1))) // rows of tiles of a part
-	high = max(high, 1)
-	downs := ceilDiv(down, high)
-	acrosses := min(max(ceilDiv(4*p.e.threads, c.images*downs), 1), ceilDiv(s.Panels, sumWide))
-	if p.e.threads == 1 {
-		acrosses = 1
+	downs, acrosses := ceilDiv(down, high), 1
+	if p.e.threads > 1 {
+		acrosses = min(ceilDiv(4*p.e.threads, max(c.images*downs, 1)), ceilDiv(s.Panels, sumWide))
 	}
 	each, wide := ceilDiv(s.Panels, acrosses), min(sumPanels, s.Panels)
 	ld := wide * quant.Panel

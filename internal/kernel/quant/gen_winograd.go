@@ -173,8 +173,8 @@ func squarePair(fn *asm.Func, height, u int) {
 	for r := range height {
 		fn.I("VPBROADCASTD %d(%s)(BX*1), Y14", 4*u, row(r))
 		fn.I("VPMADDWD Y12, Y14, Y15")
-		fn.I("VPADDD Y15, Y%[1]d, Y%[1]d", 2*r)
 		fn.I("VPMADDWD Y13, Y14, Y14")
+		fn.I("VPADDD Y15, Y%[1]d, Y%[1]d", 2*r)
 		fn.I("VPADDD Y14, Y%[1]d, Y%[1]d", 2*r+1)
 	}
 }
