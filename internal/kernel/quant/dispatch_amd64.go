@@ -144,17 +144,31 @@ func findExcessOfFours(set isa.Set, signed bool, masks *uint32, src *byte, n int
 	panic("quant: no kernel adds products in pairs")
 }
 
-// addExcess adds the products of what pairs were lessened by with n panels to a row of sums.
-func addExcess(set isa.Set, kind pairKind, p *pairsParams, list *excess, count int, b *byte, c *int32, n int) {
+// addExcess adds the products of what pairs were lessened by, up to an end of the list for each row, with n panels to so many rows of sums.
+func addExcess(set isa.Set, kind pairKind, p *pairsParams, list *excess, ends *int, rows int, b *byte, c *int32, n int) {
 	switch set {
 	case isa.AVX2:
 		switch kind {
 		case 0:
-			excessUnsigned(p, list, count, b, c, n)
+			excessUnsigned(p, list, ends, rows, b, c, n)
 		case 1:
-			excessSigned(p, list, count, b, c, n)
+			excessSigned(p, list, ends, rows, b, c, n)
 		case 2:
-			excessTurned(p, list, count, b, c, n)
+			excessTurned(p, list, ends, rows, b, c, n)
+		}
+	default:
+		panic("quant: no kernel adds products in pairs")
+	}
+}
+
+// lessenExcess lessens the pairs that add up to too much in so many rows of groups of 32 bytes, whose masks say where, and lists what by, with an end for each row.
+func lessenExcess(set isa.Set, signed bool, list *excess, src *byte, masks *uint32, ends *int, groups, rows int) {
+	switch set {
+	case isa.AVX2:
+		if signed {
+			lessenSigned(list, src, masks, ends, groups, rows)
+		} else {
+			lessenUnsigned(list, src, masks, ends, groups, rows)
 		}
 	default:
 		panic("quant: no kernel adds products in pairs")

@@ -58,10 +58,11 @@ func pairs(f *asm.File) {
 			t := &paired{kind: i, height: height}
 			code += fmt.Sprintf("case %d:\n%s(p, a, b, start, c, n, p.columns)\n", 8*i+height, t.emit(f))
 		}
-		adds += fmt.Sprintf("case %d:\n%s(p, list, count, b, c, n)\n", i, addExcess(f, i))
+		adds += fmt.Sprintf("case %d:\n%s(p, list, ends, rows, b, c, n)\n", i, addExcess(f, i))
 	}
 	f.Serve("callPairs", asm.AVX2(), "switch 8*int(kind) + height {\n"+code+"}")
 	f.Serve("addExcess", asm.AVX2(), "switch kind {\n"+adds+"}")
+	f.Serve("lessenExcess", asm.AVX2(), fmt.Sprintf("if signed {\n%s(list, src, masks, ends, groups, rows)\n} else {\n%s(list, src, masks, ends, groups, rows)\n}", lessens(f, true), lessens(f, false)))
 	f.Serve("findExcess", asm.AVX2(), fmt.Sprintf("if signed {\nreturn %s(masks, src, n)\n}\nreturn %s(masks, src, n)", findExcess(f, true), findExcess(f, false)))
 }
 
@@ -218,11 +219,14 @@ func addWords(fn *asm.Func, from, sum int) {
 	fn.I("VPADDD Y%d, Y%[2]d, Y%[2]d", from, sum)
 }
 
-// addExcess writes the kernel that adds to a row what its pairs were lessened by, and returns its name.
+// addExcess writes the kernel that adds to rows what their pairs were lessened by, and returns its name: a panel is read for all rows before the next.
+//
+// Registers: DI params, R8 b, DX where rows of sums begin and R14 where one does, R9 panels left, SI the list, R10 ends of parts of it and R11 rows left, R12 the number of
+// entries before, CX entries left, AX a quad.
 func addExcess(f *asm.File, kind int) string {
 	name := "excess" + pairKinds[kind].name
-	fn := f.Func(name, name+" adds the products of what a list has with n panels of B to a row of sums; n, count > 0.",
-		asm.Typed("p", "*pairsParams"), asm.Typed("list", "*excess"), asm.Int("count"), asm.Typed("b", "*byte"), asm.Typed("c", "*int32"), asm.Int("n"))
+	fn := f.Func(name, name+" adds the products of what a list has, up to an end for each row, with n panels of B to so many rows of sums; n, rows > 0.",
+		asm.Typed("p", "*pairsParams"), asm.Typed("list", "*excess"), asm.Typed("ends", "*int"), asm.Int("rows"), asm.Typed("b", "*byte"), asm.Typed("c", "*int32"), asm.Int("n"))
 	fn.Load("p", "DI")
 	fn.Load("b", "R8")
 	fn.Load("c", "DX")
@@ -230,28 +234,138 @@ func addExcess(f *asm.File, kind int) string {
 	wordsOfOne(fn)
 	loadUpper(fn, kind, 11)
 	fn.Loop("R9", func() {
-		fn.I("VMOVDQU (DX), Y0")
-		fn.I("VMOVDQU 32(DX), Y1")
 		fn.Load("list", "SI")
-		fn.Load("count", "CX")
-		fn.Loop("CX", func() {
-			fn.I("MOVL %d(SI), AX", offExcessAt)
-			fn.I("ADDQ R8, AX")
-			fn.I("VPBROADCASTD %d(SI), Y14", offExcessBytes)
-			for j := range 2 {
-				loadHalf(fn, kind, 32*j, "AX", 12+j, 11)
-				multiplyBytes(fn, kind, 12+j, 14, 12+j)
-				addWords(fn, 12+j, j)
-			}
-			fn.I("ADDQ $%d, SI", excessSize)
+		fn.Load("ends", "R10")
+		fn.Load("rows", "R11")
+		fn.I("MOVQ DX, R14")
+		fn.I("XORQ R12, R12")
+		fn.Loop("R11", func() {
+			next := fn.NewLabel("next")
+			fn.I("MOVQ (R10), CX")
+			fn.I("SUBQ R12, CX")
+			fn.I("JZ %s", next)
+			fn.I("ADDQ CX, R12")
+			fn.I("VMOVDQU (R14), Y0")
+			fn.I("VMOVDQU 32(R14), Y1")
+			fn.Loop("CX", func() {
+				fn.I("MOVL %d(SI), AX", offExcessAt)
+				fn.I("VPBROADCASTD %d(SI), Y14", offExcessBytes)
+				fn.I("ADDQ R8, AX")
+				for j := range 2 {
+					if pairKinds[kind].signed {
+						fn.I("VPMADDUBSW %d(AX), Y14, Y%d", 32*j, 12+j)
+					} else {
+						loadHalf(fn, kind, 32*j, "AX", 12+j, 11)
+						multiplyBytes(fn, kind, 12+j, 14, 12+j)
+					}
+					addWords(fn, 12+j, j)
+				}
+				fn.I("ADDQ $%d, SI", excessSize)
+			})
+			fn.I("VMOVDQU Y0, (R14)")
+			fn.I("VMOVDQU Y1, 32(R14)")
+			fn.Label(next)
+			fn.I("ADDQ $8, R10")
+			fn.I("ADDQ %d(DI), R14", offPairsLDC)
 		})
-		fn.I("VMOVDQU Y0, (DX)")
-		fn.I("VMOVDQU Y1, 32(DX)")
 		fn.I("ADDQ $64, DX")
 		fn.I("ADDQ %d(DI), R8", offPairsLDB)
 	})
 	fn.Ret()
 	return name
+}
+
+// lessens writes the kernel that lessens pairs that add up to too much, and returns its name.
+//
+// Registers: DI list, SI bytes, R8 masks, R9 ends, DX rows left, CX groups left, R10 the place of a group in a panel of B, R11 what a quad is lessened by, R12 the number of entries,
+// AX quads left and BX one. Vectors: 0 bytes, 1 sums of pairs, 2 what these are too large by and 3 too small, 4 the first ones of pairs, 5 and 6 what they are lessened by, 13 zeros, 14 the
+// largest sum, 15 bytes of one.
+func lessens(f *asm.File, signed bool) string {
+	kind, most := "Unsigned", 256
+	if signed {
+		kind, most = "Signed", 128
+	}
+	name := "lessen" + kind
+	fn := f.Func(name, name+" lessens the pairs that add up to too much in so many rows of groups of 32 bytes, and lists what by, with the end of each row's part of the list; rows, groups > 0.",
+		asm.Typed("list", "*excess"), asm.Typed("src", "*byte"), asm.Typed("masks", "*uint32"), asm.Typed("ends", "*int"), asm.Int("groups"), asm.Int("rows"))
+	fn.Frame(32)
+	for _, x := range [][2]string{{"list", "DI"}, {"src", "SI"}, {"masks", "R8"}, {"ends", "R9"}, {"rows", "DX"}} {
+		fn.Load(x[0], x[1])
+	}
+	fn.I("MOVL $%d, AX", most|most<<16)
+	fn.I("VMOVD AX, X14")
+	fn.I("VPBROADCASTD X14, Y14")
+	fn.I("VPCMPEQB Y15, Y15, Y15")
+	fn.I("VPABSB Y15, Y15")
+	fn.I("VPXOR Y13, Y13, Y13")
+	fn.I("XORQ R12, R12")
+	fn.Loop("DX", func() {
+		fn.Load("groups", "CX")
+		fn.I("XORQ R10, R10")
+		fn.Loop("CX", func() {
+			next, quad := fn.NewLabel("next"), fn.NewLabel("quad")
+			fn.I("CMPL (R8), $0")
+			fn.I("JEQ %s", next)
+			fn.I("VMOVDQU (SI), Y0")
+			lessenPair(fn, signed)
+			fn.I("VPSUBW Y5, Y2, Y6")
+			fn.I("VPSLLW $8, Y6, Y6")
+			fn.I("VPSLLW $8, Y5, Y5")
+			fn.I("VPSRLW $8, Y5, Y5")
+			fn.I("VPOR Y6, Y5, Y5")
+			fn.I("VPSUBB Y5, Y0, Y0")
+			fn.I("VMOVDQU Y0, (SI)")
+			fn.I("VMOVDQU Y5, 0(SP)")
+			fn.I("VPCMPEQD Y13, Y5, Y5")
+			fn.I("VMOVMSKPS Y5, AX")
+			fn.I("XORL $255, AX")
+			fn.Label(quad)
+			fn.I("BSFL AX, BX")
+			fn.I("MOVL 0(SP)(BX*4), R11")
+			fn.I("SHLL $6, BX")
+			fn.I("ADDL R10, BX")
+			fn.I("MOVL BX, %d(DI)", offExcessAt)
+			fn.I("MOVL R11, %d(DI)", offExcessBytes)
+			fn.I("ADDQ $%d, DI", excessSize)
+			fn.I("INCQ R12")
+			fn.I("LEAL -1(AX), BX")
+			fn.I("ANDL BX, AX")
+			fn.I("JNZ %s", quad)
+			fn.Label(next)
+			fn.I("ADDQ $4, R8")
+			fn.I("ADDQ $32, SI")
+			fn.I("ADDL $512, R10")
+		})
+		fn.I("MOVQ R12, (R9)")
+		fn.I("ADDQ $8, R9")
+	})
+	fn.Ret()
+	return name
+}
+
+// lessenPair emits what pairs of vector 0 are too much by, to vector 2, and what of it the first ones are lessened by, to 5: as much as they have.
+func lessenPair(fn *asm.Func, signed bool) {
+	if !signed {
+		fn.I("VPMADDUBSW Y15, Y0, Y1")
+		fn.I("VPSUBUSW Y14, Y1, Y2")
+		fn.I("VPSLLW $8, Y0, Y4")
+		fn.I("VPSRLW $8, Y4, Y4")
+		fn.I("VPMINUW Y4, Y2, Y5")
+		return
+	}
+	fn.I("VPMADDUBSW Y0, Y15, Y1")
+	fn.I("VPSUBW Y14, Y1, Y2")
+	fn.I("VPMAXSW Y13, Y2, Y2")
+	fn.I("VPADDW Y14, Y1, Y3")
+	fn.I("VPMINSW Y13, Y3, Y3")
+	fn.I("VPSLLW $8, Y0, Y4")
+	fn.I("VPSRAW $8, Y4, Y4")
+	fn.I("VPMAXSW Y13, Y4, Y5")
+	fn.I("VPMINSW Y2, Y5, Y5")
+	fn.I("VPMINSW Y13, Y4, Y4")
+	fn.I("VPMAXSW Y3, Y4, Y4")
+	fn.I("VPADDW Y4, Y5, Y5")
+	fn.I("VPADDW Y3, Y2, Y2")
 }
 
 // findExcess writes the kernel that finds pairs whose sum is too large, and returns its name.

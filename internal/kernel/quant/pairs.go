@@ -232,11 +232,11 @@ func (k Kernels) multiplyNear(x *pairPart, height int) {
 			}
 		}
 	}
-	for r, at := 0, 0; r < height; r++ {
-		if count := x.near.ends[r] - at; count > 0 {
-			addExcess(k.set, x.kind, &params, &x.near.list[at], count, x.b, advance(c, r*x.p.LDC), x.panels)
+	if count := x.near.ends[height-1]; count > 0 {
+		some := max(1, callQuads/count) // panels of a call
+		for at := 0; at < x.panels; at += some {
+			addExcess(k.set, x.kind, &params, &x.near.list[0], &x.near.ends[0], height, advance(x.b, at*params.ldb), advance(c, at*Panel), min(some, x.panels-at))
 		}
-		at = x.near.ends[r]
 	}
 }
 
@@ -296,7 +296,7 @@ func (k Kernels) lessenFours(x *pairRows, kind pairKind, height, ld int) bool {
 	if found/4 > min(height*ld/8/manyFours, len(x.list)/mostOfFour) { // a four has four bits, and a pair of quads one or two fours
 		return false
 	}
-	kind.lessenFound(x, height, ld, 8)
+	kind.lessenFound(x, height, ld)
 	return true
 }
 
@@ -404,12 +404,13 @@ func (k Kernels) lessenPairs(x *pairRows, kind pairKind, height, ld int) bool {
 	if found/2 > min(most, len(x.list)) { // a pair has two bits, and a quad one pair or two
 		return false
 	}
-	kind.lessenFound(x, height, ld, 4)
+	lessenExcess(k.set, kind != pairsSigned, &x.list[0], &x.bytes[0], &x.masks[0], &x.ends[0], groups, height)
 	return true
 }
 
-// lessenFound lessens what masks of near rows say, in pieces of so many bytes: the pairs of a quad in 4, or the fours of two quads in 8.
-func (kind pairKind) lessenFound(x *pairRows, height, ld, piece int) {
+// lessenFound lessens the fours of near rows that masks say.
+func (kind pairKind) lessenFound(x *pairRows, height, ld int) {
+	const piece = 8 // bytes of two quads
 	groups, count := ld/pairGroup, 0
 	for r := range height {
 		row := x.bytes[r*ld:][:ld]
@@ -418,37 +419,11 @@ func (kind pairKind) lessenFound(x *pairRows, height, ld, piece int) {
 				at := bits.TrailingZeros32(m) &^ (piece - 1)
 				m &^= (1<<piece - 1) << at
 				at += g * pairGroup
-				if piece == 8 {
-					count = kind.lessenFours((*[8]byte)(row[at:]), uint32(at*Panel), x.list, count)
-					continue
-				}
-				x.list[count] = excess{at: uint32(at * Panel), bytes: kind.lessen((*[4]byte)(row[at:]))}
-				count++
+				count = kind.lessenFours((*[8]byte)(row[at:]), uint32(at*Panel), x.list, count)
 			}
 		}
 		x.ends[r] = count
 	}
-}
-
-// lessen lessens the pairs of a quad, and returns by what.
-func (kind pairKind) lessen(quad *[4]byte) (by [4]byte) {
-	for i := 0; i < 4; i += 2 {
-		if kind == pairsSigned {
-			if over := int(quad[i]) + int(quad[i+1]) - 256; over > 0 {
-				first := min(over, int(quad[i]))
-				by[i], by[i+1] = byte(first), byte(over-first)
-			}
-		} else if x, y := int(int8(quad[i])), int(int8(quad[i+1])); x+y > 128 {
-			first := min(x+y-128, x)
-			by[i], by[i+1] = byte(first), byte(x+y-128-first)
-		} else if x+y < -128 {
-			first := max(x+y+128, x)
-			by[i], by[i+1] = byte(first), byte(x+y+128-first)
-		}
-		quad[i] -= by[i]
-		quad[i+1] -= by[i+1]
-	}
-	return by
 }
 
 // widenFew multiplies a few quads of rows by integers of 16 bits.

@@ -963,25 +963,34 @@ kend3:
 	VZEROUPPER
 	RET
 
-// func excessUnsigned(p *pairsParams, list *excess, count int, b *byte, c *int32, n int)
-TEXT ·excessUnsigned(SB), NOSPLIT, $0-48
+// func excessUnsigned(p *pairsParams, list *excess, ends *int, rows int, b *byte, c *int32, n int)
+TEXT ·excessUnsigned(SB), NOSPLIT, $0-56
 	MOVQ p+0(FP), DI
-	MOVQ b+24(FP), R8
-	MOVQ c+32(FP), DX
-	MOVQ n+40(FP), R9
+	MOVQ b+32(FP), R8
+	MOVQ c+40(FP), DX
+	MOVQ n+48(FP), R9
 	VPCMPEQW Y15, Y15, Y15
 	VPSRLW $15, Y15, Y15
 
 loop1:
-	VMOVDQU (DX), Y0
-	VMOVDQU 32(DX), Y1
 	MOVQ list+8(FP), SI
-	MOVQ count+16(FP), CX
+	MOVQ ends+16(FP), R10
+	MOVQ rows+24(FP), R11
+	MOVQ DX, R14
+	XORQ R12, R12
 
 loop2:
+	MOVQ (R10), CX
+	SUBQ R12, CX
+	JZ next3
+	ADDQ CX, R12
+	VMOVDQU (R14), Y0
+	VMOVDQU 32(R14), Y1
+
+loop4:
 	MOVL 0(SI), AX
-	ADDQ R8, AX
 	VPBROADCASTD 4(SI), Y14
+	ADDQ R8, AX
 	VMOVDQU 0(AX), Y12
 	VPMADDUBSW Y14, Y12, Y12
 	VPMADDWD Y15, Y12, Y12
@@ -992,9 +1001,15 @@ loop2:
 	VPADDD Y13, Y1, Y1
 	ADDQ $8, SI
 	DECQ CX
+	JNZ loop4
+	VMOVDQU Y0, (R14)
+	VMOVDQU Y1, 32(R14)
+
+next3:
+	ADDQ $8, R10
+	ADDQ 24(DI), R14
+	DECQ R11
 	JNZ loop2
-	VMOVDQU Y0, (DX)
-	VMOVDQU Y1, 32(DX)
 	ADDQ $64, DX
 	ADDQ 16(DI), R8
 	DECQ R9
@@ -1953,38 +1968,51 @@ kend3:
 	VZEROUPPER
 	RET
 
-// func excessSigned(p *pairsParams, list *excess, count int, b *byte, c *int32, n int)
-TEXT ·excessSigned(SB), NOSPLIT, $0-48
+// func excessSigned(p *pairsParams, list *excess, ends *int, rows int, b *byte, c *int32, n int)
+TEXT ·excessSigned(SB), NOSPLIT, $0-56
 	MOVQ p+0(FP), DI
-	MOVQ b+24(FP), R8
-	MOVQ c+32(FP), DX
-	MOVQ n+40(FP), R9
+	MOVQ b+32(FP), R8
+	MOVQ c+40(FP), DX
+	MOVQ n+48(FP), R9
 	VPCMPEQW Y15, Y15, Y15
 	VPSRLW $15, Y15, Y15
 
 loop1:
-	VMOVDQU (DX), Y0
-	VMOVDQU 32(DX), Y1
 	MOVQ list+8(FP), SI
-	MOVQ count+16(FP), CX
+	MOVQ ends+16(FP), R10
+	MOVQ rows+24(FP), R11
+	MOVQ DX, R14
+	XORQ R12, R12
 
 loop2:
+	MOVQ (R10), CX
+	SUBQ R12, CX
+	JZ next3
+	ADDQ CX, R12
+	VMOVDQU (R14), Y0
+	VMOVDQU 32(R14), Y1
+
+loop4:
 	MOVL 0(SI), AX
-	ADDQ R8, AX
 	VPBROADCASTD 4(SI), Y14
-	VMOVDQU 0(AX), Y12
-	VPMADDUBSW Y12, Y14, Y12
+	ADDQ R8, AX
+	VPMADDUBSW 0(AX), Y14, Y12
 	VPMADDWD Y15, Y12, Y12
 	VPADDD Y12, Y0, Y0
-	VMOVDQU 32(AX), Y13
-	VPMADDUBSW Y13, Y14, Y13
+	VPMADDUBSW 32(AX), Y14, Y13
 	VPMADDWD Y15, Y13, Y13
 	VPADDD Y13, Y1, Y1
 	ADDQ $8, SI
 	DECQ CX
+	JNZ loop4
+	VMOVDQU Y0, (R14)
+	VMOVDQU Y1, 32(R14)
+
+next3:
+	ADDQ $8, R10
+	ADDQ 24(DI), R14
+	DECQ R11
 	JNZ loop2
-	VMOVDQU Y0, (DX)
-	VMOVDQU Y1, 32(DX)
 	ADDQ $64, DX
 	ADDQ 16(DI), R8
 	DECQ R9
@@ -3101,26 +3129,35 @@ kend3:
 	VZEROUPPER
 	RET
 
-// func excessTurned(p *pairsParams, list *excess, count int, b *byte, c *int32, n int)
-TEXT ·excessTurned(SB), NOSPLIT, $0-48
+// func excessTurned(p *pairsParams, list *excess, ends *int, rows int, b *byte, c *int32, n int)
+TEXT ·excessTurned(SB), NOSPLIT, $0-56
 	MOVQ p+0(FP), DI
-	MOVQ b+24(FP), R8
-	MOVQ c+32(FP), DX
-	MOVQ n+40(FP), R9
+	MOVQ b+32(FP), R8
+	MOVQ c+40(FP), DX
+	MOVQ n+48(FP), R9
 	VPCMPEQW Y15, Y15, Y15
 	VPSRLW $15, Y15, Y15
 	VMOVDQU upperBits<>+0(SB), Y11
 
 loop1:
-	VMOVDQU (DX), Y0
-	VMOVDQU 32(DX), Y1
 	MOVQ list+8(FP), SI
-	MOVQ count+16(FP), CX
+	MOVQ ends+16(FP), R10
+	MOVQ rows+24(FP), R11
+	MOVQ DX, R14
+	XORQ R12, R12
 
 loop2:
+	MOVQ (R10), CX
+	SUBQ R12, CX
+	JZ next3
+	ADDQ CX, R12
+	VMOVDQU (R14), Y0
+	VMOVDQU 32(R14), Y1
+
+loop4:
 	MOVL 0(SI), AX
-	ADDQ R8, AX
 	VPBROADCASTD 4(SI), Y14
+	ADDQ R8, AX
 	VPXOR 0(AX), Y11, Y12
 	VPMADDUBSW Y14, Y12, Y12
 	VPMADDWD Y15, Y12, Y12
@@ -3131,12 +3168,158 @@ loop2:
 	VPADDD Y13, Y1, Y1
 	ADDQ $8, SI
 	DECQ CX
+	JNZ loop4
+	VMOVDQU Y0, (R14)
+	VMOVDQU Y1, 32(R14)
+
+next3:
+	ADDQ $8, R10
+	ADDQ 24(DI), R14
+	DECQ R11
 	JNZ loop2
-	VMOVDQU Y0, (DX)
-	VMOVDQU Y1, 32(DX)
 	ADDQ $64, DX
 	ADDQ 16(DI), R8
 	DECQ R9
+	JNZ loop1
+	VZEROUPPER
+	RET
+
+// func lessenSigned(list *excess, src *byte, masks *uint32, ends *int, groups int, rows int)
+TEXT ·lessenSigned(SB), NOSPLIT, $32-48
+	MOVQ list+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ masks+16(FP), R8
+	MOVQ ends+24(FP), R9
+	MOVQ rows+40(FP), DX
+	MOVL $8388736, AX
+	VMOVD AX, X14
+	VPBROADCASTD X14, Y14
+	VPCMPEQB Y15, Y15, Y15
+	VPABSB Y15, Y15
+	VPXOR Y13, Y13, Y13
+	XORQ R12, R12
+
+loop1:
+	MOVQ groups+32(FP), CX
+	XORQ R10, R10
+
+loop2:
+	CMPL (R8), $0
+	JEQ next3
+	VMOVDQU (SI), Y0
+	VPMADDUBSW Y0, Y15, Y1
+	VPSUBW Y14, Y1, Y2
+	VPMAXSW Y13, Y2, Y2
+	VPADDW Y14, Y1, Y3
+	VPMINSW Y13, Y3, Y3
+	VPSLLW $8, Y0, Y4
+	VPSRAW $8, Y4, Y4
+	VPMAXSW Y13, Y4, Y5
+	VPMINSW Y2, Y5, Y5
+	VPMINSW Y13, Y4, Y4
+	VPMAXSW Y3, Y4, Y4
+	VPADDW Y4, Y5, Y5
+	VPADDW Y3, Y2, Y2
+	VPSUBW Y5, Y2, Y6
+	VPSLLW $8, Y6, Y6
+	VPSLLW $8, Y5, Y5
+	VPSRLW $8, Y5, Y5
+	VPOR Y6, Y5, Y5
+	VPSUBB Y5, Y0, Y0
+	VMOVDQU Y0, (SI)
+	VMOVDQU Y5, 0(SP)
+	VPCMPEQD Y13, Y5, Y5
+	VMOVMSKPS Y5, AX
+	XORL $255, AX
+
+quad4:
+	BSFL AX, BX
+	MOVL 0(SP)(BX*4), R11
+	SHLL $6, BX
+	ADDL R10, BX
+	MOVL BX, 0(DI)
+	MOVL R11, 4(DI)
+	ADDQ $8, DI
+	INCQ R12
+	LEAL -1(AX), BX
+	ANDL BX, AX
+	JNZ quad4
+
+next3:
+	ADDQ $4, R8
+	ADDQ $32, SI
+	ADDL $512, R10
+	DECQ CX
+	JNZ loop2
+	MOVQ R12, (R9)
+	ADDQ $8, R9
+	DECQ DX
+	JNZ loop1
+	VZEROUPPER
+	RET
+
+// func lessenUnsigned(list *excess, src *byte, masks *uint32, ends *int, groups int, rows int)
+TEXT ·lessenUnsigned(SB), NOSPLIT, $32-48
+	MOVQ list+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ masks+16(FP), R8
+	MOVQ ends+24(FP), R9
+	MOVQ rows+40(FP), DX
+	MOVL $16777472, AX
+	VMOVD AX, X14
+	VPBROADCASTD X14, Y14
+	VPCMPEQB Y15, Y15, Y15
+	VPABSB Y15, Y15
+	VPXOR Y13, Y13, Y13
+	XORQ R12, R12
+
+loop1:
+	MOVQ groups+32(FP), CX
+	XORQ R10, R10
+
+loop2:
+	CMPL (R8), $0
+	JEQ next3
+	VMOVDQU (SI), Y0
+	VPMADDUBSW Y15, Y0, Y1
+	VPSUBUSW Y14, Y1, Y2
+	VPSLLW $8, Y0, Y4
+	VPSRLW $8, Y4, Y4
+	VPMINUW Y4, Y2, Y5
+	VPSUBW Y5, Y2, Y6
+	VPSLLW $8, Y6, Y6
+	VPSLLW $8, Y5, Y5
+	VPSRLW $8, Y5, Y5
+	VPOR Y6, Y5, Y5
+	VPSUBB Y5, Y0, Y0
+	VMOVDQU Y0, (SI)
+	VMOVDQU Y5, 0(SP)
+	VPCMPEQD Y13, Y5, Y5
+	VMOVMSKPS Y5, AX
+	XORL $255, AX
+
+quad4:
+	BSFL AX, BX
+	MOVL 0(SP)(BX*4), R11
+	SHLL $6, BX
+	ADDL R10, BX
+	MOVL BX, 0(DI)
+	MOVL R11, 4(DI)
+	ADDQ $8, DI
+	INCQ R12
+	LEAL -1(AX), BX
+	ANDL BX, AX
+	JNZ quad4
+
+next3:
+	ADDQ $4, R8
+	ADDQ $32, SI
+	ADDL $512, R10
+	DECQ CX
+	JNZ loop2
+	MOVQ R12, (R9)
+	ADDQ $8, R9
+	DECQ DX
 	JNZ loop1
 	VZEROUPPER
 	RET

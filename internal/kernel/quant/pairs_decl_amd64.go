@@ -34,10 +34,10 @@ func pairsUnsigned_5(p *pairsParams, a *byte, b *byte, start *int32, c *int32, n
 //go:noescape
 func pairsUnsigned_6(p *pairsParams, a *byte, b *byte, start *int32, c *int32, n int, columns *int32)
 
-// excessUnsigned adds the products of what a list has with n panels of B to a row of sums; n, count > 0.
+// excessUnsigned adds the products of what a list has, up to an end for each row, with n panels of B to so many rows of sums; n, rows > 0.
 //
 //go:noescape
-func excessUnsigned(p *pairsParams, list *excess, count int, b *byte, c *int32, n int)
+func excessUnsigned(p *pairsParams, list *excess, ends *int, rows int, b *byte, c *int32, n int)
 
 // pairsSigned_1 sums n tiles of 1 rows, side by side; n > 0, columns = p.columns; see pairsParams.
 //
@@ -69,10 +69,10 @@ func pairsSigned_5(p *pairsParams, a *byte, b *byte, start *int32, c *int32, n i
 //go:noescape
 func pairsSigned_6(p *pairsParams, a *byte, b *byte, start *int32, c *int32, n int, columns *int32)
 
-// excessSigned adds the products of what a list has with n panels of B to a row of sums; n, count > 0.
+// excessSigned adds the products of what a list has, up to an end for each row, with n panels of B to so many rows of sums; n, rows > 0.
 //
 //go:noescape
-func excessSigned(p *pairsParams, list *excess, count int, b *byte, c *int32, n int)
+func excessSigned(p *pairsParams, list *excess, ends *int, rows int, b *byte, c *int32, n int)
 
 // pairsTurned_1 sums n tiles of 1 rows, side by side; n > 0, columns = p.columns; see pairsParams.
 //
@@ -104,10 +104,20 @@ func pairsTurned_5(p *pairsParams, a *byte, b *byte, start *int32, c *int32, n i
 //go:noescape
 func pairsTurned_6(p *pairsParams, a *byte, b *byte, start *int32, c *int32, n int, columns *int32)
 
-// excessTurned adds the products of what a list has with n panels of B to a row of sums; n, count > 0.
+// excessTurned adds the products of what a list has, up to an end for each row, with n panels of B to so many rows of sums; n, rows > 0.
 //
 //go:noescape
-func excessTurned(p *pairsParams, list *excess, count int, b *byte, c *int32, n int)
+func excessTurned(p *pairsParams, list *excess, ends *int, rows int, b *byte, c *int32, n int)
+
+// lessenSigned lessens the pairs that add up to too much in so many rows of groups of 32 bytes, and lists what by, with the end of each row's part of the list; rows, groups > 0.
+//
+//go:noescape
+func lessenSigned(list *excess, src *byte, masks *uint32, ends *int, groups int, rows int)
+
+// lessenUnsigned lessens the pairs that add up to too much in so many rows of groups of 32 bytes, and lists what by, with the end of each row's part of the list; rows, groups > 0.
+//
+//go:noescape
+func lessenUnsigned(list *excess, src *byte, masks *uint32, ends *int, groups int, rows int)
 
 // findSigned writes for each of n groups of 32 bytes which pairs add up to more than 128: two bits each; n > 0. It returns the number of these bits.
 //
