@@ -256,7 +256,7 @@ func (p *planner) beforeSums(c *integerConv, x, w integerOperand, y *graph.Value
 		c.own, c.summed = made.own, made.sums
 		if s := c.squares; s != nil {
 			s.Weights = made.squares.of(func() []int16 {
-				return quant.NewSquareWeights(w.v.Const.Data[w.v.Const.Offset:], s.Channels, s.Panels, s.Signed)
+				return p.integers.SquareWeights(w.v.Const.Data[w.v.Const.Offset:], s.Channels, s.Panels, s.Signed)
 			})
 		}
 	}

@@ -195,6 +195,11 @@ func squarePixels(set isa.Set, signed bool, p *squareParams, dst *int16, src *by
 	genericSquarePixels(signed, p, dst, src, n)
 }
 
+// squareWeights transforms a quad of weights of a panel, taps so many bytes apart; see Kernels.SquareWeights.
+func squareWeights(set isa.Set, signed bool, dst *int16, src *byte, tap int) {
+	genericSquareWeights(signed, dst, src, tap)
+}
+
 // squareProducts multiplies tiles of height rows, one below the other, by a panel, at so many points; see Squares.
 func squareProducts(set isa.Set, height int, p *squareParams, a, b *int16, c *int32, points, tiles int) {
 	genericSquareProducts(height*tiles, p, a, b, c, points)

@@ -119,6 +119,8 @@ var entries = []asm.Entry{
 		Params: "p *lineParams, a *int16, record *int32, dst *byte, n, blocks int", Portable: `panic("quant: no kernel weighs lines")`},
 	{Name: "squarePixels", Doc: "transforms n tiles of 4 x 4 pixels; see Squares.",
 		Params: "signed bool, p *squareParams, dst *int16, src *byte, n int", Portable: "genericSquarePixels(signed, p, dst, src, n)"},
+	{Name: "squareWeights", Doc: "transforms a quad of weights of a panel, taps so many bytes apart; see Kernels.SquareWeights.",
+		Params: "signed bool, dst *int16, src *byte, tap int", Portable: "genericSquareWeights(signed, dst, src, tap)"},
 	{Name: "squareProducts", Doc: "multiplies tiles of height rows, one below the other, by a panel, at so many points; see Squares.",
 		Params: "height int, p *squareParams, a, b *int16, c *int32, points, tiles int", Portable: "genericSquareProducts(height*tiles, p, a, b, c, points)"},
 	{Name: "squareSums", Doc: "makes sums of the products of n tiles; see Squares.",

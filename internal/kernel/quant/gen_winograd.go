@@ -31,6 +31,10 @@ func squares(f *asm.File) {
 		squarePixels(f, k.name, k.words)
 	}
 	f.Serve("squarePixels", asm.AVX2(), "if signed {\nsquarePixelsSigned(p, dst, src, n)\n} else {\nsquarePixelsUnsigned(p, dst, src, n)\n}")
+	for _, k := range kinds {
+		squareWeights(f, k.name, k.words)
+	}
+	f.Serve("squareWeights", asm.AVX2(), "if signed {\nsquareWeightsSigned(dst, src, tap)\n} else {\nsquareWeightsUnsigned(dst, src, tap)\n}")
 	var code string
 	for height := 1; height <= tileHeight; height++ {
 		code += fmt.Sprintf("case %d:\n%s(p, a, b, c, points, tiles)\n", height, squareProducts(f, height))
@@ -111,6 +115,53 @@ func squarePixels(f *asm.File, kind, words string) {
 			}
 		})
 		fn.I("LEAQ (SI)(R10*2), SI")
+	})
+	fn.Ret()
+}
+
+// squareWeights writes what transforms a quad of weights of a panel: (2G) g (2G)ᵀ, of 4 columns at a time.
+//
+// Registers: DI and SI as dst and src, R8 the distance of taps, AX and BX places of a tap, CX times left. Vectors 0 to 11 are lines, 12 to 14 weights and results, 15 the order of pairs.
+func squareWeights(f *asm.File, kind, words string) {
+	name := "squareWeights" + kind
+	f.Data("evenFirst", 0, 2, 4, 6, 1, 3, 5, 7)
+	fn := f.Func(name, name+" transforms 64 weights of 9 taps, tap bytes apart, to as many of each point, which stand behind each other: pairs 0 of all columns before pairs 1.",
+		pointer("dst", "int16"), pointer("src", "byte"), asm.Int("tap"))
+	fn.Load("dst", "DI")
+	fn.Load("src", "SI")
+	fn.Load("tap", "R8")
+	fn.I("VMOVDQU %s, Y15", asm.DataAt("evenFirst", 0))
+	fn.I("MOVQ $4, CX")
+	lines := func(a, b, c int, to [4]int) { // twice G times three, of which those of a and c are overwritten last
+		fn.I("VPADDW Y%d, Y%d, Y%d", c, a, to[1])
+		fn.I("VPSUBW Y%d, Y%d, Y%d", b, to[1], to[2])
+		fn.I("VPADDW Y%[1]d, Y%[2]d, Y%[2]d", b, to[1])
+		fn.I("VPADDW Y%[1]d, Y%[1]d, Y%d", a, to[0])
+		fn.I("VPADDW Y%[1]d, Y%[1]d, Y%d", c, to[3])
+	}
+	fn.Loop("CX", func() {
+		fn.I("MOVQ SI, AX")
+		for x := range 3 {
+			fn.I("LEAQ (AX)(R8*2), BX")
+			fn.I("LEAQ (BX)(R8*1), BX")
+			fn.I("%s (AX), Y12", words)
+			fn.I("%s (BX), Y13", words)
+			fn.I("LEAQ (BX)(R8*2), BX")
+			fn.I("LEAQ (BX)(R8*1), BX")
+			fn.I("%s (BX), Y14", words)
+			lines(12, 13, 14, [4]int{4 * x, 4*x + 1, 4*x + 2, 4*x + 3})
+			fn.I("ADDQ R8, AX")
+		}
+		for y := range 4 {
+			lines(y, 4+y, 8+y, [4]int{y, 12, 13, 8 + y})
+			for x, v := range []int{y, 12, 13, 8 + y} {
+				fn.I("VPERMD Y%d, Y15, Y14", v)
+				fn.I("VMOVDQU X14, %d(DI)", 128*(4*y+x))
+				fn.I("VEXTRACTI128 $1, Y14, %d(DI)", 128*(4*y+x)+64)
+			}
+		}
+		fn.I("ADDQ $16, SI")
+		fn.I("ADDQ $16, DI")
 	})
 	fn.Ret()
 }

@@ -18,7 +18,7 @@ type Squares struct {
 	Panels   int // of results
 	Line     int // distance of rows of pixels, in bytes
 	Signed   bool
-	Weights  []int16 // as NewSquareWeights makes them
+	Weights  []int16 // as Kernels.SquareWeights makes them
 }
 
 // squareParams is what kernels read beside their pointers. The generator knows the offsets of the fields. Distances are in bytes.
@@ -35,36 +35,38 @@ type squareParams struct {
 // Squares reports whether there are kernels by which convolutions of 3 x 3 taps take less time so: of Squares.
 func (k Kernels) Squares() bool { return k.by == paired }
 
-// NewSquareWeights transforms weights in panels, as those of products are: [panels][3][3][channels/4][16][4], to [panels][SquarePoints][channels/2][16][2].
-func NewSquareWeights(packed []byte, channels, panels int, signed bool) []int16 {
-	dst, quads := make([]int16, panels*SquarePoints*channels*Panel), channels/4
+// SquareWeights transforms weights in panels, as those of products are: [panels][3][3][channels/4][16][4], to [panels][SquarePoints][channels/2][16][2].
+func (k Kernels) SquareWeights(packed []byte, channels, panels int, signed bool) []int16 {
+	quads := channels / 4
+	packed, dst := packed[:panels*PanelBytes(9*quads)], make([]int16, panels*SquarePoints*channels*Panel)
+	var near [SquarePoints][4 * Panel]int16 // points of a panel may lie so far apart that they take each other's place in the first-level cache
 	for p := range panels {
-		src, d := packed[p*PanelBytes(9*quads):][:PanelBytes(9*quads)], dst[p*SquarePoints*channels*Panel:]
-		for i := range channels * Panel {
-			quad, column, k := i/(4*Panel), i/4%Panel, i%4
-			var lines [4][3]int32 // of points, and of taps
-			for x := range 3 {
-				var g [3]int32
-				for y := range g {
-					g[y] = number(src[((3*y+x)*quads+quad)*4*Panel+4*column+k], signed)
-				}
-				a, b, c, e := squareWeights(g[0], g[1], g[2])
-				lines[0][x], lines[1][x], lines[2][x], lines[3][x] = a, b, c, e
-			}
-			at := (2*quad+k/2)*2*Panel + 2*column + k%2
-			for y, g := range lines {
-				a, b, c, e := squareWeights(g[0], g[1], g[2])
-				for x, v := range [4]int32{a, b, c, e} {
-					d[(4*y+x)*channels*Panel+at] = int16(v)
-				}
+		for quad := range quads {
+			squareWeights(k.set, signed, &near[0][0], &packed[p*PanelBytes(9*quads)+quad*4*Panel], quads*4*Panel)
+			for t := range near {
+				copy(dst[((p*SquarePoints+t)*quads+quad)*4*Panel:], near[t][:])
 			}
 		}
 	}
 	return dst
 }
 
-// squareWeights is twice G times three weights.
-func squareWeights(a, b, c int32) (w, x, y, z int32) { return 2 * a, a + b + c, a - b + c, 2 * c }
+func genericSquareWeights(signed bool, dst *int16, src *byte, tap int) {
+	twice := func(a, b, c int32) [4]int32 { return [4]int32{2 * a, a + b + c, a - b + c, 2 * c} } // G times three weights
+	for i := range 4 * Panel {
+		var lines [3][4]int32
+		for x := range lines {
+			g := func(y int) int32 { return number(*advance(src, (3*y+x)*tap+i), signed) }
+			lines[x] = twice(g(0), g(1), g(2))
+		}
+		at := i/2%2*2*Panel + i/4*2 + i%2 // two of a quad's four are a pair
+		for y := range 4 {
+			for x, v := range twice(lines[0][y], lines[1][y], lines[2][y]) {
+				*advance(dst, (4*y+x)*4*Panel+at) = int16(v)
+			}
+		}
+	}
+}
 
 // PixelWords returns how many words the pixels of so many tiles become.
 func (s *Squares) PixelWords(tiles int) int { return SquarePoints * tiles * s.Channels }

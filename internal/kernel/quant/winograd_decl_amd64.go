@@ -14,6 +14,16 @@ func squarePixelsUnsigned(p *squareParams, dst *int16, src *byte, n int)
 //go:noescape
 func squarePixelsSigned(p *squareParams, dst *int16, src *byte, n int)
 
+// squareWeightsUnsigned transforms 64 weights of 9 taps, tap bytes apart, to as many of each point, which stand behind each other: pairs 0 of all columns before pairs 1.
+//
+//go:noescape
+func squareWeightsUnsigned(dst *int16, src *byte, tap int)
+
+// squareWeightsSigned transforms 64 weights of 9 taps, tap bytes apart, to as many of each point, which stand behind each other: pairs 0 of all columns before pairs 1.
+//
+//go:noescape
+func squareWeightsSigned(dst *int16, src *byte, tap int)
+
 // squareProducts_1 multiplies tiles of 1 rows, one below the other, by a panel, at so many points; points, tiles > 0; see squareParams.
 //
 //go:noescape
