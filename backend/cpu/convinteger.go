@@ -47,6 +47,7 @@ type integerConv struct {
 	starts                place.Memory   // what the sums of outputs begin with
 	tapped                [][]int16      // weights of depthwise convolutions, by block of 16 channels
 	zeros                 place.Memory   // zero points of the weights, as int32
+	made                  *packedWeights // what is made of the weights once
 	squares               *quant.Squares // where tiles of 2 x 2 results are made at a time; else nil
 }
 
@@ -253,11 +254,9 @@ func (p *planner) beforeSums(c *integerConv, x, w integerOperand, y *graph.Value
 		if err != nil {
 			return err
 		}
-		c.own, c.summed = made.own, made.sums
+		c.own, c.summed, c.made = made.own, made.sums, made
 		if s := c.squares; s != nil {
-			s.Weights = made.squares.of(func() []int16 {
-				return p.integers.SquareWeights(w.v.Const.Data[w.v.Const.Offset:], s.Channels, s.Panels, s.Signed)
-			})
+			s.Weights = made.squares.of(func() []int16 { return p.integers.SquareWeights(c.panelsOf(w), s.Channels, s.Panels, s.Signed) })
 		}
 	}
 	p.wholeImage(c, x)
@@ -267,9 +266,17 @@ func (p *planner) beforeSums(c *integerConv, x, w integerOperand, y *graph.Value
 
 // packedWeights are weights in panels, where the constant does not hold them so, and the sums of their columns.
 type packedWeights struct {
-	own     []byte
-	sums    []int32
-	squares squareWeights
+	own            []byte
+	sums           []int32
+	words, squares onceWords
+}
+
+// panelsOf returns constant weights in panels.
+func (c *integerConv) panelsOf(w integerOperand) []byte {
+	if c.own != nil {
+		return c.own
+	}
+	return w.v.Const.Data[w.v.Const.Offset:]
 }
 
 // packWeights returns what is made of the weights once.

@@ -9,21 +9,21 @@ import (
 
 // Dense convolutions of 8-bit integers by 3 x 3 taps, where kernels make them with fewer products: by tiles of 2 x 2 results.
 
-// squareWeights are the transformed weights of a node, made when they are first asked for.
-type squareWeights struct {
-	once    sync.Once
-	weights []int16
+// onceWords are the weights of a node in another form, made when they are first asked for.
+type onceWords struct {
+	once  sync.Once
+	words []int16
 }
 
-func (s *squareWeights) of(make func() []int16) []int16 {
-	s.once.Do(func() { s.weights = make() })
-	return s.weights
+func (o *onceWords) of(make func() []int16) []int16 {
+	o.once.Do(func() { o.words = make() })
+	return o.words
 }
 
 // Bounds of what is made by tiles: below leastSquares tiles of an image the weights, 3.6 times as many bytes, take longer to read than is saved. squareTiles is about
 // how many are transformed at a time, and squareWords the most words that they become, which stay in the second-level cache.
 const (
-	leastSquares = 12
+	leastSquares = 24
 	squareTiles  = 32
 	squareWords  = 1 << 17
 )

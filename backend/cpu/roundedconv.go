@@ -33,9 +33,19 @@ func (p *planner) roundedConv(n *graph.Node, x, w integerOperand, y *graph.Value
 	if c.depthwise || c.squares != nil || c.zeros.Slot >= 0 || !p.roundsWith(r, c.pixels(), c.depth(), c.oc) {
 		p.emitConvSums(c, r.convFinish(p, c, dst), nil, []place.Memory{dst})
 	} else {
-		p.emitRoundedConv(c, r.rounding(), dst)
+		p.emitRoundedConv(c, p.widened(c, w), r.rounding(), dst)
 	}
 	return nil
+}
+
+// widened returns the weights in panels of words, nil where kernels that round sums read bytes.
+func (p *planner) widened(c *integerConv, w integerOperand) []int16 {
+	if !p.integers.WidensPanels() {
+		return nil
+	}
+	return c.made.words.of(func() []int16 {
+		return p.integers.Words(c.panelsOf(w), c.depth()/4, c.groups*c.panels(), c.product.Signed)
+	})
 }
 
 // roundsWith reports whether kernels round the sums of a product of so many rows, depth and columns so as they make them.
@@ -76,8 +86,8 @@ func (p *planner) tileScratch() scratch {
 }
 
 // emitRoundedConv emits a convolution whose sums are rounded as they are made: to pixels, or to scratch memory, from which they are
-// transposed.
-func (p *planner) emitRoundedConv(c *integerConv, r *quant.Rounding, dst place.Memory) {
+// transposed. words are the weights, widened, or nil.
+func (p *planner) emitRoundedConv(c *integerConv, words []int16, r *quant.Rounding, dst place.Memory) {
 	d := p.parts(c, p.roundedPart(c.images*c.groups*c.pixels(), c.oc, c.depth()))
 	ld, pixels, outputs, kernels := d.wide*quant.Panel, c.pixels(), c.outputs(), p.integers
 	near, offsets, tiles := scratch{at: place.Nowhere}, p.scratch(8*d.rows), p.tileScratch()
@@ -91,13 +101,17 @@ func (p *planner) emitRoundedConv(c *integerConv, r *quant.Rounding, dst place.M
 			part := d.at(i)
 			c.windows(windows[:part.rows], part.row)
 			a, b, start := c.operands(st, &part)
+			product := c.product
+			if words != nil {
+				product.Words = words[(part.group*c.panels()+part.panel)*quant.Panel*c.depth():]
+			}
 			if c.last {
 				to := y[(part.image*pixels+part.row)*outputs+part.col:]
-				kernels.MultiplyRounded(&c.product, to, outputs, a, windows[:part.rows], b, start, r, part.col, part.cols, sums)
+				kernels.MultiplyRounded(&product, to, outputs, a, windows[:part.rows], b, start, r, part.col, part.cols, sums)
 				continue
 			}
 			x := near.bytes(st, worker)
-			kernels.MultiplyRounded(&c.product, x, ld, a, windows[:part.rows], b, start, r, part.col, part.cols, sums)
+			kernels.MultiplyRounded(&product, x, ld, a, windows[:part.rows], b, start, r, part.col, part.cols, sums)
 			kernels.Transpose(y[(part.image*outputs+part.col)*pixels+part.row:], x, part.rows, part.cols, ld, pixels)
 		}
 	}

@@ -50,6 +50,29 @@ func callWideRounded(set isa.Set, signed bool, height int, p *tileParams, a *int
 	}
 }
 
+// callWordsRounded is callWideRounded for a panel that was widened; see Kernels.Words.
+func callWordsRounded(set isa.Set, height int, p *tileParams, a, b *int16, start *int32, c *byte, tiles int) {
+	switch set {
+	case isa.AVX2:
+		switch height {
+		case 1:
+			tileWordsRounded2_1x16(p, a, b, start, c, tiles)
+		case 2:
+			tileWordsRounded2_2x16(p, a, b, start, c, tiles)
+		case 3:
+			tileWordsRounded2_3x16(p, a, b, start, c, tiles)
+		case 4:
+			tileWordsRounded2_4x16(p, a, b, start, c, tiles)
+		case 5:
+			tileWordsRounded2_5x16(p, a, b, start, c, tiles)
+		case 6:
+			tileWordsRounded2_6x16(p, a, b, start, c, tiles)
+		}
+	default:
+		panic("quant: no kernel rounds such sums")
+	}
+}
+
 // callPairs runs the kernel of tiles of height rows of bytes, whose products are added in pairs, n panels side by side.
 func callPairs(set isa.Set, kind pairKind, height int, p *pairsParams, a, b *byte, start, c *int32, n int) {
 	switch set {

@@ -35,6 +35,11 @@ func callWideRounded(set isa.Set, signed bool, height int, p *tileParams, a *int
 	panic("quant: no kernel rounds such sums")
 }
 
+// callWordsRounded is callWideRounded for a panel that was widened; see Kernels.Words.
+func callWordsRounded(set isa.Set, height int, p *tileParams, a, b *int16, start *int32, c *byte, tiles int) {
+	panic("quant: no kernel rounds such sums")
+}
+
 // callPairs runs the kernel of tiles of height rows of bytes, whose products are added in pairs, n panels side by side.
 func callPairs(set isa.Set, kind pairKind, height int, p *pairsParams, a, b *byte, start, c *int32, n int) {
 	panic("quant: no kernel adds products in pairs")

@@ -50,6 +50,8 @@ var entries = []asm.Entry{
 		Portable: "for i := range tiles {\ngenericWide(signed, height, width*n, p, advance(a, i*height*p.lda/2), b, start, advance(c, i*height*p.ldc/4))\n}"},
 	{Name: "callWideRounded", Doc: "runs the kernel of tiles of height widened rows and a panel, so many one below the other, that rounds their sums; see Kernels.MultiplyRounded.",
 		Params: "signed bool, height int, p *tileParams, a *int16, b *byte, start *int32, c *byte, tiles int", Portable: `panic("quant: no kernel rounds such sums")`},
+	{Name: "callWordsRounded", Doc: "is callWideRounded for a panel that was widened; see Kernels.Words.",
+		Params: "height int, p *tileParams, a, b *int16, start *int32, c *byte, tiles int", Portable: `panic("quant: no kernel rounds such sums")`},
 	{Name: "callPairs", Doc: "runs the kernel of tiles of height rows of bytes, whose products are added in pairs, n panels side by side.",
 		Params:   "kind pairKind, height int, p *pairsParams, a, b *byte, start, c *int32, n int",
 		Portable: `panic("quant: no kernel adds products in pairs")`},

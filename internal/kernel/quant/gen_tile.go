@@ -79,6 +79,12 @@ func tiles(f *asm.File) {
 		return t.emitRounded(f)
 	})
 	f.Serve("callWideRounded", asm.AVX2(), "callRounded(signed, height, 1, p, a, b, start, c, tiles)")
+	code := "switch height {\n"
+	for height := 1; height <= tileHeight; height++ {
+		t := &wide{ISA: asm.AVX2(), height: height, width: 1, words: true}
+		code += fmt.Sprintf("case %d:\n%s(p, a, b, start, c, tiles)\n", height, t.emitRounded(f))
+	}
+	f.Serve("callWordsRounded", asm.AVX2(), code+"}")
 	checkOffsets(f)
 }
 
@@ -321,6 +327,7 @@ type wide struct {
 	asm.ISA
 	height, width int
 	signed        bool // B is
+	words         bool // B has been widened, as Kernels.Words does
 }
 
 // vectors is the number of vectors of a row's sums.
@@ -393,9 +400,12 @@ func (t *wide) emit(f *asm.File) string {
 //
 // Registers are those of emit; behind the last quad DX, AX, CX and BX are where start, limits, factors and addends point, and vectors 12 to 15 hold limits.
 func (t *wide) emitRounded(f *asm.File) string {
-	name := kernelName("Rounded2", t.height, 1, t.signed)
+	name, b, quad := kernelName("Rounded2", t.height, 1, t.signed), "*byte", 64
+	if t.words {
+		name, b, quad = fmt.Sprintf("tileWordsRounded2_%dx16", t.height), "*int16", 128
+	}
 	t.Func = f.Func(name, fmt.Sprintf("%s sums tiles of %d rows, one below the other, and rounds the sums; tiles > 0; see tileParams.", name, t.height),
-		asm.Typed("p", "*tileParams"), asm.Typed("a", "*int16"), asm.Typed("b", "*byte"), asm.Typed("start", "*int32"), asm.Typed("c", "*byte"), asm.Int("tiles"))
+		asm.Typed("p", "*tileParams"), asm.Typed("a", "*int16"), asm.Typed("b", b), asm.Typed("start", "*int32"), asm.Typed("c", "*byte"), asm.Int("tiles"))
 	t.Load("p", "DI")
 	t.Load("c", "R14")
 	t.Load("a", row(0))
@@ -419,7 +429,7 @@ func (t *wide) emitRounded(f *asm.File) string {
 	unrolled(t.Func, 2, t.quad, func(n int) {
 		t.I("ADDQ $%d, BX", 4*n)
 		t.I("ADDQ $%d, R15", 4*n)
-		t.I("ADDQ $%d, AX", 64*n)
+		t.I("ADDQ $%d, AX", quad*n)
 	})
 	t.round()
 	for r := range t.height {
@@ -467,29 +477,42 @@ func (t *wide) round() {
 
 // quad emits four k: the even ones, then the odd ones.
 func (t *wide) quad(u int) {
-	right, last := "VPSRLW", t.Registers-1
-	if t.signed {
-		right = "VPSRAW"
-	}
+	last := t.Registers - 1
 	for odd := range 2 {
 		for j := range t.vectors() {
-			x, panel := t.R(last-3+j), []string{"", "(SI*1)"}[j*t.Lanes/16]
-			t.I("VMOVUPS %d(AX)%s, %s", 64*u+t.Size()*(j%(16/t.Lanes)), panel, x)
-			if odd == 0 {
-				t.I("VPSLLW $8, %s, %s", x, x)
-			}
-			t.I("%s $8, %s, %s", right, x, x)
+			t.loadB(u, odd, j, t.R(last-3+j))
 		}
 		for r := range t.height {
 			t.I("VPBROADCASTD %d(%s)(%s*1), %s", 4*u, row(r), []string{"BX", "R15"}[odd], t.R(last-1))
-			for j := range t.vectors() {
-				to := t.R(last)
+			to := func(j int) string {
 				if j == t.vectors()-1 { // A's pair is not needed behind it
-					to = t.R(last - 1)
+					return t.R(last - 1)
 				}
-				t.I("VPMADDWD %s, %s, %s", t.R(last-3+j), t.R(last-1), to)
-				t.I("VPADDD %s, %s, %s", to, t.sum(r, j), t.sum(r, j))
+				return t.R(last)
+			}
+			for j := range t.vectors() {
+				t.I("VPMADDWD %s, %s, %s", t.R(last-3+j), t.R(last-1), to(j))
+			}
+			for j := range t.vectors() {
+				t.I("VPADDD %s, %s, %s", to(j), t.sum(r, j), t.sum(r, j))
 			}
 		}
 	}
+}
+
+// loadB loads the even or odd pairs of a quad and a vector of columns, as words.
+func (t *wide) loadB(u, odd, j int, x string) {
+	if t.words {
+		t.I("VMOVUPS %d(AX), %s", 128*u+64*odd+t.Size()*j, x)
+		return
+	}
+	right, panel := "VPSRLW", []string{"", "(SI*1)"}[j*t.Lanes/16]
+	if t.signed {
+		right = "VPSRAW"
+	}
+	t.I("VMOVUPS %d(AX)%s, %s", 64*u+t.Size()*(j%(16/t.Lanes)), panel, x)
+	if odd == 0 {
+		t.I("VPSLLW $8, %s, %s", x, x)
+	}
+	t.I("%s $8, %s, %s", right, x, x)
 }

@@ -39,7 +39,22 @@ func newLimits(to Levels, lo, hi int) limits {
 
 // Rounds reports whether MultiplyRounded makes products of so many rows, quads and panels in less time than Multiply and Requantize.
 func (k Kernels) Rounds(rows, quads, panels int) bool {
-	return k.rounds(quads) && !k.pairs(rows, quads, panels, true)
+	return k.rounds(quads) && (k.by == paired && quads <= roundedQuads || !k.pairs(rows, quads, panels, true))
+}
+
+// roundedQuads is the most quads of which sums take less time to be made of products of words, and rounded in registers, than of pairs of bytes, and rounded from memory.
+const roundedQuads = 40
+
+// WidensPanels reports whether MultiplyRounded takes less time where panels have been widened: Words.
+func (k Kernels) WidensPanels() bool { return k.by == paired }
+
+// Words returns panels of B, of int8 where signed is set, else of uint8, widened to 16 bits: [panels][quads][2][16][2], elements 0 and 2 of each quad, then 1 and 3.
+func (k Kernels) Words(packed []byte, quads, panels int, signed bool) []int16 {
+	dst := make([]int16, len(packed[:panels*PanelBytes(quads)]))
+	for at := 0; at < len(dst); at += 4 * Panel {
+		widen(k.set, signed, &dst[at], 4*Panel, &packed[at], Panel)
+	}
+	return dst
 }
 
 // rounds reports whether MultiplyRounded makes products of so many quads.
@@ -60,6 +75,9 @@ func (k Kernels) MultiplyRounded(p *Product, dst []byte, ldd int, a []byte, rows
 	}
 	params := tileParams{ldc: ldd, rounding: &r.limits, factors: first(r.factors[from:], panels*Panel), bias: first(r.bias[from:], panels*Panel),
 		left: cols}
+	if p.Words != nil {
+		_ = p.Words[:panels*PanelBytes(quads)]
+	}
 	p.check(a, rows)
 	c, aa, bb, ss := first(dst, (n-1)*ldd+cols), first(a, 1), first(b, panels*PanelBytes(quads)), first(start, panels*Panel)
 	switch {
@@ -94,7 +112,11 @@ func (k Kernels) roundWide(p *Product, params *tileParams, near []int16, c, a *b
 			if x.left < Panel {
 				x.ldc, to = Panel, &last[0]
 			}
-			callWideRounded(k.set, p.Signed, height, &x, &near[0], bb, from, to, tiles)
+			if p.Words != nil {
+				callWordsRounded(k.set, height, &x, &near[0], &p.Words[j*4*quads], from, to, tiles)
+			} else {
+				callWideRounded(k.set, p.Signed, height, &x, &near[0], bb, from, to, tiles)
+			}
 			if x.left < Panel {
 				for r := range done {
 					copy(view(advance(c, r*params.ldc+j), x.left), last[r*Panel:])

@@ -43,6 +43,9 @@ var _ = Describe("sums that are rounded where they are made", func() {
 				}
 				a := fillBytes(guarded[byte](slices.Max(rows)+slices.Max(p.Segments)+4*quads, front), r)
 				b := fillBytes(guarded[byte](quant.Panels(cols)*len(p.Segments)*quant.PanelBytes(quads), front), r)
+				if r.IntN(2) == 0 {
+					p.Words = slices.Clip(append(guarded[int16](len(b), front)[:0], k.Words(b, len(p.Segments)*quads, quant.Panels(cols), p.Signed)...))
+				}
 				from, at := start(p.LDC, r, front), r.IntN(5)
 				s, to, lo, hi := rounding(at+p.LDC, r, front)
 				ldd := cols + r.IntN(3)

@@ -424,6 +424,36 @@ func tileSignedRounded2_5x16(p *tileParams, a *int16, b *byte, start *int32, c *
 //go:noescape
 func tileSignedRounded2_6x16(p *tileParams, a *int16, b *byte, start *int32, c *byte, tiles int)
 
+// tileWordsRounded2_1x16 sums tiles of 1 rows, one below the other, and rounds the sums; tiles > 0; see tileParams.
+//
+//go:noescape
+func tileWordsRounded2_1x16(p *tileParams, a *int16, b *int16, start *int32, c *byte, tiles int)
+
+// tileWordsRounded2_2x16 sums tiles of 2 rows, one below the other, and rounds the sums; tiles > 0; see tileParams.
+//
+//go:noescape
+func tileWordsRounded2_2x16(p *tileParams, a *int16, b *int16, start *int32, c *byte, tiles int)
+
+// tileWordsRounded2_3x16 sums tiles of 3 rows, one below the other, and rounds the sums; tiles > 0; see tileParams.
+//
+//go:noescape
+func tileWordsRounded2_3x16(p *tileParams, a *int16, b *int16, start *int32, c *byte, tiles int)
+
+// tileWordsRounded2_4x16 sums tiles of 4 rows, one below the other, and rounds the sums; tiles > 0; see tileParams.
+//
+//go:noescape
+func tileWordsRounded2_4x16(p *tileParams, a *int16, b *int16, start *int32, c *byte, tiles int)
+
+// tileWordsRounded2_5x16 sums tiles of 5 rows, one below the other, and rounds the sums; tiles > 0; see tileParams.
+//
+//go:noescape
+func tileWordsRounded2_5x16(p *tileParams, a *int16, b *int16, start *int32, c *byte, tiles int)
+
+// tileWordsRounded2_6x16 sums tiles of 6 rows, one below the other, and rounds the sums; tiles > 0; see tileParams.
+//
+//go:noescape
+func tileWordsRounded2_6x16(p *tileParams, a *int16, b *int16, start *int32, c *byte, tiles int)
+
 // callTileVNNI runs the kernel of tiles of height rows and width panels, for signed or unsigned B.
 func callTileVNNI(signed bool, height, width int, p *tileParams, a *byte, rows *int, b *byte, start, c *int32, n int) {
 	if signed {
