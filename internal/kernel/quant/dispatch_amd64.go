@@ -238,6 +238,20 @@ func widenRows(set isa.Set, signed bool, p *tileParams, dst *int16, a *byte, row
 	}
 }
 
+// plainRows widens n rows of bytes, of all segments, one behind the other, each element in its place.
+func plainRows(set isa.Set, signed bool, p *tileParams, dst *int16, a *byte, rows *int, n int) {
+	switch set {
+	case isa.AVX512, isa.AVX2:
+		if signed {
+			plainRowsSigned(p, dst, a, rows, n)
+		} else {
+			plainRowsUnsigned(p, dst, a, rows, n)
+		}
+	default:
+		genericPlainRows(signed, p, dst, a, rows, n)
+	}
+}
+
 // flip writes the bytes of src with their upper bits turned around, n groups of 32.
 func flip(set isa.Set, dst, src *byte, n int) {
 	switch set {

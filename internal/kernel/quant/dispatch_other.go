@@ -80,6 +80,11 @@ func widenRows(set isa.Set, signed bool, p *tileParams, dst *int16, a *byte, row
 	genericWidenRows(set, signed, p, dst, a, rows, n)
 }
 
+// plainRows widens n rows of bytes, of all segments, one behind the other, each element in its place.
+func plainRows(set isa.Set, signed bool, p *tileParams, dst *int16, a *byte, rows *int, n int) {
+	genericPlainRows(signed, p, dst, a, rows, n)
+}
+
 // flip writes the bytes of src with their upper bits turned around, n groups of 32.
 func flip(set isa.Set, dst, src *byte, n int) {
 	genericFlip(dst, src, 32*n)

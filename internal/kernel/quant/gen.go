@@ -71,6 +71,8 @@ var entries = []asm.Entry{
 		Params: "signed bool, dst *int16, odd int, src *byte, n int", Portable: "genericWiden(signed, dst, odd, src, n)"},
 	{Name: "widenRows", Doc: "widens n rows of bytes, of all segments, one behind the other, as widen does.",
 		Params: "signed bool, p *tileParams, dst *int16, a *byte, rows *int, n int", Portable: "genericWidenRows(set, signed, p, dst, a, rows, n)"},
+	{Name: "plainRows", Doc: "widens n rows of bytes, of all segments, one behind the other, each element in its place.",
+		Params: "signed bool, p *tileParams, dst *int16, a *byte, rows *int, n int", Portable: "genericPlainRows(signed, p, dst, a, rows, n)"},
 	{Name: "flip", Doc: "writes the bytes of src with their upper bits turned around, n groups of 32.",
 		Params: "dst, src *byte, n int", Portable: "genericFlip(dst, src, 32*n)"},
 	{Name: "look", Doc: "writes what a table has for the bytes of src, n groups of 64; permutes says that VPERMI2B is there.",

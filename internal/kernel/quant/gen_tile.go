@@ -427,8 +427,10 @@ func (t *wide) emitRounded(f *asm.File) string {
 	t.I("MOVQ %d(DI), CX", offQuads)
 	t.I("LEAQ (CX*4), R15")
 	unrolled(t.Func, 2, t.quad, func(n int) {
-		t.I("ADDQ $%d, BX", 4*n)
-		t.I("ADDQ $%d, R15", 4*n)
+		t.I("ADDQ $%d, BX", quad*n/16)
+		if !t.words {
+			t.I("ADDQ $%d, R15", 4*n)
+		}
 		t.I("ADDQ $%d, AX", quad*n)
 	})
 	t.round()
@@ -483,7 +485,7 @@ func (t *wide) quad(u int) {
 			t.loadB(u, odd, j, t.R(last-3+j))
 		}
 		for r := range t.height {
-			t.I("VPBROADCASTD %d(%s)(%s*1), %s", 4*u, row(r), []string{"BX", "R15"}[odd], t.R(last-1))
+			t.I("VPBROADCASTD %s, %s", t.atA(u, odd, r), t.R(last-1))
 			to := func(j int) string {
 				if j == t.vectors()-1 { // A's pair is not needed behind it
 					return t.R(last - 1)
@@ -498,6 +500,14 @@ func (t *wide) quad(u int) {
 			}
 		}
 	}
+}
+
+// atA returns where the even or odd elements of a quad of a row are.
+func (t *wide) atA(u, odd, r int) string {
+	if t.words { // elements in their order: pairs are 0 and 1, and 2 and 3
+		return fmt.Sprintf("%d(%s)(BX*1)", 8*u+4*odd, row(r))
+	}
+	return fmt.Sprintf("%d(%s)(%s*1)", 4*u, row(r), []string{"BX", "R15"}[odd])
 }
 
 // loadB loads the even or odd pairs of a quad and a vector of columns, as words.

@@ -3,6 +3,8 @@
 package main
 
 import (
+	"strings"
+
 	"github.com/carve-dev/carve/internal/kernel/asm"
 )
 
@@ -17,8 +19,10 @@ func widens(f *asm.File) {
 		fn.Load("n", "CX")
 		widenQuads(fn, k.name)
 		fn.Ret()
-		widenRows(f, k.name)
+		widenRows(f, "widenRows"+k.name, "as widen does", func(fn *asm.Func) { widenQuads(fn, k.name) })
+		widenRows(f, "plainRows"+k.name, "each element in its place", func(fn *asm.Func) { plainQuads(fn, k.words) })
 	}
+	served(f, "plainRows", "if signed {\nplainRowsSigned(p, dst, a, rows, n)\n} else {\nplainRowsUnsigned(p, dst, a, rows, n)\n}")
 	served(f, "widen", "if signed {\nwidenSigned(dst, odd, src, n)\n} else {\nwidenUnsigned(dst, odd, src, n)\n}")
 	served(f, "widenRows", "if signed {\nwidenRowsSigned(p, dst, a, rows, n)\n} else {\nwidenRowsUnsigned(p, dst, a, rows, n)\n}")
 }
@@ -45,12 +49,33 @@ func widenQuads(fn *asm.Func, kind string) {
 	fn.Label(end)
 }
 
-// widenRows writes the kernel that widens whole rows, of all segments.
+// plainQuads emits what widens CX quads at SI to DI, element for element, and moves DI behind them.
+func plainQuads(fn *asm.Func, words string) {
+	fn.While("CX", 4, func() {
+		fn.I("%s (SI), Y0", words)
+		fn.I("VMOVDQU Y0, (DI)")
+		fn.I("ADDQ $16, SI")
+		fn.I("ADDQ $32, DI")
+	})
+	end := fn.NewLabel("end")
+	fn.I("TESTQ CX, CX")
+	fn.I("JZ %s", end)
+	fn.Loop("CX", func() {
+		fn.I("VMOVD (SI), X0")
+		fn.I("%s X0, X0", words)
+		fn.I("VMOVQ X0, (DI)")
+		fn.I("ADDQ $4, SI")
+		fn.I("ADDQ $8, DI")
+	})
+	fn.Label(end)
+}
+
+// widenRows writes a kernel that widens whole rows, of all segments.
 //
-// Registers: AX params, DX where segments begin and R8 how far they are, R9 segments left; R10 rows and R11 how many are left; CX, SI, DI and BX as widenQuads has them.
-func widenRows(f *asm.File, kind string) {
-	name := "widenRows" + kind
-	fn := f.Func(name, name+" widens n rows of bytes, those of all segments, as widen does; n > 0.",
+// Registers: AX params, DX where segments begin and R8 how far they are, R9 segments left; R10 rows and R11 how many are left; CX, SI, DI and BX as what widens quads
+// has them; BX is how far elements 1 and 3 are behind the others.
+func widenRows(f *asm.File, name, how string, quads func(fn *asm.Func)) {
+	fn := f.Func(name, name+" widens n rows of bytes, those of all segments, "+how+"; n > 0.",
 		asm.Typed("p", "*tileParams"), pointer("dst", "int16"), pointer("a", "byte"), pointer("rows", "int"), asm.Int("n"))
 	fn.Load("p", "AX")
 	fn.Load("dst", "DI")
@@ -70,9 +95,11 @@ func widenRows(f *asm.File, kind string) {
 			fn.I("ADDQ $8, R8")
 			fn.I("ADDQ DX, SI")
 			fn.I("MOVQ %d(AX), CX", offQuads)
-			widenQuads(fn, kind)
+			quads(fn)
 		})
-		fn.I("ADDQ BX, DI")
+		if strings.HasPrefix(name, "widen") {
+			fn.I("ADDQ BX, DI")
+		}
 	})
 	fn.Ret()
 }

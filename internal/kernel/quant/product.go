@@ -243,6 +243,37 @@ func (k Kernels) widenSome(p *Product, dst []int16, a *byte, rows []int, q, n in
 	}
 }
 
+// plainSome widens all quads of the segments of some rows, each element in its place: rows that lie one behind the other as one.
+func (k Kernels) plainSome(p *Product, dst []int16, a *byte, rows []int) {
+	n, quads := len(rows), p.Quads
+	if len(p.Segments) == 1 && n > 1 && oneBehindOther(rows, 4*quads) {
+		n, quads = 1, n*quads
+	}
+	params := tileParams{segments: unsafe.SliceData(p.Segments), count: len(p.Segments), quads: quads}
+	plainRows(k.set, !p.Signed, &params, first(dst, 4*n*len(p.Segments)*quads), a, unsafe.SliceData(rows), n)
+}
+
+// oneBehindOther reports whether rows lie at that distance.
+func oneBehindOther(rows []int, distance int) bool {
+	for i, r := range rows[1:] {
+		if r-rows[i] != distance {
+			return false
+		}
+	}
+	return true
+}
+
+func genericPlainRows(signed bool, p *tileParams, dst *int16, a *byte, rows *int, n int) {
+	for r, row := range view(rows, n) {
+		for i, s := range view(p.segments, p.count) {
+			to := view(advance(dst, 4*p.quads*(r*p.count+i)), 4*p.quads)
+			for j, b := range view(advance(a, row+s), 4*p.quads) {
+				to[j] = int16(number(b, signed))
+			}
+		}
+	}
+}
+
 // genericWidenRows is widenRows by widen.
 func genericWidenRows(set isa.Set, signed bool, p *tileParams, dst *int16, a *byte, rows *int, n int) {
 	all := p.count * p.quads

@@ -48,11 +48,12 @@ const roundedQuads = 40
 // WidensPanels reports whether MultiplyRounded takes less time where panels have been widened: Words.
 func (k Kernels) WidensPanels() bool { return k.by == paired }
 
-// Words returns panels of B, of int8 where signed is set, else of uint8, widened to 16 bits: [panels][quads][2][16][2], elements 0 and 2 of each quad, then 1 and 3.
+// Words returns panels of B, of int8 where signed is set, else of uint8, widened to 16 bits: [panels][quads][2][16][2], elements 0 and 1 of each quad, then 2 and 3.
 func (k Kernels) Words(packed []byte, quads, panels int, signed bool) []int16 {
 	dst := make([]int16, len(packed[:panels*PanelBytes(quads)]))
-	for at := 0; at < len(dst); at += 4 * Panel {
-		widen(k.set, signed, &dst[at], 4*Panel, &packed[at], Panel)
+	for i, b := range packed[:len(dst)] {
+		at := i % (4 * Panel)
+		dst[i-at+at/2%2*2*Panel+at/4*2+at%2] = int16(number(b, signed))
 	}
 	return dst
 }
@@ -106,7 +107,11 @@ func (k Kernels) roundWide(p *Product, params *tileParams, near []int16, c, a *b
 		height := min(Height, len(rows))
 		tiles := max(1, min(len(rows)/height, len(near)/(4*quads*height), roundedTiles, callQuads/(quads*height)))
 		done, x := tiles*height, *params
-		k.widenSome(p, near, a, rows[:done], 0, quads)
+		if p.Words != nil {
+			k.plainSome(p, near, a, rows[:done])
+		} else {
+			k.widenSome(p, near, a, rows[:done], 0, quads)
+		}
 		for j := 0; ; j += Panel {
 			bb, from, to := advance(b, j/Panel*PanelBytes(quads)), advance(start, j), advance(c, j)
 			if x.left < Panel {

@@ -169,6 +169,61 @@ end7:
 	VZEROUPPER
 	RET
 
+// func plainRowsUnsigned(p *tileParams, dst *int16, a *byte, rows *int, n int)
+TEXT ·plainRowsUnsigned(SB), NOSPLIT, $0-40
+	MOVQ p+0(FP), AX
+	MOVQ dst+8(FP), DI
+	MOVQ rows+24(FP), R10
+	MOVQ n+32(FP), R11
+	MOVQ 8(AX), BX
+	IMULQ 16(AX), BX
+	SHLQ $2, BX
+
+loop1:
+	MOVQ a+16(FP), DX
+	ADDQ (R10), DX
+	ADDQ $8, R10
+	MOVQ 0(AX), R8
+	MOVQ 8(AX), R9
+
+loop2:
+	MOVQ (R8), SI
+	ADDQ $8, R8
+	ADDQ DX, SI
+	MOVQ 16(AX), CX
+	SUBQ $4, CX
+	JLT done4
+
+loop3:
+	VPMOVZXBW (SI), Y0
+	VMOVDQU Y0, (DI)
+	ADDQ $16, SI
+	ADDQ $32, DI
+	SUBQ $4, CX
+	JGE loop3
+
+done4:
+	ADDQ $4, CX
+	TESTQ CX, CX
+	JZ end5
+
+loop6:
+	VMOVD (SI), X0
+	VPMOVZXBW X0, X0
+	VMOVQ X0, (DI)
+	ADDQ $4, SI
+	ADDQ $8, DI
+	DECQ CX
+	JNZ loop6
+
+end5:
+	DECQ R9
+	JNZ loop2
+	DECQ R11
+	JNZ loop1
+	VZEROUPPER
+	RET
+
 // func widenSigned(dst *int16, odd int, src *byte, n int)
 TEXT ·widenSigned(SB), NOSPLIT, $0-32
 	MOVQ dst+0(FP), DI
@@ -303,6 +358,61 @@ end7:
 	DECQ R9
 	JNZ loop2
 	ADDQ BX, DI
+	DECQ R11
+	JNZ loop1
+	VZEROUPPER
+	RET
+
+// func plainRowsSigned(p *tileParams, dst *int16, a *byte, rows *int, n int)
+TEXT ·plainRowsSigned(SB), NOSPLIT, $0-40
+	MOVQ p+0(FP), AX
+	MOVQ dst+8(FP), DI
+	MOVQ rows+24(FP), R10
+	MOVQ n+32(FP), R11
+	MOVQ 8(AX), BX
+	IMULQ 16(AX), BX
+	SHLQ $2, BX
+
+loop1:
+	MOVQ a+16(FP), DX
+	ADDQ (R10), DX
+	ADDQ $8, R10
+	MOVQ 0(AX), R8
+	MOVQ 8(AX), R9
+
+loop2:
+	MOVQ (R8), SI
+	ADDQ $8, R8
+	ADDQ DX, SI
+	MOVQ 16(AX), CX
+	SUBQ $4, CX
+	JLT done4
+
+loop3:
+	VPMOVSXBW (SI), Y0
+	VMOVDQU Y0, (DI)
+	ADDQ $16, SI
+	ADDQ $32, DI
+	SUBQ $4, CX
+	JGE loop3
+
+done4:
+	ADDQ $4, CX
+	TESTQ CX, CX
+	JZ end5
+
+loop6:
+	VMOVD (SI), X0
+	VPMOVSXBW X0, X0
+	VMOVQ X0, (DI)
+	ADDQ $4, SI
+	ADDQ $8, DI
+	DECQ CX
+	JNZ loop6
+
+end5:
+	DECQ R9
+	JNZ loop2
 	DECQ R11
 	JNZ loop1
 	VZEROUPPER

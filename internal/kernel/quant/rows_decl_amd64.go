@@ -14,6 +14,11 @@ func widenUnsigned(dst *int16, odd int, src *byte, n int)
 //go:noescape
 func widenRowsUnsigned(p *tileParams, dst *int16, a *byte, rows *int, n int)
 
+// plainRowsUnsigned widens n rows of bytes, those of all segments, each element in its place; n > 0.
+//
+//go:noescape
+func plainRowsUnsigned(p *tileParams, dst *int16, a *byte, rows *int, n int)
+
 // widenSigned widens n quads of bytes: elements 0 and 2 of each to dst, 1 and 3 behind an offset in bytes; n > 0.
 //
 //go:noescape
@@ -23,6 +28,11 @@ func widenSigned(dst *int16, odd int, src *byte, n int)
 //
 //go:noescape
 func widenRowsSigned(p *tileParams, dst *int16, a *byte, rows *int, n int)
+
+// plainRowsSigned widens n rows of bytes, those of all segments, each element in its place; n > 0.
+//
+//go:noescape
+func plainRowsSigned(p *tileParams, dst *int16, a *byte, rows *int, n int)
 
 // flip2 writes the bytes of src with their upper bits turned around, n groups of 32; n > 0.
 //
