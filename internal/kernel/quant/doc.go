@@ -18,6 +18,9 @@
 // convolutions, which read lines in which pixels stand beside those of the next tap (WeighLines). Callers ask for that (Rounds, Weighs,
 // WeighsLines); elsewhere sums are stored, and then rounded (Requantize).
 //
+// With AVX2 dense convolutions of 3 x 3 taps, with stride 1, are made by Winograd's algorithm F(2x2, 3x3), in words, exactly (Squares, winograd.go): 16 products in the place
+// of 36. Callers ask whether there are kernels that take less time so, and prepare weights (SquareWeights). Panels of what is rounded in registers they may widen beforehand (Words).
+//
 // Where the processor has AMX besides, tiles multiply what is large enough (package amx): rows at one distance, of a matrix or of a line of a
 // convolution's windows, 16 at most to a tile. Sums that are rounded are so from scratch memory then.
 //

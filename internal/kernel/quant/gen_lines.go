@@ -138,10 +138,19 @@ func weighWindows(fn *asm.Func, windows int) {
 		fn.I("VMOVUPS %d(AX), Y%d", 64+32*j, 8+j)
 		fn.I("VMOVUPS %d(AX), Y%d", 128+32*j, 10+j)
 	}
+	plain, rounded := fn.NewLabel("plain"), fn.NewLabel("rounded")
+	fn.I("CMPB %d(R11), $0", offPlain)
+	fn.I("JNE %s", plain)
+	for i := range 2 * windows {
+		toNumbers(fn, fmt.Sprintf("Y%d", i), "Y12", fmt.Sprintf("Y%d", 8+i%2), fmt.Sprintf("Y%d", 10+i%2))
+	}
+	fn.I("JMP %s", rounded)
+	fn.Label(plain)
+	for i := range 2 * windows {
+		plainNumbers(fn, fmt.Sprintf("Y%d", i), fmt.Sprintf("Y%d", 8+i%2))
+	}
+	fn.Label(rounded)
 	for w := range windows {
-		for j := range 2 {
-			roundSums(fn, fmt.Sprintf("Y%d", 2*w+j), fmt.Sprintf("Y%d", 2*w+j), "Y12", fmt.Sprintf("Y%d", 8+j), fmt.Sprintf("Y%d", 10+j))
-		}
 		fn.I("VPACKSSDW Y%d, Y%[2]d, Y%[2]d", 2*w+1, 2*w)
 		fn.I("VPADDSW Y13, Y%[1]d, Y%[1]d", 2*w)
 	}

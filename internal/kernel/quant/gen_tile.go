@@ -32,6 +32,7 @@ const (
 	offMost   = 7
 	offTurn   = 8
 	offOrder  = 12
+	offPlain  = 76
 )
 
 // checkOffsets emits Go source that does not compile where tileParams and this program disagree.
@@ -45,7 +46,7 @@ func checkOffsets(f *asm.File) {
 		{"tileParams{}.ldb", offLDB}, {"tileParams{}.lda", offLDA}, {"tileParams{}.lds", offLDS}, {"tileParams{}.rounding", offRounding},
 		{"tileParams{}.factors", offFactors}, {"tileParams{}.bias", offBias}, {"tileParams{}.columns", offColumns},
 		{"limits{}.top", offTop}, {"limits{}.middle", offMiddle}, {"limits{}.least", offLeast}, {"limits{}.most", offMost},
-		{"limits{}.turn", offTurn}, {"limits{}.order", offOrder}} {
+		{"limits{}.turn", offTurn}, {"limits{}.order", offOrder}, {"limits{}.plain", offPlain}} {
 		src += fmt.Sprintf("_ = [1]byte{}[unsafe.Offsetof(%s)-%d]\n", c.name, c.off)
 	}
 	f.Go(src + ")\n")
@@ -225,6 +226,13 @@ func loadLimits(fn *asm.Func, letter string, first int) {
 // becomes the least.
 func toNumbers(fn *asm.Func, sum, top, factors, bias string) {
 	roundSums(fn, sum, sum, top, factors, bias)
+}
+
+// plainNumbers is toNumbers where limits say that rounding is plain.
+func plainNumbers(fn *asm.Func, sum, factors string) {
+	fn.I("VCVTDQ2PS %s, %s", sum, sum)
+	fn.I("VMULPS %s, %s, %s", factors, sum, sum)
+	fn.I("VCVTPS2DQ %s, %s", sum, sum)
 }
 
 // roundSums is toNumbers for sums that may lie in memory.
@@ -452,11 +460,26 @@ func (t *wide) round() {
 	t.I("VPBROADCASTW %d(AX), Y13", offMiddle)
 	t.I("VPBROADCASTB %d(AX), Y14", offLeast)
 	t.I("VPBROADCASTB %d(AX), Y15", offMost)
+	t.I("CMPB %d(AX), $0", offPlain)
+	t.I("JNE plain")
+	t.roundRows(false)
+	t.I("JMP rounded")
+	t.Label("plain")
+	t.roundRows(true)
+	t.Label("rounded")
+}
+
+// roundRows emits the rounding of rows, plain where limits say so.
+func (t *wide) roundRows(plain bool) {
 	for r := 0; r < t.height; r += 2 {
 		last := min(r+1, t.height-1)
 		for i := r; i <= last; i++ {
 			for j := range 2 {
-				toNumbers(t.Func, t.sum(i, j), "Y12", fmt.Sprintf("%d(CX)", 32*j), fmt.Sprintf("%d(BX)", 32*j))
+				if plain {
+					plainNumbers(t.Func, t.sum(i, j), fmt.Sprintf("%d(CX)", 32*j))
+				} else {
+					toNumbers(t.Func, t.sum(i, j), "Y12", fmt.Sprintf("%d(CX)", 32*j), fmt.Sprintf("%d(BX)", 32*j))
+				}
 			}
 			t.I("VPACKSSDW %s, %s, %s", t.sum(i, 1), t.sum(i, 0), t.sum(i, 0)) // columns 0 to 3 and 8 to 11, then the others
 			t.I("VPADDSW Y13, %[1]s, %[1]s", t.sum(i, 0))

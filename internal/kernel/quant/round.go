@@ -9,6 +9,7 @@ type limits struct {
 	least, most int8    // bounds of the result, shifted alike
 	turn        uint8   // what turns the upper bits around then
 	order       [16]int32
+	plain       uint8 // not 0 where no number is so large that it is bounded first, and all addends are 0
 }
 
 // Rounding is how sums become integers of 8 bits where they are made: float32(sum)·Factors + Bias, each step rounded to float32, is
@@ -21,7 +22,21 @@ type Rounding struct {
 // NewRounding returns the rounding to integers of these levels between lo and hi, with a factor and an addend for each column. The
 // levels' own scale plays no part.
 func NewRounding(factors, bias []float32, to Levels, lo, hi int) *Rounding {
-	return &Rounding{factors: factors, bias: bias, limits: newLimits(to, lo, hi)}
+	r := &Rounding{factors: factors, bias: bias, limits: newLimits(to, lo, hi)}
+	if plain(factors, bias) {
+		r.limits.plain = 1
+	}
+	return r
+}
+
+// plain reports whether sums of 32 bits and these factors make no number that such an integer does not hold, and addends are 0.
+func plain(factors, bias []float32) bool {
+	for i, f := range factors {
+		if !(f >= -0.5 && f <= 0.5) || bias[i] != 0 {
+			return false
+		}
+	}
+	return true
 }
 
 // newLimits returns those of integers of these levels between lo and hi.

@@ -19,6 +19,11 @@ func rounding(columns int, r *rand.Rand, front bool) (sums quant.Sums, to quant.
 		sums.Factors[i] = []float32{0.5, 0.25, r.Float32() / 1000, r.Float32(), 1e6}[r.IntN(5)] // halves, and what no integer holds
 		sums.Bias[i] = []float32{0, r.Float32()*400 - 200, 0.5, -1e30, 1e30}[r.IntN(5)]
 	}
+	if r.IntN(3) == 0 { // as most networks have them
+		for i := range sums.Factors {
+			sums.Factors[i], sums.Bias[i] = min(sums.Factors[i], 0.5), 0
+		}
+	}
 	to.Signed = r.IntN(2) == 0
 	to.Zero = value(byte(r.Uint32()), to.Signed)
 	if lo, hi = -1000, 1000; r.IntN(2) == 0 {

@@ -677,4 +677,5 @@ var (
 	_ = [1]byte{}[unsafe.Offsetof(limits{}.most)-7]
 	_ = [1]byte{}[unsafe.Offsetof(limits{}.turn)-8]
 	_ = [1]byte{}[unsafe.Offsetof(limits{}.order)-12]
+	_ = [1]byte{}[unsafe.Offsetof(limits{}.plain)-76]
 )
