@@ -53,9 +53,9 @@ type Options struct {
 type Listeners struct {
 	s      *serve.Server
 	https  []*http.Server
-	ports  []net.Listener
+	ports  []*entrance
 	shared *port        // of HTTP and gRPC; nil where it is closed
-	fresh  sync.Map     // net.Conn of HTTP that have not asked for anything yet
+	fresh  sync.Map     // net.Conn of HTTP that have not asked for anything yet, and *unread of gRPC's own port
 	over   atomic.Bool  // ports close
 	grpc   *grpc.Server // by its own transport
 	inner  *grpc.Server // behind net/http
@@ -131,6 +131,7 @@ func (l *Listeners) open(s *serve.Server, o Options, secure *tls.Config) error {
 	if err != nil {
 		return err
 	}
+	at = unreadOf{at, &l.fresh}
 	if secure != nil {
 		at = tls.NewListener(at, secure)
 	}
@@ -157,10 +158,12 @@ func (l *Listeners) serveCalls(at net.Listener) {
 // listen opens a port.
 func (l *Listeners) listen(name, address string) (net.Listener, error) {
 	at, err := net.Listen("tcp", address)
-	if err == nil {
-		l.addrs[name], l.ports = at.Addr(), append(l.ports, at)
+	if err != nil {
+		return nil, err
 	}
-	return at, err
+	e := &entrance{Listener: at, over: make(chan struct{})}
+	l.addrs[name], l.ports = at.Addr(), append(l.ports, e)
+	return e, nil
 }
 
 // both opens the port of REST and gRPC.
@@ -290,11 +293,14 @@ func (l *Listeners) closePorts(ctx context.Context) {
 	}
 	for begin := time.Now(); time.Since(begin) < maxFresh && ctx.Err() == nil; time.Sleep(2 * time.Millisecond) {
 		waiting := l.shared != nil && l.shared.waits()
+		for _, at := range l.ports { // a connection that is being accepted is not counted yet
+			waiting = waiting || !at.ended()
+		}
 		l.fresh.Range(func(any, any) bool {
 			waiting = true
 			return false
 		})
-		if !waiting && time.Since(begin) > 10*time.Millisecond { // one that is being accepted is not counted yet
+		if !waiting {
 			return
 		}
 	}
