@@ -27,6 +27,11 @@ func expanded(text string) (string, *graph.Graph, error) {
 	if err != nil {
 		return "", nil, err
 	}
+	for v := range g.Constants() { // as in files, where data may lie anywhere
+		c := *v.Const
+		c.Data, c.Offset = append([]byte{0}, c.Bytes()...), 1
+		v.Const = &c
+	}
 	if err := graph.InferGraph(g); err != nil {
 		return "", nil, err
 	}

@@ -43,7 +43,7 @@ func spreadScales(scales *tensor.Tensor, axes []int64, rank int) *tensor.Tensor 
 	for a := range all {
 		all[a] = 1
 	}
-	for k, v := range tensor.Of[float32](scales)[:min(len(axes), scales.Len())] {
+	for k, v := range tensor.Elements[float32](scales)[:min(len(axes), scales.Len())] {
 		all[(axes[k]+int64(rank))%int64(rank)] = v
 	}
 	return tensor.From(all)

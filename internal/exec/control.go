@@ -93,7 +93,7 @@ func count(v tensor.Value) (int64, error) {
 	if !ok || t.DType != tensor.Int64 || t.Len() != 1 {
 		return 0, fmt.Errorf("%w: trip count is no single int64", ErrRun)
 	}
-	return tensor.Of[int64](t)[0], nil
+	return tensor.Elements[int64](t)[0], nil
 }
 
 // stack joins tensors of equal type along a new axis. Of none it makes an empty tensor, its unknown dims 0.
@@ -317,7 +317,7 @@ func (f *frame) runScan8(ctx context.Context, i int, st *Step, in []tensor.Value
 	dirs, _ := n.Ints("directions")
 	var lens []int64
 	if t, ok := in[0].(*tensor.Tensor); ok && t != nil {
-		lens = tensor.Of[int64](t)
+		lens = tensor.Elements[int64](t)
 	}
 	rest := in[1:]
 	first, ok := rest[len(rest)-1].(*tensor.Tensor)

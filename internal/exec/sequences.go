@@ -71,9 +71,9 @@ func (f *frame) position(st *Step, k, n int) (at int, ok bool) {
 	var p int64
 	switch t.DType {
 	case tensor.Int64:
-		p = tensor.Of[int64](t)[0]
+		p = tensor.Elements[int64](t)[0]
 	case tensor.Int32:
-		p = int64(tensor.Of[int32](t)[0])
+		p = int64(tensor.Elements[int32](t)[0])
 	default:
 		return 0, false
 	}
