@@ -12,13 +12,19 @@ type Batch struct{ A, B, C, Res []int }
 
 // RunBatch computes chunks lo to hi-1 of a batch of products, each of which has Chunks(): Run of each, in less time where products are small.
 func (p *Plan) RunBatch(lo, hi int, x Args, batch Batch) {
-	if p.few != nil {
+	behind := p.behind != nil && len(batch.C)*p.behind.bytes > p.target.SecondCache()
+	if p.few != nil && !behind {
 		p.runFew(lo, hi, x, &batch)
 		return
 	}
 	chunks := p.Chunks()
 	for lo < hi {
 		i := lo / chunks
+		if whole := hi / chunks; behind && lo == i*chunks && i < whole {
+			p.runBehind(i, whole, x, &batch)
+			lo = whole * chunks
+			continue
+		}
 		end := min(hi, (i+1)*chunks)
 		one := Args{A: x.A[batch.A[i]:], B: x.B[batch.B[i]:], Bias: x.Bias, C: x.C[batch.C[i]:]}
 		if p.spec.Residual {

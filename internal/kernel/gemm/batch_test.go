@@ -18,8 +18,9 @@ var _ = Describe("RunBatch", func() {
 		rng := rand.New(rand.NewPCG(11, 12))
 		for _, target := range isa.Targets() {
 			for range testshare.Of(400) {
-				s := gemm.Spec{M: 1 + rng.IntN(40), N: 1 + rng.IntN(70), K: rng.IntN(50), B: gemm.Layout(rng.IntN(3)), Bias: rng.IntN(2) > 0, Residual: rng.IntN(2) > 0}
-				s.LDA, s.LDC, s.LDR = s.K+rng.IntN(3), s.N+rng.IntN(3), s.N+rng.IntN(3)
+				s := gemm.Spec{M: 1 + rng.IntN(50), N: 1 + rng.IntN(70), K: rng.IntN(50), B: gemm.Layout(rng.IntN(3)), Bias: rng.IntN(2) > 0, Residual: rng.IntN(2) > 0}
+				s.LDA, s.LDC, s.LDR = s.K+rng.IntN(3)/2, s.N+rng.IntN(3), s.N+rng.IntN(3)
+				target.Caches[1].Bytes = rng.IntN(3) * 24 << 10 // of which batches are more, or less
 				plan, err := gemm.NewPlan(target, s)
 				Expect(err).NotTo(HaveOccurred())
 				const products = 3
@@ -73,6 +74,7 @@ var _ = Describe("RunBatch", func() {
 		rng := rand.New(rand.NewPCG(15, 16))
 		for _, target := range isa.Targets() {
 			for i := range 60 {
+				target.Caches[1].Bytes = i % 2 * 160 << 10 // of which products are more, or less
 				s := gemm.Spec{M: 20 + rng.IntN(220), N: 1 + rng.IntN(80), K: 60 + rng.IntN(200), B: gemm.Rows, Bias: i%2 > 0, Residual: i%3 > 0, Clip: i%5 > 3, Lo: -1, Hi: 1}
 				p := newProduct(s, rng, guard.Side(i%2))
 				plan, err := gemm.NewPlan(target, s)

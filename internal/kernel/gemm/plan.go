@@ -20,6 +20,7 @@ type Plan struct {
 	units              int         // super x group x sub, the last varying fastest
 	perChunk           int         // units per chunk
 	few                []placed    // the tiles of a small product, see planFew
+	behind             *behind     // how a batch of products is computed; nil: one by one
 	below              *tileParams // of the first panel where its tiles have the rows of A below them fetched; nil: they have not
 	across             *tileParams // of calls for tiles beside each other; nil: those below each other are in a call
 	reach, pieces      int         // see ahead
@@ -158,6 +159,7 @@ func NewPlan(t isa.Target, s Spec) (*Plan, error) {
 	p.planPieces()
 	p.planAcross()
 	p.planFew()
+	p.planBehind()
 	return p, nil
 }
 
