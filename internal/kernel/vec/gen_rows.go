@@ -128,6 +128,26 @@ func (c *ctx) nextRow() {
 	c.I("XORL R12, R12")
 	c.I("XORL R13, R13")
 	c.Label(short)
+	c.farRow()
+}
+
+// leastFetched is how many elements behind those at hand what is fetched lies, at least. On an AMD Zen 3, with operands in the third-level cache, rows of 96
+// elements take 0.6 to 0.8 of their time so, by that of 512; 256 and 1024 are no better, 2048 is worse.
+const leastFetched = 512
+
+// farRow makes the distance of rows that are fetched that of several short ones: what is computed of a single one takes less time than a line needs from the
+// third-level cache.
+func (c *ctx) farRow() {
+	double, far := c.NewLabel("double"), c.NewLabel("far")
+	c.Load("n", "CX")
+	c.Label(double)
+	c.I("CMPQ CX, $%d", leastFetched)
+	c.I("JGE %s", far)
+	for _, r := range []string{"CX", "R12", "R13"} {
+		c.I("ADDQ %s, %[1]s", r)
+	}
+	c.I("JMP %s", double)
+	c.Label(far)
 }
 
 func (c *ctx) fetchNextRow() {

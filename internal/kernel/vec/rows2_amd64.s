@@ -342,20 +342,31 @@ TEXT ·softmax2(SB), NOSPLIT, $0-76
 	XORL R13, R13
 
 short1:
+	MOVQ n+24(FP), CX
 
-row2:
+double2:
+	CMPQ CX, $512
+	JGE far3
+	ADDQ CX, CX
+	ADDQ R12, R12
+	ADDQ R13, R13
+	JMP double2
+
+far3:
+
+row4:
 	VBROADCASTSS scale+72(FP), Y12
 	VMOVUPS kff800000<>+0(SB), Y10
 	MOVQ SI, AX
 	MOVQ DI, BX
 	MOVQ R8, R9
 	TESTQ R8, R8
-	JZ plain3
+	JZ plain5
 	MOVQ n+24(FP), CX
 	SUBQ $32, CX
-	JLT done6
+	JLT done8
 
-loop5:
+loop7:
 	VMOVUPS (AX), Y0
 	VMOVUPS (R9), Y1
 	VFMADD213PS Y1, Y12, Y0
@@ -375,14 +386,14 @@ loop5:
 	ADDQ $128, R9
 	ADDQ $128, AX
 	SUBQ $32, CX
-	JGE loop5
+	JGE loop7
 
-done6:
+done8:
 	ADDQ $32, CX
 	SUBQ $8, CX
-	JLT done8
+	JLT done10
 
-loop7:
+loop9:
 	VMOVUPS (AX), Y0
 	VMOVUPS (R9), Y1
 	VFMADD213PS Y1, Y12, Y0
@@ -390,76 +401,76 @@ loop7:
 	ADDQ $32, R9
 	ADDQ $32, AX
 	SUBQ $8, CX
-	JGE loop7
+	JGE loop9
 
-done8:
+done10:
 	ADDQ $8, CX
 	TESTQ CX, CX
-	JZ rowend9
+	JZ rowend11
 	VMASKMOVPS (AX), Y15, Y0
 	VMASKMOVPS (R9), Y15, Y1
 	VFMADD213PS Y1, Y12, Y0
 	VMAXPS Y0, Y10, Y2
 	VBLENDVPS Y15, Y2, Y10, Y10
 
-rowend9:
-	JMP passed4
+rowend11:
+	JMP passed6
 
-plain3:
+plain5:
 	CMPL scale+72(FP), $0x3f800000
-	JEQ bare10
+	JEQ bare12
 	MOVQ n+24(FP), CX
 	SUBQ $32, CX
-	JLT done12
-
-loop11:
-	VMOVUPS (AX), Y0
-	VMULPS Y12, Y0, Y0
-	VMAXPS Y0, Y10, Y10
-	VMOVUPS 32(AX), Y0
-	VMULPS Y12, Y0, Y0
-	VMAXPS Y0, Y10, Y10
-	VMOVUPS 64(AX), Y0
-	VMULPS Y12, Y0, Y0
-	VMAXPS Y0, Y10, Y10
-	VMOVUPS 96(AX), Y0
-	VMULPS Y12, Y0, Y0
-	VMAXPS Y0, Y10, Y10
-	ADDQ $128, AX
-	SUBQ $32, CX
-	JGE loop11
-
-done12:
-	ADDQ $32, CX
-	SUBQ $8, CX
 	JLT done14
 
 loop13:
 	VMOVUPS (AX), Y0
 	VMULPS Y12, Y0, Y0
 	VMAXPS Y0, Y10, Y10
-	ADDQ $32, AX
-	SUBQ $8, CX
+	VMOVUPS 32(AX), Y0
+	VMULPS Y12, Y0, Y0
+	VMAXPS Y0, Y10, Y10
+	VMOVUPS 64(AX), Y0
+	VMULPS Y12, Y0, Y0
+	VMAXPS Y0, Y10, Y10
+	VMOVUPS 96(AX), Y0
+	VMULPS Y12, Y0, Y0
+	VMAXPS Y0, Y10, Y10
+	ADDQ $128, AX
+	SUBQ $32, CX
 	JGE loop13
 
 done14:
+	ADDQ $32, CX
+	SUBQ $8, CX
+	JLT done16
+
+loop15:
+	VMOVUPS (AX), Y0
+	VMULPS Y12, Y0, Y0
+	VMAXPS Y0, Y10, Y10
+	ADDQ $32, AX
+	SUBQ $8, CX
+	JGE loop15
+
+done16:
 	ADDQ $8, CX
 	TESTQ CX, CX
-	JZ rowend15
+	JZ rowend17
 	VMASKMOVPS (AX), Y15, Y0
 	VMULPS Y12, Y0, Y0
 	VMAXPS Y0, Y10, Y2
 	VBLENDVPS Y15, Y2, Y10, Y10
 
-rowend15:
-	JMP passed4
+rowend17:
+	JMP passed6
 
-bare10:
+bare12:
 	MOVQ n+24(FP), CX
 	SUBQ $32, CX
-	JLT done17
+	JLT done19
 
-loop16:
+loop18:
 	VMOVUPS (AX), Y0
 	VMAXPS Y0, Y10, Y10
 	VMOVUPS 32(AX), Y0
@@ -470,31 +481,31 @@ loop16:
 	VMAXPS Y0, Y10, Y10
 	ADDQ $128, AX
 	SUBQ $32, CX
-	JGE loop16
+	JGE loop18
 
-done17:
+done19:
 	ADDQ $32, CX
 	SUBQ $8, CX
-	JLT done19
+	JLT done21
 
-loop18:
+loop20:
 	VMOVUPS (AX), Y0
 	VMAXPS Y0, Y10, Y10
 	ADDQ $32, AX
 	SUBQ $8, CX
-	JGE loop18
+	JGE loop20
 
-done19:
+done21:
 	ADDQ $8, CX
 	TESTQ CX, CX
-	JZ rowend20
+	JZ rowend22
 	VMASKMOVPS (AX), Y15, Y0
 	VMAXPS Y0, Y10, Y2
 	VBLENDVPS Y15, Y2, Y10, Y10
 
-rowend20:
+rowend22:
 
-passed4:
+passed6:
 	VEXTRACTF128 $1, Y10, X4
 	VMAXPS X4, X10, X10
 	VPERMILPS $0x4e, X10, X4
@@ -507,12 +518,12 @@ passed4:
 	MOVQ DI, BX
 	MOVQ R8, R9
 	TESTQ R8, R8
-	JZ plain21
+	JZ plain23
 	MOVQ n+24(FP), CX
 	SUBQ $16, CX
-	JLT done24
+	JLT done26
 
-loop23:
+loop25:
 	PREFETCHT1 (AX)(R12*1)
 	PREFETCHT1 (BX)(R13*1)
 	VMOVUPS (AX), Y0
@@ -565,14 +576,14 @@ loop23:
 	ADDQ $64, AX
 	ADDQ $64, BX
 	SUBQ $16, CX
-	JGE loop23
+	JGE loop25
 
-done24:
+done26:
 	ADDQ $16, CX
 	SUBQ $8, CX
-	JLT done26
+	JLT done28
 
-loop25:
+loop27:
 	VMOVUPS (AX), Y0
 	VMOVUPS (R9), Y1
 	VFMADD213PS Y1, Y12, Y0
@@ -600,12 +611,12 @@ loop25:
 	ADDQ $32, AX
 	ADDQ $32, BX
 	SUBQ $8, CX
-	JGE loop25
+	JGE loop27
 
-done26:
+done28:
 	ADDQ $8, CX
 	TESTQ CX, CX
-	JZ rowend27
+	JZ rowend29
 	VMASKMOVPS (AX), Y15, Y0
 	VMASKMOVPS (R9), Y15, Y1
 	VFMADD213PS Y1, Y12, Y0
@@ -630,37 +641,37 @@ done26:
 	VADDPS Y0, Y11, Y2
 	VBLENDVPS Y15, Y2, Y11, Y11
 	TESTQ $4, CX
-	JZ none28
+	JZ none30
 	VMOVUPS X0, (BX)
 	VEXTRACTF128 $1, Y0, X0
 	ADDQ $16, BX
 
-none28:
+none30:
 	TESTQ $2, CX
-	JZ none29
+	JZ none31
 	VMOVLPS X0, (BX)
 	VMOVHLPS X0, X0, X0
 	ADDQ $8, BX
 
-none29:
+none31:
 	TESTQ $1, CX
-	JZ none30
+	JZ none32
 	VMOVSS X0, (BX)
 	ADDQ $4, BX
 
-none30:
+none32:
 
-rowend27:
-	JMP passed22
+rowend29:
+	JMP passed24
 
-plain21:
+plain23:
 	CMPL scale+72(FP), $0x3f800000
-	JEQ bare31
+	JEQ bare33
 	MOVQ n+24(FP), CX
 	SUBQ $16, CX
-	JLT done33
+	JLT done35
 
-loop32:
+loop34:
 	PREFETCHT1 (AX)(R12*1)
 	PREFETCHT1 (BX)(R13*1)
 	VMOVUPS (AX), Y0
@@ -710,14 +721,14 @@ loop32:
 	ADDQ $64, AX
 	ADDQ $64, BX
 	SUBQ $16, CX
-	JGE loop32
+	JGE loop34
 
-done33:
+done35:
 	ADDQ $16, CX
 	SUBQ $8, CX
-	JLT done35
+	JLT done37
 
-loop34:
+loop36:
 	VMOVUPS (AX), Y0
 	VMULPS Y12, Y0, Y0
 	VSUBPS Y10, Y0, Y0
@@ -743,12 +754,12 @@ loop34:
 	ADDQ $32, AX
 	ADDQ $32, BX
 	SUBQ $8, CX
-	JGE loop34
+	JGE loop36
 
-done35:
+done37:
 	ADDQ $8, CX
 	TESTQ CX, CX
-	JZ rowend36
+	JZ rowend38
 	VMASKMOVPS (AX), Y15, Y0
 	VMULPS Y12, Y0, Y0
 	VSUBPS Y10, Y0, Y0
@@ -772,35 +783,35 @@ done35:
 	VADDPS Y0, Y11, Y2
 	VBLENDVPS Y15, Y2, Y11, Y11
 	TESTQ $4, CX
-	JZ none37
+	JZ none39
 	VMOVUPS X0, (BX)
 	VEXTRACTF128 $1, Y0, X0
 	ADDQ $16, BX
 
-none37:
+none39:
 	TESTQ $2, CX
-	JZ none38
+	JZ none40
 	VMOVLPS X0, (BX)
 	VMOVHLPS X0, X0, X0
 	ADDQ $8, BX
 
-none38:
+none40:
 	TESTQ $1, CX
-	JZ none39
+	JZ none41
 	VMOVSS X0, (BX)
 	ADDQ $4, BX
 
-none39:
+none41:
 
-rowend36:
-	JMP passed22
+rowend38:
+	JMP passed24
 
-bare31:
+bare33:
 	MOVQ n+24(FP), CX
 	SUBQ $16, CX
-	JLT done41
+	JLT done43
 
-loop40:
+loop42:
 	PREFETCHT1 (AX)(R12*1)
 	PREFETCHT1 (BX)(R13*1)
 	VMOVUPS (AX), Y0
@@ -848,14 +859,14 @@ loop40:
 	ADDQ $64, AX
 	ADDQ $64, BX
 	SUBQ $16, CX
-	JGE loop40
+	JGE loop42
 
-done41:
+done43:
 	ADDQ $16, CX
 	SUBQ $8, CX
-	JLT done43
+	JLT done45
 
-loop42:
+loop44:
 	VMOVUPS (AX), Y0
 	VSUBPS Y10, Y0, Y0
 	VMAXPS Y0, Y14, Y0
@@ -880,12 +891,12 @@ loop42:
 	ADDQ $32, AX
 	ADDQ $32, BX
 	SUBQ $8, CX
-	JGE loop42
+	JGE loop44
 
-done43:
+done45:
 	ADDQ $8, CX
 	TESTQ CX, CX
-	JZ rowend44
+	JZ rowend46
 	VMASKMOVPS (AX), Y15, Y0
 	VSUBPS Y10, Y0, Y0
 	VMAXPS Y0, Y14, Y0
@@ -908,29 +919,29 @@ done43:
 	VADDPS Y0, Y11, Y2
 	VBLENDVPS Y15, Y2, Y11, Y11
 	TESTQ $4, CX
-	JZ none45
+	JZ none47
 	VMOVUPS X0, (BX)
 	VEXTRACTF128 $1, Y0, X0
 	ADDQ $16, BX
 
-none45:
+none47:
 	TESTQ $2, CX
-	JZ none46
+	JZ none48
 	VMOVLPS X0, (BX)
 	VMOVHLPS X0, X0, X0
 	ADDQ $8, BX
 
-none46:
+none48:
 	TESTQ $1, CX
-	JZ none47
+	JZ none49
 	VMOVSS X0, (BX)
 	ADDQ $4, BX
 
-none47:
+none49:
 
-rowend44:
+rowend46:
 
-passed22:
+passed24:
 	VEXTRACTF128 $1, Y11, X4
 	VADDPS X4, X11, X11
 	VPERMILPS $0x4e, X11, X4
@@ -942,9 +953,9 @@ passed22:
 	MOVQ DI, BX
 	MOVQ n+24(FP), CX
 	SUBQ $32, CX
-	JLT done49
+	JLT done51
 
-loop48:
+loop50:
 	VMOVUPS (BX), Y0
 	VMULPS Y11, Y0, Y0
 	VMOVUPS Y0, (BX)
@@ -959,59 +970,59 @@ loop48:
 	VMOVUPS Y0, 96(BX)
 	ADDQ $128, BX
 	SUBQ $32, CX
-	JGE loop48
+	JGE loop50
 
-done49:
+done51:
 	ADDQ $32, CX
 	SUBQ $8, CX
-	JLT done51
+	JLT done53
 
-loop50:
+loop52:
 	VMOVUPS (BX), Y0
 	VMULPS Y11, Y0, Y0
 	VMOVUPS Y0, (BX)
 	ADDQ $32, BX
 	SUBQ $8, CX
-	JGE loop50
+	JGE loop52
 
-done51:
+done53:
 	ADDQ $8, CX
 	TESTQ CX, CX
-	JZ rowend52
+	JZ rowend54
 	VMASKMOVPS (BX), Y15, Y0
 	VMULPS Y11, Y0, Y0
 	TESTQ $4, CX
-	JZ none53
+	JZ none55
 	VMOVUPS X0, (BX)
 	VEXTRACTF128 $1, Y0, X0
 	ADDQ $16, BX
 
-none53:
+none55:
 	TESTQ $2, CX
-	JZ none54
+	JZ none56
 	VMOVLPS X0, (BX)
 	VMOVHLPS X0, X0, X0
 	ADDQ $8, BX
 
-none54:
+none56:
 	TESTQ $1, CX
-	JZ none55
+	JZ none57
 	VMOVSS X0, (BX)
 	ADDQ $4, BX
 
-none55:
+none57:
 
-rowend52:
+rowend54:
 	TESTQ R8, R8
-	JNZ nomask56
+	JNZ nomask58
 	SUBQ ldm+56(FP), R8
 
-nomask56:
+nomask58:
 	ADDQ ldd+40(FP), DI
 	ADDQ ldm+56(FP), R8
 	ADDQ lds+48(FP), SI
 	DECQ rows+32(FP)
-	JNZ row2
+	JNZ row4
 	VZEROUPPER
 	RET
 
@@ -1037,20 +1048,31 @@ TEXT ·logSoftmax2(SB), NOSPLIT, $0-76
 	XORL R13, R13
 
 short1:
+	MOVQ n+24(FP), CX
 
-row2:
+double2:
+	CMPQ CX, $512
+	JGE far3
+	ADDQ CX, CX
+	ADDQ R12, R12
+	ADDQ R13, R13
+	JMP double2
+
+far3:
+
+row4:
 	VBROADCASTSS scale+72(FP), Y12
 	VMOVUPS kff800000<>+0(SB), Y10
 	MOVQ SI, AX
 	MOVQ DI, BX
 	MOVQ R8, R9
 	TESTQ R8, R8
-	JZ plain3
+	JZ plain5
 	MOVQ n+24(FP), CX
 	SUBQ $32, CX
-	JLT done6
+	JLT done8
 
-loop5:
+loop7:
 	VMOVUPS (AX), Y0
 	VMOVUPS (R9), Y1
 	VFMADD213PS Y1, Y12, Y0
@@ -1070,14 +1092,14 @@ loop5:
 	ADDQ $128, R9
 	ADDQ $128, AX
 	SUBQ $32, CX
-	JGE loop5
+	JGE loop7
 
-done6:
+done8:
 	ADDQ $32, CX
 	SUBQ $8, CX
-	JLT done8
+	JLT done10
 
-loop7:
+loop9:
 	VMOVUPS (AX), Y0
 	VMOVUPS (R9), Y1
 	VFMADD213PS Y1, Y12, Y0
@@ -1085,76 +1107,76 @@ loop7:
 	ADDQ $32, R9
 	ADDQ $32, AX
 	SUBQ $8, CX
-	JGE loop7
+	JGE loop9
 
-done8:
+done10:
 	ADDQ $8, CX
 	TESTQ CX, CX
-	JZ rowend9
+	JZ rowend11
 	VMASKMOVPS (AX), Y15, Y0
 	VMASKMOVPS (R9), Y15, Y1
 	VFMADD213PS Y1, Y12, Y0
 	VMAXPS Y0, Y10, Y2
 	VBLENDVPS Y15, Y2, Y10, Y10
 
-rowend9:
-	JMP passed4
+rowend11:
+	JMP passed6
 
-plain3:
+plain5:
 	CMPL scale+72(FP), $0x3f800000
-	JEQ bare10
+	JEQ bare12
 	MOVQ n+24(FP), CX
 	SUBQ $32, CX
-	JLT done12
-
-loop11:
-	VMOVUPS (AX), Y0
-	VMULPS Y12, Y0, Y0
-	VMAXPS Y0, Y10, Y10
-	VMOVUPS 32(AX), Y0
-	VMULPS Y12, Y0, Y0
-	VMAXPS Y0, Y10, Y10
-	VMOVUPS 64(AX), Y0
-	VMULPS Y12, Y0, Y0
-	VMAXPS Y0, Y10, Y10
-	VMOVUPS 96(AX), Y0
-	VMULPS Y12, Y0, Y0
-	VMAXPS Y0, Y10, Y10
-	ADDQ $128, AX
-	SUBQ $32, CX
-	JGE loop11
-
-done12:
-	ADDQ $32, CX
-	SUBQ $8, CX
 	JLT done14
 
 loop13:
 	VMOVUPS (AX), Y0
 	VMULPS Y12, Y0, Y0
 	VMAXPS Y0, Y10, Y10
-	ADDQ $32, AX
-	SUBQ $8, CX
+	VMOVUPS 32(AX), Y0
+	VMULPS Y12, Y0, Y0
+	VMAXPS Y0, Y10, Y10
+	VMOVUPS 64(AX), Y0
+	VMULPS Y12, Y0, Y0
+	VMAXPS Y0, Y10, Y10
+	VMOVUPS 96(AX), Y0
+	VMULPS Y12, Y0, Y0
+	VMAXPS Y0, Y10, Y10
+	ADDQ $128, AX
+	SUBQ $32, CX
 	JGE loop13
 
 done14:
+	ADDQ $32, CX
+	SUBQ $8, CX
+	JLT done16
+
+loop15:
+	VMOVUPS (AX), Y0
+	VMULPS Y12, Y0, Y0
+	VMAXPS Y0, Y10, Y10
+	ADDQ $32, AX
+	SUBQ $8, CX
+	JGE loop15
+
+done16:
 	ADDQ $8, CX
 	TESTQ CX, CX
-	JZ rowend15
+	JZ rowend17
 	VMASKMOVPS (AX), Y15, Y0
 	VMULPS Y12, Y0, Y0
 	VMAXPS Y0, Y10, Y2
 	VBLENDVPS Y15, Y2, Y10, Y10
 
-rowend15:
-	JMP passed4
+rowend17:
+	JMP passed6
 
-bare10:
+bare12:
 	MOVQ n+24(FP), CX
 	SUBQ $32, CX
-	JLT done17
+	JLT done19
 
-loop16:
+loop18:
 	VMOVUPS (AX), Y0
 	VMAXPS Y0, Y10, Y10
 	VMOVUPS 32(AX), Y0
@@ -1165,31 +1187,31 @@ loop16:
 	VMAXPS Y0, Y10, Y10
 	ADDQ $128, AX
 	SUBQ $32, CX
-	JGE loop16
+	JGE loop18
 
-done17:
+done19:
 	ADDQ $32, CX
 	SUBQ $8, CX
-	JLT done19
+	JLT done21
 
-loop18:
+loop20:
 	VMOVUPS (AX), Y0
 	VMAXPS Y0, Y10, Y10
 	ADDQ $32, AX
 	SUBQ $8, CX
-	JGE loop18
+	JGE loop20
 
-done19:
+done21:
 	ADDQ $8, CX
 	TESTQ CX, CX
-	JZ rowend20
+	JZ rowend22
 	VMASKMOVPS (AX), Y15, Y0
 	VMAXPS Y0, Y10, Y2
 	VBLENDVPS Y15, Y2, Y10, Y10
 
-rowend20:
+rowend22:
 
-passed4:
+passed6:
 	VEXTRACTF128 $1, Y10, X4
 	VMAXPS X4, X10, X10
 	VPERMILPS $0x4e, X10, X4
@@ -1202,12 +1224,12 @@ passed4:
 	MOVQ DI, BX
 	MOVQ R8, R9
 	TESTQ R8, R8
-	JZ plain21
+	JZ plain23
 	MOVQ n+24(FP), CX
 	SUBQ $16, CX
-	JLT done24
+	JLT done26
 
-loop23:
+loop25:
 	PREFETCHT1 (AX)(R12*1)
 	PREFETCHT1 (BX)(R13*1)
 	VMOVUPS (AX), Y0
@@ -1258,14 +1280,14 @@ loop23:
 	ADDQ $64, AX
 	ADDQ $64, BX
 	SUBQ $16, CX
-	JGE loop23
+	JGE loop25
 
-done24:
+done26:
 	ADDQ $16, CX
 	SUBQ $8, CX
-	JLT done26
+	JLT done28
 
-loop25:
+loop27:
 	VMOVUPS (AX), Y0
 	VMOVUPS (R9), Y1
 	VFMADD213PS Y1, Y12, Y0
@@ -1292,12 +1314,12 @@ loop25:
 	ADDQ $32, AX
 	ADDQ $32, BX
 	SUBQ $8, CX
-	JGE loop25
+	JGE loop27
 
-done26:
+done28:
 	ADDQ $8, CX
 	TESTQ CX, CX
-	JZ rowend27
+	JZ rowend29
 	VMASKMOVPS (AX), Y15, Y0
 	VMASKMOVPS (R9), Y15, Y1
 	VFMADD213PS Y1, Y12, Y0
@@ -1322,17 +1344,17 @@ done26:
 	VADDPS Y0, Y11, Y2
 	VBLENDVPS Y15, Y2, Y11, Y11
 
-rowend27:
-	JMP passed22
+rowend29:
+	JMP passed24
 
-plain21:
+plain23:
 	CMPL scale+72(FP), $0x3f800000
-	JEQ bare28
+	JEQ bare30
 	MOVQ n+24(FP), CX
 	SUBQ $16, CX
-	JLT done30
+	JLT done32
 
-loop29:
+loop31:
 	PREFETCHT1 (AX)(R12*1)
 	PREFETCHT1 (BX)(R13*1)
 	VMOVUPS (AX), Y0
@@ -1380,14 +1402,14 @@ loop29:
 	ADDQ $64, AX
 	ADDQ $64, BX
 	SUBQ $16, CX
-	JGE loop29
+	JGE loop31
 
-done30:
+done32:
 	ADDQ $16, CX
 	SUBQ $8, CX
-	JLT done32
+	JLT done34
 
-loop31:
+loop33:
 	VMOVUPS (AX), Y0
 	VMULPS Y12, Y0, Y0
 	VSUBPS Y10, Y0, Y0
@@ -1412,12 +1434,12 @@ loop31:
 	ADDQ $32, AX
 	ADDQ $32, BX
 	SUBQ $8, CX
-	JGE loop31
+	JGE loop33
 
-done32:
+done34:
 	ADDQ $8, CX
 	TESTQ CX, CX
-	JZ rowend33
+	JZ rowend35
 	VMASKMOVPS (AX), Y15, Y0
 	VMULPS Y12, Y0, Y0
 	VSUBPS Y10, Y0, Y0
@@ -1441,15 +1463,15 @@ done32:
 	VADDPS Y0, Y11, Y2
 	VBLENDVPS Y15, Y2, Y11, Y11
 
-rowend33:
-	JMP passed22
+rowend35:
+	JMP passed24
 
-bare28:
+bare30:
 	MOVQ n+24(FP), CX
 	SUBQ $16, CX
-	JLT done35
+	JLT done37
 
-loop34:
+loop36:
 	PREFETCHT1 (AX)(R12*1)
 	PREFETCHT1 (BX)(R13*1)
 	VMOVUPS (AX), Y0
@@ -1495,14 +1517,14 @@ loop34:
 	ADDQ $64, AX
 	ADDQ $64, BX
 	SUBQ $16, CX
-	JGE loop34
+	JGE loop36
 
-done35:
+done37:
 	ADDQ $16, CX
 	SUBQ $8, CX
-	JLT done37
+	JLT done39
 
-loop36:
+loop38:
 	VMOVUPS (AX), Y0
 	VSUBPS Y10, Y0, Y0
 	VMAXPS Y0, Y14, Y0
@@ -1526,12 +1548,12 @@ loop36:
 	ADDQ $32, AX
 	ADDQ $32, BX
 	SUBQ $8, CX
-	JGE loop36
+	JGE loop38
 
-done37:
+done39:
 	ADDQ $8, CX
 	TESTQ CX, CX
-	JZ rowend38
+	JZ rowend40
 	VMASKMOVPS (AX), Y15, Y0
 	VSUBPS Y10, Y0, Y0
 	VMAXPS Y0, Y14, Y0
@@ -1554,9 +1576,9 @@ done37:
 	VADDPS Y0, Y11, Y2
 	VBLENDVPS Y15, Y2, Y11, Y11
 
-rowend38:
+rowend40:
 
-passed22:
+passed24:
 	VEXTRACTF128 $1, Y11, X4
 	VADDPS X4, X11, X11
 	VPERMILPS $0x4e, X11, X4
@@ -1604,12 +1626,12 @@ passed22:
 	MOVQ DI, BX
 	MOVQ R8, R9
 	TESTQ R8, R8
-	JZ plain39
+	JZ plain41
 	MOVQ n+24(FP), CX
 	SUBQ $16, CX
-	JLT done42
+	JLT done44
 
-loop41:
+loop43:
 	VMOVUPS (AX), Y0
 	VMOVUPS (R9), Y1
 	VFMADD213PS Y1, Y12, Y0
@@ -1626,14 +1648,14 @@ loop41:
 	ADDQ $64, AX
 	ADDQ $64, BX
 	SUBQ $16, CX
-	JGE loop41
+	JGE loop43
 
-done42:
+done44:
 	ADDQ $16, CX
 	SUBQ $8, CX
-	JLT done44
+	JLT done46
 
-loop43:
+loop45:
 	VMOVUPS (AX), Y0
 	VMOVUPS (R9), Y1
 	VFMADD213PS Y1, Y12, Y0
@@ -1644,67 +1666,46 @@ loop43:
 	ADDQ $32, AX
 	ADDQ $32, BX
 	SUBQ $8, CX
-	JGE loop43
+	JGE loop45
 
-done44:
+done46:
 	ADDQ $8, CX
 	TESTQ CX, CX
-	JZ rowend45
+	JZ rowend47
 	VMASKMOVPS (AX), Y15, Y0
 	VMASKMOVPS (R9), Y15, Y1
 	VFMADD213PS Y1, Y12, Y0
 	VSUBPS Y10, Y0, Y0
 	VSUBPS Y11, Y0, Y0
 	TESTQ $4, CX
-	JZ none46
+	JZ none48
 	VMOVUPS X0, (BX)
 	VEXTRACTF128 $1, Y0, X0
 	ADDQ $16, BX
 
-none46:
+none48:
 	TESTQ $2, CX
-	JZ none47
+	JZ none49
 	VMOVLPS X0, (BX)
 	VMOVHLPS X0, X0, X0
 	ADDQ $8, BX
 
-none47:
+none49:
 	TESTQ $1, CX
-	JZ none48
+	JZ none50
 	VMOVSS X0, (BX)
 	ADDQ $4, BX
 
-none48:
+none50:
 
-rowend45:
-	JMP passed40
+rowend47:
+	JMP passed42
 
-plain39:
+plain41:
 	CMPL scale+72(FP), $0x3f800000
-	JEQ bare49
+	JEQ bare51
 	MOVQ n+24(FP), CX
 	SUBQ $16, CX
-	JLT done51
-
-loop50:
-	VMOVUPS (AX), Y0
-	VMULPS Y12, Y0, Y0
-	VSUBPS Y10, Y0, Y0
-	VSUBPS Y11, Y0, Y0
-	VMOVUPS Y0, (BX)
-	VMOVUPS 32(AX), Y0
-	VMULPS Y12, Y0, Y0
-	VSUBPS Y10, Y0, Y0
-	VSUBPS Y11, Y0, Y0
-	VMOVUPS Y0, 32(BX)
-	ADDQ $64, AX
-	ADDQ $64, BX
-	SUBQ $16, CX
-	JGE loop50
-
-done51:
-	ADDQ $16, CX
-	SUBQ $8, CX
 	JLT done53
 
 loop52:
@@ -1713,49 +1714,70 @@ loop52:
 	VSUBPS Y10, Y0, Y0
 	VSUBPS Y11, Y0, Y0
 	VMOVUPS Y0, (BX)
-	ADDQ $32, AX
-	ADDQ $32, BX
-	SUBQ $8, CX
+	VMOVUPS 32(AX), Y0
+	VMULPS Y12, Y0, Y0
+	VSUBPS Y10, Y0, Y0
+	VSUBPS Y11, Y0, Y0
+	VMOVUPS Y0, 32(BX)
+	ADDQ $64, AX
+	ADDQ $64, BX
+	SUBQ $16, CX
 	JGE loop52
 
 done53:
+	ADDQ $16, CX
+	SUBQ $8, CX
+	JLT done55
+
+loop54:
+	VMOVUPS (AX), Y0
+	VMULPS Y12, Y0, Y0
+	VSUBPS Y10, Y0, Y0
+	VSUBPS Y11, Y0, Y0
+	VMOVUPS Y0, (BX)
+	ADDQ $32, AX
+	ADDQ $32, BX
+	SUBQ $8, CX
+	JGE loop54
+
+done55:
 	ADDQ $8, CX
 	TESTQ CX, CX
-	JZ rowend54
+	JZ rowend56
 	VMASKMOVPS (AX), Y15, Y0
 	VMULPS Y12, Y0, Y0
 	VSUBPS Y10, Y0, Y0
 	VSUBPS Y11, Y0, Y0
 	TESTQ $4, CX
-	JZ none55
+	JZ none57
 	VMOVUPS X0, (BX)
 	VEXTRACTF128 $1, Y0, X0
 	ADDQ $16, BX
 
-none55:
+none57:
 	TESTQ $2, CX
-	JZ none56
+	JZ none58
 	VMOVLPS X0, (BX)
 	VMOVHLPS X0, X0, X0
 	ADDQ $8, BX
 
-none56:
+none58:
 	TESTQ $1, CX
-	JZ none57
+	JZ none59
 	VMOVSS X0, (BX)
 	ADDQ $4, BX
 
-none57:
+none59:
 
-rowend54:
-	JMP passed40
+rowend56:
+	JMP passed42
 
-bare49:
+bare51:
 	MOVQ n+24(FP), CX
 	SUBQ $16, CX
-	JLT done59
+	JLT done61
 
-loop58:
+loop60:
 	VMOVUPS (AX), Y0
 	VSUBPS Y10, Y0, Y0
 	VSUBPS Y11, Y0, Y0
@@ -1767,14 +1789,14 @@ loop58:
 	ADDQ $64, AX
 	ADDQ $64, BX
 	SUBQ $16, CX
-	JGE loop58
+	JGE loop60
 
-done59:
+done61:
 	ADDQ $16, CX
 	SUBQ $8, CX
-	JLT done61
+	JLT done63
 
-loop60:
+loop62:
 	VMOVUPS (AX), Y0
 	VSUBPS Y10, Y0, Y0
 	VSUBPS Y11, Y0, Y0
@@ -1782,49 +1804,49 @@ loop60:
 	ADDQ $32, AX
 	ADDQ $32, BX
 	SUBQ $8, CX
-	JGE loop60
+	JGE loop62
 
-done61:
+done63:
 	ADDQ $8, CX
 	TESTQ CX, CX
-	JZ rowend62
+	JZ rowend64
 	VMASKMOVPS (AX), Y15, Y0
 	VSUBPS Y10, Y0, Y0
 	VSUBPS Y11, Y0, Y0
 	TESTQ $4, CX
-	JZ none63
+	JZ none65
 	VMOVUPS X0, (BX)
 	VEXTRACTF128 $1, Y0, X0
 	ADDQ $16, BX
 
-none63:
+none65:
 	TESTQ $2, CX
-	JZ none64
+	JZ none66
 	VMOVLPS X0, (BX)
 	VMOVHLPS X0, X0, X0
 	ADDQ $8, BX
 
-none64:
+none66:
 	TESTQ $1, CX
-	JZ none65
+	JZ none67
 	VMOVSS X0, (BX)
 	ADDQ $4, BX
 
-none65:
+none67:
 
-rowend62:
+rowend64:
 
-passed40:
+passed42:
 	TESTQ R8, R8
-	JNZ nomask66
+	JNZ nomask68
 	SUBQ ldm+56(FP), R8
 
-nomask66:
+nomask68:
 	ADDQ ldd+40(FP), DI
 	ADDQ ldm+56(FP), R8
 	ADDQ lds+48(FP), SI
 	DECQ rows+32(FP)
-	JNZ row2
+	JNZ row4
 	VZEROUPPER
 	RET
 
@@ -2340,12 +2362,23 @@ TEXT ·layerNorm2(SB), NOSPLIT, $0-76
 	XORL R13, R13
 
 short1:
-	CMPQ n+32(FP), $1024
-	JGT single3
+	MOVQ n+32(FP), CX
 
-pairs2:
+double2:
+	CMPQ CX, $512
+	JGE far3
+	ADDQ CX, CX
+	ADDQ R12, R12
+	ADDQ R13, R13
+	JMP double2
+
+far3:
+	CMPQ n+32(FP), $1024
+	JGT single5
+
+pairs4:
 	CMPQ rows+40(FP), $2
-	JLT single3
+	JLT single5
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -2359,9 +2392,9 @@ pairs2:
 	ADDQ lds+56(FP), DX
 	MOVQ n+32(FP), CX
 	SUBQ $32, CX
-	JLT done5
+	JLT done7
 
-loop4:
+loop6:
 	VMOVUPS (AX), Y8
 	VADDPS Y8, Y0, Y0
 	VMOVUPS (DX), Y9
@@ -2381,14 +2414,14 @@ loop4:
 	ADDQ $128, AX
 	ADDQ $128, DX
 	SUBQ $32, CX
-	JGE loop4
+	JGE loop6
 
-done5:
+done7:
 	ADDQ $32, CX
 	SUBQ $8, CX
-	JLT done7
+	JLT done9
 
-loop6:
+loop8:
 	VMOVUPS (AX), Y8
 	VADDPS Y8, Y0, Y0
 	VMOVUPS (DX), Y9
@@ -2396,18 +2429,18 @@ loop6:
 	ADDQ $32, AX
 	ADDQ $32, DX
 	SUBQ $8, CX
-	JGE loop6
+	JGE loop8
 
-done7:
+done9:
 	ADDQ $8, CX
 	TESTQ CX, CX
-	JZ rowend8
+	JZ rowend10
 	VMASKMOVPS (AX), Y15, Y8
 	VADDPS Y8, Y0, Y0
 	VMASKMOVPS (DX), Y15, Y9
 	VADDPS Y9, Y4, Y4
 
-rowend8:
+rowend10:
 	VADDPS Y1, Y0, Y0
 	VADDPS Y3, Y2, Y2
 	VADDPS Y2, Y0, Y0
@@ -2451,9 +2484,9 @@ rowend8:
 	ADDQ lds+56(FP), DX
 	MOVQ n+32(FP), CX
 	SUBQ $32, CX
-	JLT done10
+	JLT done12
 
-loop9:
+loop11:
 	VMOVUPS (AX), Y8
 	VSUBPS Y10, Y8, Y8
 	VFMADD231PS Y8, Y8, Y0
@@ -2481,14 +2514,14 @@ loop9:
 	ADDQ $128, AX
 	ADDQ $128, DX
 	SUBQ $32, CX
-	JGE loop9
+	JGE loop11
 
-done10:
+done12:
 	ADDQ $32, CX
 	SUBQ $8, CX
-	JLT done12
+	JLT done14
 
-loop11:
+loop13:
 	VMOVUPS (AX), Y8
 	VSUBPS Y10, Y8, Y8
 	VFMADD231PS Y8, Y8, Y0
@@ -2498,12 +2531,12 @@ loop11:
 	ADDQ $32, AX
 	ADDQ $32, DX
 	SUBQ $8, CX
-	JGE loop11
+	JGE loop13
 
-done12:
+done14:
 	ADDQ $8, CX
 	TESTQ CX, CX
-	JZ rowend13
+	JZ rowend15
 	VMASKMOVPS (AX), Y15, Y8
 	VSUBPS Y10, Y8, Y8
 	VANDPS Y15, Y8, Y8
@@ -2513,7 +2546,7 @@ done12:
 	VANDPS Y15, Y9, Y9
 	VFMADD231PS Y9, Y9, Y4
 
-rowend13:
+rowend15:
 	VADDPS Y1, Y0, Y0
 	VADDPS Y3, Y2, Y2
 	VADDPS Y2, Y0, Y0
@@ -2553,9 +2586,9 @@ rowend13:
 	VDIVSS X4, X5, X4
 	VBROADCASTSS X4, Y13
 	TESTQ R9, R9
-	JNZ beta15
+	JNZ beta17
 	TESTQ R8, R8
-	JNZ gamma14
+	JNZ gamma16
 	MOVQ SI, AX
 	MOVQ DI, BX
 	MOVQ SI, DX
@@ -2564,9 +2597,9 @@ rowend13:
 	ADDQ ldd+48(FP), R14
 	MOVQ n+32(FP), CX
 	SUBQ $16, CX
-	JLT done18
+	JLT done20
 
-loop17:
+loop19:
 	PREFETCHT1 (AX)(R12*2)
 	PREFETCHT1 (BX)(R13*2)
 	VMOVUPS (AX), Y8
@@ -2592,14 +2625,14 @@ loop17:
 	ADDQ $64, DX
 	ADDQ $64, R14
 	SUBQ $16, CX
-	JGE loop17
+	JGE loop19
 
-done18:
+done20:
 	ADDQ $16, CX
 	SUBQ $8, CX
-	JLT done20
+	JLT done22
 
-loop19:
+loop21:
 	PREFETCHT1 (AX)(R12*2)
 	PREFETCHT1 (BX)(R13*2)
 	VMOVUPS (AX), Y8
@@ -2617,63 +2650,63 @@ loop19:
 	ADDQ $32, DX
 	ADDQ $32, R14
 	SUBQ $8, CX
-	JGE loop19
+	JGE loop21
 
-done20:
+done22:
 	ADDQ $8, CX
 	TESTQ CX, CX
-	JZ rowend21
+	JZ rowend23
 	VMASKMOVPS (AX), Y15, Y8
 	VSUBPS Y10, Y8, Y8
 	VMULPS Y12, Y8, Y8
 	TESTQ $4, CX
-	JZ none22
+	JZ none24
 	VMOVUPS X8, (BX)
 	VEXTRACTF128 $1, Y8, X8
 	ADDQ $16, BX
 
-none22:
+none24:
 	TESTQ $2, CX
-	JZ none23
+	JZ none25
 	VMOVLPS X8, (BX)
 	VMOVHLPS X8, X8, X8
 	ADDQ $8, BX
 
-none23:
+none25:
 	TESTQ $1, CX
-	JZ none24
+	JZ none26
 	VMOVSS X8, (BX)
 	ADDQ $4, BX
 
-none24:
+none26:
 	VMASKMOVPS (DX), Y15, Y9
 	VSUBPS Y11, Y9, Y9
 	VMULPS Y13, Y9, Y9
 	TESTQ $4, CX
-	JZ none25
+	JZ none27
 	VMOVUPS X9, (R14)
 	VEXTRACTF128 $1, Y9, X9
 	ADDQ $16, R14
 
-none25:
+none27:
 	TESTQ $2, CX
-	JZ none26
+	JZ none28
 	VMOVLPS X9, (R14)
 	VMOVHLPS X9, X9, X9
 	ADDQ $8, R14
 
-none26:
+none28:
 	TESTQ $1, CX
-	JZ none27
+	JZ none29
 	VMOVSS X9, (R14)
 	ADDQ $4, R14
 
-none27:
+none29:
 
-rowend21:
-	JMP normed16
+rowend23:
+	JMP normed18
 
-gamma14:
+gamma16:
 	MOVQ SI, AX
 	MOVQ DI, BX
 	MOVQ SI, DX
@@ -2683,9 +2716,9 @@ gamma14:
 	MOVQ R8, R10
 	MOVQ n+32(FP), CX
 	SUBQ $16, CX
-	JLT done29
+	JLT done31
 
-loop28:
+loop30:
 	PREFETCHT1 (AX)(R12*2)
 	PREFETCHT1 (BX)(R13*2)
 	VMOVUPS (AX), Y8
@@ -2718,14 +2751,14 @@ loop28:
 	ADDQ $64, R14
 	ADDQ $64, R10
 	SUBQ $16, CX
-	JGE loop28
+	JGE loop30
 
-done29:
+done31:
 	ADDQ $16, CX
 	SUBQ $8, CX
-	JLT done31
+	JLT done33
 
-loop30:
+loop32:
 	PREFETCHT1 (AX)(R12*2)
 	PREFETCHT1 (BX)(R13*2)
 	VMOVUPS (AX), Y8
@@ -2747,66 +2780,66 @@ loop30:
 	ADDQ $32, R14
 	ADDQ $32, R10
 	SUBQ $8, CX
-	JGE loop30
+	JGE loop32
 
-done31:
+done33:
 	ADDQ $8, CX
 	TESTQ CX, CX
-	JZ rowend32
+	JZ rowend34
 	VMASKMOVPS (AX), Y15, Y8
 	VSUBPS Y10, Y8, Y8
 	VMULPS Y12, Y8, Y8
 	VMASKMOVPS (R10), Y15, Y0
 	VMULPS Y0, Y8, Y8
 	TESTQ $4, CX
-	JZ none33
+	JZ none35
 	VMOVUPS X8, (BX)
 	VEXTRACTF128 $1, Y8, X8
 	ADDQ $16, BX
 
-none33:
+none35:
 	TESTQ $2, CX
-	JZ none34
+	JZ none36
 	VMOVLPS X8, (BX)
 	VMOVHLPS X8, X8, X8
 	ADDQ $8, BX
 
-none34:
+none36:
 	TESTQ $1, CX
-	JZ none35
+	JZ none37
 	VMOVSS X8, (BX)
 	ADDQ $4, BX
 
-none35:
+none37:
 	VMASKMOVPS (DX), Y15, Y9
 	VSUBPS Y11, Y9, Y9
 	VMULPS Y13, Y9, Y9
 	VMULPS Y0, Y9, Y9
 	TESTQ $4, CX
-	JZ none36
+	JZ none38
 	VMOVUPS X9, (R14)
 	VEXTRACTF128 $1, Y9, X9
 	ADDQ $16, R14
 
-none36:
+none38:
 	TESTQ $2, CX
-	JZ none37
+	JZ none39
 	VMOVLPS X9, (R14)
 	VMOVHLPS X9, X9, X9
 	ADDQ $8, R14
 
-none37:
+none39:
 	TESTQ $1, CX
-	JZ none38
+	JZ none40
 	VMOVSS X9, (R14)
 	ADDQ $4, R14
 
-none38:
+none40:
 
-rowend32:
-	JMP normed16
+rowend34:
+	JMP normed18
 
-beta15:
+beta17:
 	MOVQ SI, AX
 	MOVQ DI, BX
 	MOVQ SI, DX
@@ -2817,9 +2850,9 @@ beta15:
 	MOVQ R9, R11
 	MOVQ n+32(FP), CX
 	SUBQ $16, CX
-	JLT done40
+	JLT done42
 
-loop39:
+loop41:
 	PREFETCHT1 (AX)(R12*2)
 	PREFETCHT1 (BX)(R13*2)
 	VMOVUPS (AX), Y8
@@ -2855,14 +2888,14 @@ loop39:
 	ADDQ $64, R10
 	ADDQ $64, R11
 	SUBQ $16, CX
-	JGE loop39
+	JGE loop41
 
-done40:
+done42:
 	ADDQ $16, CX
 	SUBQ $8, CX
-	JLT done42
+	JLT done44
 
-loop41:
+loop43:
 	PREFETCHT1 (AX)(R12*2)
 	PREFETCHT1 (BX)(R13*2)
 	VMOVUPS (AX), Y8
@@ -2886,12 +2919,12 @@ loop41:
 	ADDQ $32, R10
 	ADDQ $32, R11
 	SUBQ $8, CX
-	JGE loop41
+	JGE loop43
 
-done42:
+done44:
 	ADDQ $8, CX
 	TESTQ CX, CX
-	JZ rowend43
+	JZ rowend45
 	VMASKMOVPS (AX), Y15, Y8
 	VSUBPS Y10, Y8, Y8
 	VMULPS Y12, Y8, Y8
@@ -2899,69 +2932,69 @@ done42:
 	VMASKMOVPS (R11), Y15, Y1
 	VFMADD213PS Y1, Y0, Y8
 	TESTQ $4, CX
-	JZ none44
+	JZ none46
 	VMOVUPS X8, (BX)
 	VEXTRACTF128 $1, Y8, X8
 	ADDQ $16, BX
 
-none44:
+none46:
 	TESTQ $2, CX
-	JZ none45
+	JZ none47
 	VMOVLPS X8, (BX)
 	VMOVHLPS X8, X8, X8
 	ADDQ $8, BX
 
-none45:
+none47:
 	TESTQ $1, CX
-	JZ none46
+	JZ none48
 	VMOVSS X8, (BX)
 	ADDQ $4, BX
 
-none46:
+none48:
 	VMASKMOVPS (DX), Y15, Y9
 	VSUBPS Y11, Y9, Y9
 	VMULPS Y13, Y9, Y9
 	VFMADD213PS Y1, Y0, Y9
 	TESTQ $4, CX
-	JZ none47
+	JZ none49
 	VMOVUPS X9, (R14)
 	VEXTRACTF128 $1, Y9, X9
 	ADDQ $16, R14
 
-none47:
+none49:
 	TESTQ $2, CX
-	JZ none48
+	JZ none50
 	VMOVLPS X9, (R14)
 	VMOVHLPS X9, X9, X9
 	ADDQ $8, R14
 
-none48:
+none50:
 	TESTQ $1, CX
-	JZ none49
+	JZ none51
 	VMOVSS X9, (R14)
 	ADDQ $4, R14
 
-none49:
+none51:
 
-rowend43:
+rowend45:
 
-normed16:
+normed18:
 	ADDQ ldd+48(FP), DI
 	ADDQ lds+56(FP), SI
 	ADDQ ldd+48(FP), DI
 	ADDQ lds+56(FP), SI
 	SUBQ $2, rows+40(FP)
-	JMP pairs2
+	JMP pairs4
 
-single3:
+single5:
 	CMPQ rows+40(FP), $0
-	JNE left50
+	JNE left52
 	VZEROUPPER
 	RET
 
-left50:
+left52:
 
-row51:
+row53:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -2969,9 +3002,9 @@ row51:
 	MOVQ SI, AX
 	MOVQ n+32(FP), CX
 	SUBQ $32, CX
-	JLT done53
+	JLT done55
 
-loop52:
+loop54:
 	VMOVUPS (AX), Y4
 	VADDPS Y4, Y0, Y0
 	VMOVUPS 32(AX), Y4
@@ -2982,28 +3015,28 @@ loop52:
 	VADDPS Y4, Y3, Y3
 	ADDQ $128, AX
 	SUBQ $32, CX
-	JGE loop52
+	JGE loop54
 
-done53:
+done55:
 	ADDQ $32, CX
 	SUBQ $8, CX
-	JLT done55
+	JLT done57
 
-loop54:
+loop56:
 	VMOVUPS (AX), Y4
 	VADDPS Y4, Y0, Y0
 	ADDQ $32, AX
 	SUBQ $8, CX
-	JGE loop54
+	JGE loop56
 
-done55:
+done57:
 	ADDQ $8, CX
 	TESTQ CX, CX
-	JZ rowend56
+	JZ rowend58
 	VMASKMOVPS (AX), Y15, Y4
 	VADDPS Y4, Y0, Y0
 
-rowend56:
+rowend58:
 	VADDPS Y1, Y0, Y0
 	VADDPS Y3, Y2, Y2
 	VADDPS Y2, Y0, Y0
@@ -3026,9 +3059,9 @@ rowend56:
 	MOVQ SI, AX
 	MOVQ n+32(FP), CX
 	SUBQ $32, CX
-	JLT done58
+	JLT done60
 
-loop57:
+loop59:
 	VMOVUPS (AX), Y4
 	VSUBPS Y6, Y4, Y4
 	VFMADD231PS Y4, Y4, Y0
@@ -3043,31 +3076,31 @@ loop57:
 	VFMADD231PS Y4, Y4, Y3
 	ADDQ $128, AX
 	SUBQ $32, CX
-	JGE loop57
+	JGE loop59
 
-done58:
+done60:
 	ADDQ $32, CX
 	SUBQ $8, CX
-	JLT done60
+	JLT done62
 
-loop59:
+loop61:
 	VMOVUPS (AX), Y4
 	VSUBPS Y6, Y4, Y4
 	VFMADD231PS Y4, Y4, Y0
 	ADDQ $32, AX
 	SUBQ $8, CX
-	JGE loop59
+	JGE loop61
 
-done60:
+done62:
 	ADDQ $8, CX
 	TESTQ CX, CX
-	JZ rowend61
+	JZ rowend63
 	VMASKMOVPS (AX), Y15, Y4
 	VSUBPS Y6, Y4, Y4
 	VANDPS Y15, Y4, Y4
 	VFMADD231PS Y4, Y4, Y0
 
-rowend61:
+rowend63:
 	VADDPS Y1, Y0, Y0
 	VADDPS Y3, Y2, Y2
 	VADDPS Y2, Y0, Y0
@@ -3088,16 +3121,16 @@ rowend61:
 	VDIVSS X0, X1, X0
 	VBROADCASTSS X0, Y7
 	TESTQ R9, R9
-	JNZ beta63
+	JNZ beta65
 	TESTQ R8, R8
-	JNZ gamma62
+	JNZ gamma64
 	MOVQ SI, AX
 	MOVQ DI, BX
 	MOVQ n+32(FP), CX
 	SUBQ $16, CX
-	JLT done66
+	JLT done68
 
-loop65:
+loop67:
 	PREFETCHT1 (AX)(R12*1)
 	PREFETCHT1 (BX)(R13*1)
 	VMOVUPS (AX), Y4
@@ -3111,14 +3144,14 @@ loop65:
 	ADDQ $64, AX
 	ADDQ $64, BX
 	SUBQ $16, CX
-	JGE loop65
+	JGE loop67
 
-done66:
+done68:
 	ADDQ $16, CX
 	SUBQ $8, CX
-	JLT done68
+	JLT done70
 
-loop67:
+loop69:
 	PREFETCHT1 (AX)(R12*1)
 	PREFETCHT1 (BX)(R13*1)
 	VMOVUPS (AX), Y4
@@ -3128,48 +3161,48 @@ loop67:
 	ADDQ $32, AX
 	ADDQ $32, BX
 	SUBQ $8, CX
-	JGE loop67
+	JGE loop69
 
-done68:
+done70:
 	ADDQ $8, CX
 	TESTQ CX, CX
-	JZ rowend69
+	JZ rowend71
 	VMASKMOVPS (AX), Y15, Y4
 	VSUBPS Y6, Y4, Y4
 	VMULPS Y7, Y4, Y4
 	TESTQ $4, CX
-	JZ none70
+	JZ none72
 	VMOVUPS X4, (BX)
 	VEXTRACTF128 $1, Y4, X4
 	ADDQ $16, BX
 
-none70:
+none72:
 	TESTQ $2, CX
-	JZ none71
+	JZ none73
 	VMOVLPS X4, (BX)
 	VMOVHLPS X4, X4, X4
 	ADDQ $8, BX
 
-none71:
+none73:
 	TESTQ $1, CX
-	JZ none72
+	JZ none74
 	VMOVSS X4, (BX)
 	ADDQ $4, BX
 
-none72:
+none74:
 
-rowend69:
-	JMP normed64
+rowend71:
+	JMP normed66
 
-gamma62:
+gamma64:
 	MOVQ SI, AX
 	MOVQ DI, BX
 	MOVQ R8, R10
 	MOVQ n+32(FP), CX
 	SUBQ $16, CX
-	JLT done74
+	JLT done76
 
-loop73:
+loop75:
 	PREFETCHT1 (AX)(R12*1)
 	PREFETCHT1 (BX)(R13*1)
 	VMOVUPS (AX), Y4
@@ -3188,14 +3221,14 @@ loop73:
 	ADDQ $64, BX
 	ADDQ $64, R10
 	SUBQ $16, CX
-	JGE loop73
+	JGE loop75
 
-done74:
+done76:
 	ADDQ $16, CX
 	SUBQ $8, CX
-	JLT done76
+	JLT done78
 
-loop75:
+loop77:
 	PREFETCHT1 (AX)(R12*1)
 	PREFETCHT1 (BX)(R13*1)
 	VMOVUPS (AX), Y4
@@ -3208,51 +3241,51 @@ loop75:
 	ADDQ $32, BX
 	ADDQ $32, R10
 	SUBQ $8, CX
-	JGE loop75
+	JGE loop77
 
-done76:
+done78:
 	ADDQ $8, CX
 	TESTQ CX, CX
-	JZ rowend77
+	JZ rowend79
 	VMASKMOVPS (AX), Y15, Y4
 	VSUBPS Y6, Y4, Y4
 	VMULPS Y7, Y4, Y4
 	VMASKMOVPS (R10), Y15, Y0
 	VMULPS Y0, Y4, Y4
 	TESTQ $4, CX
-	JZ none78
+	JZ none80
 	VMOVUPS X4, (BX)
 	VEXTRACTF128 $1, Y4, X4
 	ADDQ $16, BX
 
-none78:
+none80:
 	TESTQ $2, CX
-	JZ none79
+	JZ none81
 	VMOVLPS X4, (BX)
 	VMOVHLPS X4, X4, X4
 	ADDQ $8, BX
 
-none79:
+none81:
 	TESTQ $1, CX
-	JZ none80
+	JZ none82
 	VMOVSS X4, (BX)
 	ADDQ $4, BX
 
-none80:
+none82:
 
-rowend77:
-	JMP normed64
+rowend79:
+	JMP normed66
 
-beta63:
+beta65:
 	MOVQ SI, AX
 	MOVQ DI, BX
 	MOVQ R8, R10
 	MOVQ R9, R11
 	MOVQ n+32(FP), CX
 	SUBQ $16, CX
-	JLT done82
+	JLT done84
 
-loop81:
+loop83:
 	PREFETCHT1 (AX)(R12*1)
 	PREFETCHT1 (BX)(R13*1)
 	VMOVUPS (AX), Y4
@@ -3274,14 +3307,14 @@ loop81:
 	ADDQ $64, R10
 	ADDQ $64, R11
 	SUBQ $16, CX
-	JGE loop81
+	JGE loop83
 
-done82:
+done84:
 	ADDQ $16, CX
 	SUBQ $8, CX
-	JLT done84
+	JLT done86
 
-loop83:
+loop85:
 	PREFETCHT1 (AX)(R12*1)
 	PREFETCHT1 (BX)(R13*1)
 	VMOVUPS (AX), Y4
@@ -3296,12 +3329,12 @@ loop83:
 	ADDQ $32, R10
 	ADDQ $32, R11
 	SUBQ $8, CX
-	JGE loop83
+	JGE loop85
 
-done84:
+done86:
 	ADDQ $8, CX
 	TESTQ CX, CX
-	JZ rowend85
+	JZ rowend87
 	VMASKMOVPS (AX), Y15, Y4
 	VSUBPS Y6, Y4, Y4
 	VMULPS Y7, Y4, Y4
@@ -3309,33 +3342,33 @@ done84:
 	VMASKMOVPS (R11), Y15, Y1
 	VFMADD213PS Y1, Y0, Y4
 	TESTQ $4, CX
-	JZ none86
+	JZ none88
 	VMOVUPS X4, (BX)
 	VEXTRACTF128 $1, Y4, X4
 	ADDQ $16, BX
 
-none86:
+none88:
 	TESTQ $2, CX
-	JZ none87
+	JZ none89
 	VMOVLPS X4, (BX)
 	VMOVHLPS X4, X4, X4
 	ADDQ $8, BX
 
-none87:
+none89:
 	TESTQ $1, CX
-	JZ none88
+	JZ none90
 	VMOVSS X4, (BX)
 	ADDQ $4, BX
 
-none88:
+none90:
 
-rowend85:
+rowend87:
 
-normed64:
+normed66:
 	ADDQ ldd+48(FP), DI
 	ADDQ lds+56(FP), SI
 	DECQ rows+40(FP)
-	JNZ row51
+	JNZ row53
 	VZEROUPPER
 	RET
 
@@ -3361,12 +3394,23 @@ TEXT ·rmsNorm2(SB), NOSPLIT, $0-76
 	XORL R13, R13
 
 short1:
-	CMPQ n+32(FP), $896
-	JGT single3
+	MOVQ n+32(FP), CX
 
-pairs2:
+double2:
+	CMPQ CX, $512
+	JGE far3
+	ADDQ CX, CX
+	ADDQ R12, R12
+	ADDQ R13, R13
+	JMP double2
+
+far3:
+	CMPQ n+32(FP), $896
+	JGT single5
+
+pairs4:
 	CMPQ rows+40(FP), $2
-	JLT single3
+	JLT single5
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -3380,9 +3424,9 @@ pairs2:
 	ADDQ lds+56(FP), DX
 	MOVQ n+32(FP), CX
 	SUBQ $32, CX
-	JLT done5
+	JLT done7
 
-loop4:
+loop6:
 	VMOVUPS (AX), Y8
 	VFMADD231PS Y8, Y8, Y0
 	VMOVUPS (DX), Y9
@@ -3402,14 +3446,14 @@ loop4:
 	ADDQ $128, AX
 	ADDQ $128, DX
 	SUBQ $32, CX
-	JGE loop4
+	JGE loop6
 
-done5:
+done7:
 	ADDQ $32, CX
 	SUBQ $8, CX
-	JLT done7
+	JLT done9
 
-loop6:
+loop8:
 	VMOVUPS (AX), Y8
 	VFMADD231PS Y8, Y8, Y0
 	VMOVUPS (DX), Y9
@@ -3417,18 +3461,18 @@ loop6:
 	ADDQ $32, AX
 	ADDQ $32, DX
 	SUBQ $8, CX
-	JGE loop6
+	JGE loop8
 
-done7:
+done9:
 	ADDQ $8, CX
 	TESTQ CX, CX
-	JZ rowend8
+	JZ rowend10
 	VMASKMOVPS (AX), Y15, Y8
 	VFMADD231PS Y8, Y8, Y0
 	VMASKMOVPS (DX), Y15, Y9
 	VFMADD231PS Y9, Y9, Y4
 
-rowend8:
+rowend10:
 	VADDPS Y1, Y0, Y0
 	VADDPS Y3, Y2, Y2
 	VADDPS Y2, Y0, Y0
@@ -3468,9 +3512,9 @@ rowend8:
 	VDIVSS X4, X5, X4
 	VBROADCASTSS X4, Y13
 	TESTQ R9, R9
-	JNZ beta10
+	JNZ beta12
 	TESTQ R8, R8
-	JNZ gamma9
+	JNZ gamma11
 	MOVQ SI, AX
 	MOVQ DI, BX
 	MOVQ SI, DX
@@ -3479,9 +3523,9 @@ rowend8:
 	ADDQ ldd+48(FP), R14
 	MOVQ n+32(FP), CX
 	SUBQ $16, CX
-	JLT done13
+	JLT done15
 
-loop12:
+loop14:
 	PREFETCHT1 (AX)(R12*2)
 	PREFETCHT1 (BX)(R13*2)
 	VMOVUPS (AX), Y8
@@ -3503,14 +3547,14 @@ loop12:
 	ADDQ $64, DX
 	ADDQ $64, R14
 	SUBQ $16, CX
-	JGE loop12
+	JGE loop14
 
-done13:
+done15:
 	ADDQ $16, CX
 	SUBQ $8, CX
-	JLT done15
+	JLT done17
 
-loop14:
+loop16:
 	PREFETCHT1 (AX)(R12*2)
 	PREFETCHT1 (BX)(R13*2)
 	VMOVUPS (AX), Y8
@@ -3526,61 +3570,61 @@ loop14:
 	ADDQ $32, DX
 	ADDQ $32, R14
 	SUBQ $8, CX
-	JGE loop14
+	JGE loop16
 
-done15:
+done17:
 	ADDQ $8, CX
 	TESTQ CX, CX
-	JZ rowend16
+	JZ rowend18
 	VMASKMOVPS (AX), Y15, Y8
 	VMULPS Y12, Y8, Y8
 	TESTQ $4, CX
-	JZ none17
+	JZ none19
 	VMOVUPS X8, (BX)
 	VEXTRACTF128 $1, Y8, X8
 	ADDQ $16, BX
 
-none17:
+none19:
 	TESTQ $2, CX
-	JZ none18
+	JZ none20
 	VMOVLPS X8, (BX)
 	VMOVHLPS X8, X8, X8
 	ADDQ $8, BX
 
-none18:
+none20:
 	TESTQ $1, CX
-	JZ none19
+	JZ none21
 	VMOVSS X8, (BX)
 	ADDQ $4, BX
 
-none19:
+none21:
 	VMASKMOVPS (DX), Y15, Y9
 	VMULPS Y13, Y9, Y9
 	TESTQ $4, CX
-	JZ none20
+	JZ none22
 	VMOVUPS X9, (R14)
 	VEXTRACTF128 $1, Y9, X9
 	ADDQ $16, R14
 
-none20:
+none22:
 	TESTQ $2, CX
-	JZ none21
+	JZ none23
 	VMOVLPS X9, (R14)
 	VMOVHLPS X9, X9, X9
 	ADDQ $8, R14
 
-none21:
+none23:
 	TESTQ $1, CX
-	JZ none22
+	JZ none24
 	VMOVSS X9, (R14)
 	ADDQ $4, R14
 
-none22:
+none24:
 
-rowend16:
-	JMP normed11
+rowend18:
+	JMP normed13
 
-gamma9:
+gamma11:
 	MOVQ SI, AX
 	MOVQ DI, BX
 	MOVQ SI, DX
@@ -3590,9 +3634,9 @@ gamma9:
 	MOVQ R8, R10
 	MOVQ n+32(FP), CX
 	SUBQ $16, CX
-	JLT done24
+	JLT done26
 
-loop23:
+loop25:
 	PREFETCHT1 (AX)(R12*2)
 	PREFETCHT1 (BX)(R13*2)
 	VMOVUPS (AX), Y8
@@ -3621,14 +3665,14 @@ loop23:
 	ADDQ $64, R14
 	ADDQ $64, R10
 	SUBQ $16, CX
-	JGE loop23
+	JGE loop25
 
-done24:
+done26:
 	ADDQ $16, CX
 	SUBQ $8, CX
-	JLT done26
+	JLT done28
 
-loop25:
+loop27:
 	PREFETCHT1 (AX)(R12*2)
 	PREFETCHT1 (BX)(R13*2)
 	VMOVUPS (AX), Y8
@@ -3648,64 +3692,64 @@ loop25:
 	ADDQ $32, R14
 	ADDQ $32, R10
 	SUBQ $8, CX
-	JGE loop25
+	JGE loop27
 
-done26:
+done28:
 	ADDQ $8, CX
 	TESTQ CX, CX
-	JZ rowend27
+	JZ rowend29
 	VMASKMOVPS (AX), Y15, Y8
 	VMULPS Y12, Y8, Y8
 	VMASKMOVPS (R10), Y15, Y0
 	VMULPS Y0, Y8, Y8
 	TESTQ $4, CX
-	JZ none28
+	JZ none30
 	VMOVUPS X8, (BX)
 	VEXTRACTF128 $1, Y8, X8
 	ADDQ $16, BX
 
-none28:
+none30:
 	TESTQ $2, CX
-	JZ none29
+	JZ none31
 	VMOVLPS X8, (BX)
 	VMOVHLPS X8, X8, X8
 	ADDQ $8, BX
 
-none29:
+none31:
 	TESTQ $1, CX
-	JZ none30
+	JZ none32
 	VMOVSS X8, (BX)
 	ADDQ $4, BX
 
-none30:
+none32:
 	VMASKMOVPS (DX), Y15, Y9
 	VMULPS Y13, Y9, Y9
 	VMULPS Y0, Y9, Y9
 	TESTQ $4, CX
-	JZ none31
+	JZ none33
 	VMOVUPS X9, (R14)
 	VEXTRACTF128 $1, Y9, X9
 	ADDQ $16, R14
 
-none31:
+none33:
 	TESTQ $2, CX
-	JZ none32
+	JZ none34
 	VMOVLPS X9, (R14)
 	VMOVHLPS X9, X9, X9
 	ADDQ $8, R14
 
-none32:
+none34:
 	TESTQ $1, CX
-	JZ none33
+	JZ none35
 	VMOVSS X9, (R14)
 	ADDQ $4, R14
 
-none33:
+none35:
 
-rowend27:
-	JMP normed11
+rowend29:
+	JMP normed13
 
-beta10:
+beta12:
 	MOVQ SI, AX
 	MOVQ DI, BX
 	MOVQ SI, DX
@@ -3716,9 +3760,9 @@ beta10:
 	MOVQ R9, R11
 	MOVQ n+32(FP), CX
 	SUBQ $16, CX
-	JLT done35
+	JLT done37
 
-loop34:
+loop36:
 	PREFETCHT1 (AX)(R12*2)
 	PREFETCHT1 (BX)(R13*2)
 	VMOVUPS (AX), Y8
@@ -3750,14 +3794,14 @@ loop34:
 	ADDQ $64, R10
 	ADDQ $64, R11
 	SUBQ $16, CX
-	JGE loop34
+	JGE loop36
 
-done35:
+done37:
 	ADDQ $16, CX
 	SUBQ $8, CX
-	JLT done37
+	JLT done39
 
-loop36:
+loop38:
 	PREFETCHT1 (AX)(R12*2)
 	PREFETCHT1 (BX)(R13*2)
 	VMOVUPS (AX), Y8
@@ -3779,80 +3823,80 @@ loop36:
 	ADDQ $32, R10
 	ADDQ $32, R11
 	SUBQ $8, CX
-	JGE loop36
+	JGE loop38
 
-done37:
+done39:
 	ADDQ $8, CX
 	TESTQ CX, CX
-	JZ rowend38
+	JZ rowend40
 	VMASKMOVPS (AX), Y15, Y8
 	VMULPS Y12, Y8, Y8
 	VMASKMOVPS (R10), Y15, Y0
 	VMASKMOVPS (R11), Y15, Y1
 	VFMADD213PS Y1, Y0, Y8
 	TESTQ $4, CX
-	JZ none39
+	JZ none41
 	VMOVUPS X8, (BX)
 	VEXTRACTF128 $1, Y8, X8
 	ADDQ $16, BX
 
-none39:
+none41:
 	TESTQ $2, CX
-	JZ none40
+	JZ none42
 	VMOVLPS X8, (BX)
 	VMOVHLPS X8, X8, X8
 	ADDQ $8, BX
 
-none40:
+none42:
 	TESTQ $1, CX
-	JZ none41
+	JZ none43
 	VMOVSS X8, (BX)
 	ADDQ $4, BX
 
-none41:
+none43:
 	VMASKMOVPS (DX), Y15, Y9
 	VMULPS Y13, Y9, Y9
 	VFMADD213PS Y1, Y0, Y9
 	TESTQ $4, CX
-	JZ none42
+	JZ none44
 	VMOVUPS X9, (R14)
 	VEXTRACTF128 $1, Y9, X9
 	ADDQ $16, R14
 
-none42:
+none44:
 	TESTQ $2, CX
-	JZ none43
+	JZ none45
 	VMOVLPS X9, (R14)
 	VMOVHLPS X9, X9, X9
 	ADDQ $8, R14
 
-none43:
+none45:
 	TESTQ $1, CX
-	JZ none44
+	JZ none46
 	VMOVSS X9, (R14)
 	ADDQ $4, R14
 
-none44:
+none46:
 
-rowend38:
+rowend40:
 
-normed11:
+normed13:
 	ADDQ ldd+48(FP), DI
 	ADDQ lds+56(FP), SI
 	ADDQ ldd+48(FP), DI
 	ADDQ lds+56(FP), SI
 	SUBQ $2, rows+40(FP)
-	JMP pairs2
+	JMP pairs4
 
-single3:
+single5:
 	CMPQ rows+40(FP), $0
-	JNE left45
+	JNE left47
 	VZEROUPPER
 	RET
 
-left45:
+left47:
 
-row46:
+row48:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -3860,9 +3904,9 @@ row46:
 	MOVQ SI, AX
 	MOVQ n+32(FP), CX
 	SUBQ $32, CX
-	JLT done48
+	JLT done50
 
-loop47:
+loop49:
 	VMOVUPS (AX), Y4
 	VFMADD231PS Y4, Y4, Y0
 	VMOVUPS 32(AX), Y4
@@ -3873,28 +3917,28 @@ loop47:
 	VFMADD231PS Y4, Y4, Y3
 	ADDQ $128, AX
 	SUBQ $32, CX
-	JGE loop47
+	JGE loop49
 
-done48:
+done50:
 	ADDQ $32, CX
 	SUBQ $8, CX
-	JLT done50
+	JLT done52
 
-loop49:
+loop51:
 	VMOVUPS (AX), Y4
 	VFMADD231PS Y4, Y4, Y0
 	ADDQ $32, AX
 	SUBQ $8, CX
-	JGE loop49
+	JGE loop51
 
-done50:
+done52:
 	ADDQ $8, CX
 	TESTQ CX, CX
-	JZ rowend51
+	JZ rowend53
 	VMASKMOVPS (AX), Y15, Y4
 	VFMADD231PS Y4, Y4, Y0
 
-rowend51:
+rowend53:
 	VADDPS Y1, Y0, Y0
 	VADDPS Y3, Y2, Y2
 	VADDPS Y2, Y0, Y0
@@ -3915,16 +3959,16 @@ rowend51:
 	VDIVSS X0, X1, X0
 	VBROADCASTSS X0, Y7
 	TESTQ R9, R9
-	JNZ beta53
+	JNZ beta55
 	TESTQ R8, R8
-	JNZ gamma52
+	JNZ gamma54
 	MOVQ SI, AX
 	MOVQ DI, BX
 	MOVQ n+32(FP), CX
 	SUBQ $16, CX
-	JLT done56
+	JLT done58
 
-loop55:
+loop57:
 	PREFETCHT1 (AX)(R12*1)
 	PREFETCHT1 (BX)(R13*1)
 	VMOVUPS (AX), Y4
@@ -3936,14 +3980,14 @@ loop55:
 	ADDQ $64, AX
 	ADDQ $64, BX
 	SUBQ $16, CX
-	JGE loop55
+	JGE loop57
 
-done56:
+done58:
 	ADDQ $16, CX
 	SUBQ $8, CX
-	JLT done58
+	JLT done60
 
-loop57:
+loop59:
 	PREFETCHT1 (AX)(R12*1)
 	PREFETCHT1 (BX)(R13*1)
 	VMOVUPS (AX), Y4
@@ -3952,47 +3996,47 @@ loop57:
 	ADDQ $32, AX
 	ADDQ $32, BX
 	SUBQ $8, CX
-	JGE loop57
+	JGE loop59
 
-done58:
+done60:
 	ADDQ $8, CX
 	TESTQ CX, CX
-	JZ rowend59
+	JZ rowend61
 	VMASKMOVPS (AX), Y15, Y4
 	VMULPS Y7, Y4, Y4
 	TESTQ $4, CX
-	JZ none60
+	JZ none62
 	VMOVUPS X4, (BX)
 	VEXTRACTF128 $1, Y4, X4
 	ADDQ $16, BX
 
-none60:
+none62:
 	TESTQ $2, CX
-	JZ none61
+	JZ none63
 	VMOVLPS X4, (BX)
 	VMOVHLPS X4, X4, X4
 	ADDQ $8, BX
 
-none61:
+none63:
 	TESTQ $1, CX
-	JZ none62
+	JZ none64
 	VMOVSS X4, (BX)
 	ADDQ $4, BX
 
-none62:
+none64:
 
-rowend59:
-	JMP normed54
+rowend61:
+	JMP normed56
 
-gamma52:
+gamma54:
 	MOVQ SI, AX
 	MOVQ DI, BX
 	MOVQ R8, R10
 	MOVQ n+32(FP), CX
 	SUBQ $16, CX
-	JLT done64
+	JLT done66
 
-loop63:
+loop65:
 	PREFETCHT1 (AX)(R12*1)
 	PREFETCHT1 (BX)(R13*1)
 	VMOVUPS (AX), Y4
@@ -4009,14 +4053,14 @@ loop63:
 	ADDQ $64, BX
 	ADDQ $64, R10
 	SUBQ $16, CX
-	JGE loop63
+	JGE loop65
 
-done64:
+done66:
 	ADDQ $16, CX
 	SUBQ $8, CX
-	JLT done66
+	JLT done68
 
-loop65:
+loop67:
 	PREFETCHT1 (AX)(R12*1)
 	PREFETCHT1 (BX)(R13*1)
 	VMOVUPS (AX), Y4
@@ -4028,50 +4072,50 @@ loop65:
 	ADDQ $32, BX
 	ADDQ $32, R10
 	SUBQ $8, CX
-	JGE loop65
+	JGE loop67
 
-done66:
+done68:
 	ADDQ $8, CX
 	TESTQ CX, CX
-	JZ rowend67
+	JZ rowend69
 	VMASKMOVPS (AX), Y15, Y4
 	VMULPS Y7, Y4, Y4
 	VMASKMOVPS (R10), Y15, Y0
 	VMULPS Y0, Y4, Y4
 	TESTQ $4, CX
-	JZ none68
+	JZ none70
 	VMOVUPS X4, (BX)
 	VEXTRACTF128 $1, Y4, X4
 	ADDQ $16, BX
 
-none68:
+none70:
 	TESTQ $2, CX
-	JZ none69
+	JZ none71
 	VMOVLPS X4, (BX)
 	VMOVHLPS X4, X4, X4
 	ADDQ $8, BX
 
-none69:
+none71:
 	TESTQ $1, CX
-	JZ none70
+	JZ none72
 	VMOVSS X4, (BX)
 	ADDQ $4, BX
 
-none70:
+none72:
 
-rowend67:
-	JMP normed54
+rowend69:
+	JMP normed56
 
-beta53:
+beta55:
 	MOVQ SI, AX
 	MOVQ DI, BX
 	MOVQ R8, R10
 	MOVQ R9, R11
 	MOVQ n+32(FP), CX
 	SUBQ $16, CX
-	JLT done72
+	JLT done74
 
-loop71:
+loop73:
 	PREFETCHT1 (AX)(R12*1)
 	PREFETCHT1 (BX)(R13*1)
 	VMOVUPS (AX), Y4
@@ -4091,14 +4135,14 @@ loop71:
 	ADDQ $64, R10
 	ADDQ $64, R11
 	SUBQ $16, CX
-	JGE loop71
+	JGE loop73
 
-done72:
+done74:
 	ADDQ $16, CX
 	SUBQ $8, CX
-	JLT done74
+	JLT done76
 
-loop73:
+loop75:
 	PREFETCHT1 (AX)(R12*1)
 	PREFETCHT1 (BX)(R13*1)
 	VMOVUPS (AX), Y4
@@ -4112,45 +4156,45 @@ loop73:
 	ADDQ $32, R10
 	ADDQ $32, R11
 	SUBQ $8, CX
-	JGE loop73
+	JGE loop75
 
-done74:
+done76:
 	ADDQ $8, CX
 	TESTQ CX, CX
-	JZ rowend75
+	JZ rowend77
 	VMASKMOVPS (AX), Y15, Y4
 	VMULPS Y7, Y4, Y4
 	VMASKMOVPS (R10), Y15, Y0
 	VMASKMOVPS (R11), Y15, Y1
 	VFMADD213PS Y1, Y0, Y4
 	TESTQ $4, CX
-	JZ none76
+	JZ none78
 	VMOVUPS X4, (BX)
 	VEXTRACTF128 $1, Y4, X4
 	ADDQ $16, BX
 
-none76:
+none78:
 	TESTQ $2, CX
-	JZ none77
+	JZ none79
 	VMOVLPS X4, (BX)
 	VMOVHLPS X4, X4, X4
 	ADDQ $8, BX
 
-none77:
+none79:
 	TESTQ $1, CX
-	JZ none78
+	JZ none80
 	VMOVSS X4, (BX)
 	ADDQ $4, BX
 
-none78:
+none80:
 
-rowend75:
+rowend77:
 
-normed54:
+normed56:
 	ADDQ ldd+48(FP), DI
 	ADDQ lds+56(FP), SI
 	DECQ rows+40(FP)
-	JNZ row46
+	JNZ row48
 	VZEROUPPER
 	RET
 
