@@ -9,7 +9,7 @@ import (
 // behind is how RunBatch computes whole products with AVX2 where a batch is more than the second-level cache holds: by rows of tiles, which go through A and C
 // once, and have what the next product reads fetched meanwhile, an equal part each, so that it is not waited for. Every element is the sum that Run computes,
 // in the same order. On an AMD Zen 3, with operands in the third-level cache, MxKxN, 128x64x128 takes 0.88 of its time so, 256x64x256 0.83,
-// 197x64x197 0.95, 49x32x49 0.80 to 0.85, 49x49x32 0.77; with operands in the second, which is why such batches are left alone, 49x32x49 would take 1.07.
+// 197x64x197 0.95 to 1.0, 49x32x49 0.80 to 0.85, 49x49x32 0.77; with operands in the second, which is why such batches are left alone, 49x32x49 would take 1.07.
 type behind struct {
 	all         group      // every column
 	panel       tileParams // of the first row of tiles of the first product, each of which has the panel beside it fetched
