@@ -137,9 +137,15 @@ func (m *maker) feed(t *tensor.Tensor) *graph.Value {
 	return v
 }
 
-// constant adds a constant with that content.
+// constant adds a constant with that content. Every other one lies as those of files may, not aligned.
 func (m *maker) constant(t *tensor.Tensor) *graph.Value {
-	v := m.g.AddConst(fmt.Sprintf("c%d", m.g.ValueIDs()), t)
+	data := t
+	if m.g.ValueIDs()%2 == 0 && !t.DType.IsPacked() && t.DType != tensor.String {
+		odd := *t
+		odd.Data, odd.Offset = append([]byte{0}, t.Bytes()...), 1
+		data = &odd
+	}
+	v := m.g.AddConst(fmt.Sprintf("c%d", m.g.ValueIDs()), data)
 	m.c.Values[v], m.exact[v] = t, true
 	return v
 }
