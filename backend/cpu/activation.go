@@ -46,6 +46,8 @@ func activationOf(n *graph.Node) (activation, bool) {
 		return activation{some: true, clip: lo <= hi, lo: lo, hi: hi, op: vec.Clip, params: vec.Params{A: lo, B: hi}}, true
 	case "ThresholdedRelu":
 		return with(vec.Threshold, vec.Params{A: n.Float("alpha", 1)})
+	case "Shrink":
+		return with(vec.Shrink, vec.Params{A: n.Float("lambd", 0.5), B: n.Float("bias", 0)})
 	case "LeakyRelu":
 		return with(vec.LeakyRelu, vec.Params{A: n.Float("alpha", 0.01)})
 	case "Elu":
@@ -74,8 +76,8 @@ func activationOf(n *graph.Node) (activation, bool) {
 var unaryOps = map[string]vec.Op{
 	"Exp": vec.Exp, "Log": vec.Log, "Tanh": vec.Tanh, "Sigmoid": vec.Sigmoid, "Erf": vec.Erf, "Sqrt": vec.Sqrt,
 	"Reciprocal": vec.Reciprocal, "Abs": vec.Abs, "Neg": vec.Neg, "HardSwish": vec.HardSwish, "Softplus": vec.Softplus,
-	"Mish": vec.Mish, "Floor": vec.Floor, "Ceil": vec.Ceil, "Round": vec.Round, "Sin": vec.Sin, "Cos": vec.Cos, "Asin": vec.Asin,
-	"Acos": vec.Acos, "Atan": vec.Atan, "Softsign": vec.Softsign, "Sign": vec.Sign,
+	"Mish": vec.Mish, "Floor": vec.Floor, "Ceil": vec.Ceil, "Round": vec.Round, "Sin": vec.Sin, "Cos": vec.Cos, "Tan": vec.Tan,
+	"Asin": vec.Asin, "Acos": vec.Acos, "Atan": vec.Atan, "Sinh": vec.Sinh, "Cosh": vec.Cosh, "Softsign": vec.Softsign, "Sign": vec.Sign,
 }
 
 // keepsZero reports whether the function maps 0 to 0, so that padding lanes stay zero.
@@ -243,7 +245,7 @@ func (p *planner) clearLanes(pad padding, dst place.Memory) {
 // unaryNanos is a rough time per element.
 func unaryNanos(op vec.Op) float64 {
 	switch op {
-	case vec.Relu, vec.Clip, vec.Abs, vec.Neg, vec.Square, vec.HardSwish, vec.HardSigmoid, vec.LeakyRelu, vec.Sign, vec.Threshold, vec.Softsign, vec.Floor, vec.Ceil, vec.Round:
+	case vec.Relu, vec.Clip, vec.Abs, vec.Neg, vec.Square, vec.HardSwish, vec.HardSigmoid, vec.LeakyRelu, vec.Sign, vec.Threshold, vec.Shrink, vec.Softsign, vec.Floor, vec.Ceil, vec.Round:
 		return 0.1
 	}
 	return 0.4
@@ -258,7 +260,7 @@ func init() {
 	for _, name := range []string{"Relu", "Clip"} {
 		table.Register(name, orInteger(operator{Signatures: unarySignatures, Settle: overFirst, Plan: planUnary, Strided: anyRows}))
 	}
-	for _, name := range []string{"LeakyRelu", "ThresholdedRelu", "Elu", "Selu", "Celu", "HardSigmoid", "Swish", "Gelu"} {
+	for _, name := range []string{"LeakyRelu", "ThresholdedRelu", "Shrink", "Elu", "Selu", "Celu", "HardSigmoid", "Swish", "Gelu"} {
 		table.Register(name, operator{Signatures: unarySignatures, Settle: overFirst, Plan: planUnary, Strided: anyRows})
 	}
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/tensor"
+	"github.com/carve-dev/carve/internal/kernel/cast"
 	"github.com/carve-dev/carve/internal/kernel/element"
 	"github.com/carve-dev/carve/internal/kernel/isa"
 	"github.com/carve-dev/carve/internal/operators"
@@ -79,19 +80,54 @@ func planIntegerChain[T integer](p *planner, n *graph.Node) error {
 
 func planIntegerBinary(p *planner, n *graph.Node) error {
 	if operators.IsFloat32(n.Inputs[0]) {
-		return elementwise2(p, n, floatMod(n.Int("fmod", 0) != 0))
+		return elementwise2Rows(p, n, floatModRow(p.target.Set, n.Int("fmod", 0) != 0))
 	}
 	return integerKinds[n.Inputs[0].Type.DType].binary(p, n)
 }
 
-// floatMod returns the remainder of float32, with the dividend's sign or with the divisor's.
-func floatMod(dividend bool) func(a, b float32) float32 {
-	return func(a, b float32) float32 {
-		m := math.Mod(float64(a), float64(b))
-		if !dividend && m != 0 && (m < 0) != (b < 0) {
-			m += float64(b)
+// floatModRow returns the loop over a row of remainders of float32, with the dividend's sign or with the divisor's.
+func floatModRow(set isa.Set, dividend bool) row2[float32, float32, float32] {
+	return elementByElement(func(out, s, t []float32) {
+		var wide, by [128]float64 // a loop that widens element by element takes twice as long: each waits for the one before
+		for len(out) > 0 {
+			a := wide[:min(len(wide), len(out))]
+			b, part := by[:len(a)], out[:len(a)]
+			cast.Doubles(set, a, s[:len(a)])
+			cast.Doubles(set, b, t[:len(a)])
+			remainders(part, a, b)
+			if !dividend {
+				towards(part, t[:len(a)])
+			}
+			out, s, t = out[len(a):], s[len(a):], t[len(a):]
 		}
-		return float32(m)
+	})
+}
+
+// remainders writes what is left of float32 numbers, with their signs. Up to 2²⁹ times a divisor is exact in float64: what is left is the remainder, or that less one divisor
+// where the quotient was rounded up to an integer.
+func remainders(out []float32, a, b []float64) {
+	a, b = a[:len(out)], b[:len(out)]
+	for i, x := range a {
+		y := b[i]
+		q := x / y
+		if !(math.Abs(q) < 1<<29 && math.Abs(y) <= math.MaxFloat32) {
+			out[i] = float32(math.Mod(x, y))
+			continue
+		}
+		m := x - float64(int64(q))*y
+		if m*x < 0 {
+			m += math.Copysign(y, x)
+		}
+		out[i] = float32(math.Copysign(m, x))
+	}
+}
+
+// towards gives remainders the signs of divisors.
+func towards(out, by []float32) {
+	for i, m := range out {
+		if b := by[i]; m != 0 && (m < 0) != (b < 0) {
+			out[i] = float32(float64(m) + float64(b))
+		}
 	}
 }
 

@@ -5,6 +5,8 @@ import (
 
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/tensor"
+	"github.com/carve-dev/carve/internal/kernel/cast"
+	"github.com/carve-dev/carve/internal/kernel/double"
 	"github.com/carve-dev/carve/internal/kernel/element"
 	"github.com/carve-dev/carve/internal/kernel/vec"
 	"github.com/carve-dev/carve/internal/operators"
@@ -12,11 +14,45 @@ import (
 	"github.com/carve-dev/carve/property"
 )
 
-// Functions without kernels in package vec, which models apply to few elements: plain loops over Go functions, row-major.
+// Functions without kernels in package vec, and tests of elements, row-major.
 
-// floatFunctions are those of float64, too.
+// floatFunctions are functions of float64 as package math has them.
 var floatFunctions = map[string]func(float64) float64{
 	"Tan": math.Tan, "Sinh": math.Sinh, "Cosh": math.Cosh, "Asinh": math.Asinh, "Acosh": math.Acosh, "Atanh": math.Atanh,
+}
+
+// inverse is an inverse hyperbolic function of float32, which is computed in float64: as a logarithm of elements that lie between least and most, nearer to 0 than
+// tiny as x + cubic·x³, of which 1e-14 is missing, and by package math elsewhere.
+type inverse struct {
+	least, most, cubic float64
+	fn                 func(x float64) float64
+	logarithm          func(k double.Kernels, t, x []float64) // of |x| to t; x may be overwritten
+}
+
+const tiny = 0x1p-12
+
+var inverses = map[string]inverse{
+	"Asinh": {tiny, math.MaxFloat32, -1.0 / 6, math.Asinh, func(k double.Kernels, t, x []float64) { // ln(√(x² + 1) + x)
+		k.Binary(double.Mul, double.VV, t, x, x)
+		k.Binary(double.Add, double.VS, t, t, []float64{1})
+		k.Apply(double.Sqrt, t, t)
+		k.Binary(double.Add, double.VV, t, t, x)
+		k.Apply(double.Log, t, t)
+	}},
+	"Acosh": {1, math.MaxFloat32, 0, math.Acosh, func(k double.Kernels, t, x []float64) { // ln(√(x² - 1) + x)
+		k.Binary(double.Mul, double.VV, t, x, x)
+		k.Binary(double.Sub, double.VS, t, t, []float64{1})
+		k.Apply(double.Sqrt, t, t)
+		k.Binary(double.Add, double.VV, t, t, x)
+		k.Apply(double.Log, t, t)
+	}},
+	"Atanh": {tiny, 1 - 0x1p-24, 1.0 / 3, math.Atanh, func(k double.Kernels, t, x []float64) { // ln((1 + x) / (1 - x)) / 2
+		k.Binary(double.Add, double.VS, t, x, []float64{1})
+		k.Binary(double.Sub, double.SV, x, []float64{1}, x)
+		k.Binary(double.Div, double.VV, t, t, x)
+		k.Apply(double.Log, t, t)
+		k.Scale(t, t, 0.5)
+	}},
 }
 
 func functionSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
@@ -26,9 +62,36 @@ func functionSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 	return operators.RowMajor(n), nil
 }
 
-func planFunction(p *planner, n *graph.Node) error {
-	fn := floatFunctions[n.Op.Name]
-	return elementwise1(p, n, func(x float32) float32 { return float32(fn(float64(x))) })
+func planInverse(p *planner, n *graph.Node) error {
+	f, kernels, set := inverses[n.Op.Name], p.doubles(), p.target.Set
+	return elementsOf(p, n, func(d, s []float32) {
+		var wide, logs [256]float64
+		for len(d) > 0 {
+			x := wide[:min(len(wide), len(d))]
+			t := logs[:len(x)]
+			cast.Doubles(set, x, s[:len(x)])
+			kernels.Apply(double.Abs, x, x)
+			f.logarithm(kernels, t, x)
+			f.finish(d, s[:len(x)], t)
+			d, s = d[len(x):], s[len(x):]
+		}
+	})
+}
+
+// finish writes the function of elements of which there are logarithms.
+func (f *inverse) finish(d, s []float32, logs []float64) {
+	for i, v := range s {
+		x, y := float64(v), logs[i]
+		switch a := math.Abs(x); {
+		case a >= f.least && a <= f.most && (x > 0 || f.cubic != 0):
+			y = math.Copysign(y, x)
+		case a < tiny && f.cubic != 0:
+			y = x + f.cubic*x*x*x
+		default:
+			y = f.fn(x)
+		}
+		d[i] = float32(y)
+	}
 }
 
 // planTest emits IsNaN and IsInf, by the bits of elements: of those that a mask leaves.
@@ -58,7 +121,7 @@ func planTest(p *planner, n *graph.Node) error {
 	})
 }
 
-// PRelu: x where it is not negative, x times a slope elsewhere. Rows with one slope are a LeakyRelu.
+// PRelu: x where it is not negative, x times a slope elsewhere.
 
 func preluSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 	if preluOf(n) != nil {
@@ -90,7 +153,7 @@ func preluOf(n *graph.Node) func(p *planner, b *broadcast, src, slopes, dst plac
 	return nil
 }
 
-func prelu[T float32 | int32 | int64 | uint32 | uint64](p *planner, b *broadcast, src, slopes, dst place.Memory) {
+func prelu[T int32 | int64 | uint32 | uint64](p *planner, b *broadcast, src, slopes, dst place.Memory) {
 	elementwise2Over(p, b, src, slopes, dst, func(x, s T) T {
 		if x < 0 {
 			return x * s
@@ -113,33 +176,8 @@ func planPRelu(p *planner, n *graph.Node) error {
 		whole(p, b, src, slopes, dst)
 		return nil
 	}
-	if b.step[0] != 1 || b.step[1] != 0 {
-		prelu[float32](p, b, src, slopes, dst)
-		return nil
-	}
-	kernels := p.kernels
-	p.emit(step{chunks: b.rows, grain: grainFor(float64(b.inner)*0.1 + 10), body: func(st *state, _, lo, hi int) {
-		d, s, a := st.F32(dst), st.F32(src), st.F32(slopes)
-		for row := lo; row < hi; row++ {
-			at, to := b.offset(0, row), b.result(row)
-			kernels.Apply(vec.LeakyRelu, d[to:to+b.inner], s[at:at+b.inner], vec.Params{A: a[b.offset(1, row)]})
-		}
-	}}, []place.Memory{src, slopes}, []place.Memory{dst})
+	p.binaryOver(vec.PRelu, b, src, slopes, dst)
 	return nil
-}
-
-// planShrink emits Shrink: numbers are brought nearer to 0, and those near to it are 0.
-func planShrink(p *planner, n *graph.Node) error {
-	lambda, bias := n.Float("lambd", 0.5), n.Float("bias", 0)
-	return elementwise1(p, n, func(x float32) float32 {
-		switch {
-		case x < -lambda:
-			return x + bias
-		case x > lambda:
-			return x - bias
-		}
-		return 0
-	})
 }
 
 // Abs, Neg, Sign, Relu, Clip and BitwiseNot of integers.
@@ -292,11 +330,10 @@ func orInteger(float operator) operator {
 }
 
 func init() {
-	for name := range floatFunctions {
-		table.Register(name, orInteger(operator{Signatures: functionSignatures, Plan: planFunction, Strided: anyRows}))
+	for name := range inverses {
+		table.Register(name, orInteger(operator{Signatures: functionSignatures, Plan: planInverse, Strided: anyRows}))
 	}
 	table.Register("BitwiseNot", orInteger(operator{Signatures: functionSignatures, Strided: anyRows}))
-	table.Register("Shrink", operator{Signatures: functionSignatures, Plan: planShrink, Strided: anyRows})
 	table.Register("IsNaN", operator{Signatures: functionSignatures, Plan: planTest, Strided: anyRows})
 	table.Register("IsInf", operator{Signatures: functionSignatures, Plan: planTest, Strided: anyRows})
 	table.Register("PRelu", operator{Signatures: preluSignatures, Plan: planPRelu, Strided: preluStrided})

@@ -96,7 +96,10 @@ type rival struct {
 }
 
 // elements are the numbers of ONNX's element types.
-var elements = map[tensor.DType]uintptr{tensor.Float32: 1, tensor.Int32: 6, tensor.Int64: 7, tensor.String: 8, tensor.Bool: 9, tensor.Float64: 11}
+var elements = map[tensor.DType]uintptr{
+	tensor.Float32: 1, tensor.Uint8: 2, tensor.Int8: 3, tensor.Uint16: 4, tensor.Int16: 5, tensor.Int32: 6, tensor.Int64: 7, tensor.String: 8, tensor.Bool: 9, tensor.Float16: 10,
+	tensor.Float64: 11, tensor.Uint32: 12, tensor.Uint64: 13, tensor.BFloat16: 16,
+}
 
 func (r *rival) tensor(t *tensor.Tensor, out *uintptr) error {
 	shape := make([]int64, len(t.Shape))

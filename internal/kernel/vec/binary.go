@@ -7,12 +7,13 @@ type BinaryOp uint8
 
 // The functions of two operands.
 const (
-	Add BinaryOp = iota // a + b
-	Sub                 // a - b
-	Mul                 // a · b
-	Div                 // a / b
-	Max                 // the greater; NaN if either is
-	Min                 // the lesser; NaN if either is
+	Add   BinaryOp = iota // a + b
+	Sub                   // a - b
+	Mul                   // a · b
+	Div                   // a / b
+	Max                   // the greater; NaN if either is
+	Min                   // the lesser; NaN if either is
+	PRelu                 // a < 0 ? a · b : a
 	numBinaryOps
 )
 
@@ -125,6 +126,12 @@ func genericBinary(op BinaryOp, form Form, dst, a, b *float32, n, rows, ldd, lda
 		case Min:
 			for i := range d {
 				d[i] = min(x[i*sa], y[i*sb])
+			}
+		case PRelu:
+			for i := range d {
+				if d[i] = x[i*sa]; d[i] < 0 {
+					d[i] *= y[i*sb]
+				}
 			}
 		}
 	}

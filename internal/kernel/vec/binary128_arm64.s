@@ -12,6 +12,16 @@ DATA tail<>+24(SB)/4, $0x00000000
 DATA tail<>+28(SB)/4, $0x00000000
 GLOBL tail<>(SB), RODATA|NOPTR, $32
 
+DATA k00000000<>+0(SB)/4, $0x00000000
+DATA k00000000<>+4(SB)/4, $0x00000000
+DATA k00000000<>+8(SB)/4, $0x00000000
+DATA k00000000<>+12(SB)/4, $0x00000000
+DATA k00000000<>+16(SB)/4, $0x00000000
+DATA k00000000<>+20(SB)/4, $0x00000000
+DATA k00000000<>+24(SB)/4, $0x00000000
+DATA k00000000<>+28(SB)/4, $0x00000000
+GLOBL k00000000<>(SB), RODATA|NOPTR, $32
+
 // func addVV128(dst *float32, a *float32, b *float32, n int, rows int, ldd int, lda int, ldb int)
 TEXT ·addVV128(SB), NOSPLIT, $0-64
 	MOVD dst+0(FP), R0
@@ -1725,6 +1735,326 @@ done5:
 tail7:
 	WORD $0x4ea1f4a4
 	WORD $0x4e25e4a7
+	WORD $0x6e2058e7
+	VBIT V7.B16, V5.B16, V4.B16
+	FMOVS F4, (R7)
+	CMP $1, R8
+	BLE tail8
+	ADD $(0+4), R7, R25
+	VST1 V4.S[1], (R25)
+	CMP $2, R8
+	BLE tail8
+	ADD $(0+8), R7, R25
+	VST1 V4.S[2], (R25)
+
+tail8:
+
+rowend6:
+	MOVD ldd+40(FP), R25
+	ADD R25, R0
+	MOVD ldb+56(FP), R25
+	ADD R25, R2
+	MOVD lda+48(FP), R25
+	ADD R25, R1
+	MOVD rows+32(FP), R25
+	SUBS $1, R25, R25
+	MOVD R25, rows+32(FP)
+	BNE row1
+	RET
+
+// func preluVV128(dst *float32, a *float32, b *float32, n int, rows int, ldd int, lda int, ldb int)
+TEXT ·preluVV128(SB), NOSPLIT, $0-64
+	MOVD dst+0(FP), R0
+	MOVD a+8(FP), R1
+	MOVD b+16(FP), R2
+	MOVD n+24(FP), R8
+	AND $3, R8
+	MOVD $tail<>+0(SB), R9
+	SUB R8<<2, R9
+	FMOVQ 16(R9), F31
+	MOVD $k00000000<>+0(SB), R25
+	FMOVQ (R25), F30
+
+row1:
+	MOVD R0, R7
+	MOVD R1, R6
+	MOVD R2, R3
+	MOVD n+24(FP), R8
+	SUBS $8, R8, R8
+	BLT done3
+
+loop2:
+	FMOVQ 0(R6), F0
+	FMOVQ 0(R3), F1
+	WORD $0x6e21dc04
+	WORD $0x6ea0e7c7
+	WORD $0x6e2058e7
+	VBIT V7.B16, V0.B16, V4.B16
+	FMOVQ F4, (R7)
+	FMOVQ 16(R6), F2
+	FMOVQ 16(R3), F3
+	WORD $0x6e23dc44
+	WORD $0x6ea2e7c7
+	WORD $0x6e2058e7
+	VBIT V7.B16, V2.B16, V4.B16
+	FMOVQ F4, 16(R7)
+	ADD $32, R7
+	ADD $32, R6
+	ADD $32, R3
+	SUBS $8, R8, R8
+	BGE loop2
+
+done3:
+	ADD $8, R8, R8
+	SUBS $4, R8, R8
+	BLT done5
+
+loop4:
+	FMOVQ 0(R6), F0
+	FMOVQ 0(R3), F1
+	WORD $0x6e21dc04
+	WORD $0x6ea0e7c7
+	WORD $0x6e2058e7
+	VBIT V7.B16, V0.B16, V4.B16
+	FMOVQ F4, (R7)
+	ADD $16, R7
+	ADD $16, R6
+	ADD $16, R3
+	SUBS $4, R8, R8
+	BGE loop4
+
+done5:
+	ADD $4, R8, R8
+	CMP $0, R8
+	BEQ rowend6
+	FMOVS 0(R6), F0
+	CMP $1, R8
+	BLE tail7
+	ADD $(0+4), R6, R25
+	VLD1 (R25), V0.S[1]
+	CMP $2, R8
+	BLE tail7
+	ADD $(0+8), R6, R25
+	VLD1 (R25), V0.S[2]
+
+tail7:
+	FMOVS 0(R3), F1
+	CMP $1, R8
+	BLE tail8
+	ADD $(0+4), R3, R25
+	VLD1 (R25), V1.S[1]
+	CMP $2, R8
+	BLE tail8
+	ADD $(0+8), R3, R25
+	VLD1 (R25), V1.S[2]
+
+tail8:
+	WORD $0x6e21dc04
+	WORD $0x6ea0e7c7
+	WORD $0x6e2058e7
+	VBIT V7.B16, V0.B16, V4.B16
+	FMOVS F4, (R7)
+	CMP $1, R8
+	BLE tail9
+	ADD $(0+4), R7, R25
+	VST1 V4.S[1], (R25)
+	CMP $2, R8
+	BLE tail9
+	ADD $(0+8), R7, R25
+	VST1 V4.S[2], (R25)
+
+tail9:
+
+rowend6:
+	MOVD ldd+40(FP), R25
+	ADD R25, R0
+	MOVD ldb+56(FP), R25
+	ADD R25, R2
+	MOVD lda+48(FP), R25
+	ADD R25, R1
+	MOVD rows+32(FP), R25
+	SUBS $1, R25, R25
+	MOVD R25, rows+32(FP)
+	BNE row1
+	RET
+
+// func preluVS128(dst *float32, a *float32, b *float32, n int, rows int, ldd int, lda int, ldb int)
+TEXT ·preluVS128(SB), NOSPLIT, $0-64
+	MOVD dst+0(FP), R0
+	MOVD a+8(FP), R1
+	MOVD b+16(FP), R2
+	MOVD n+24(FP), R8
+	AND $3, R8
+	MOVD $tail<>+0(SB), R9
+	SUB R8<<2, R9
+	FMOVQ 16(R9), F31
+	MOVD $k00000000<>+0(SB), R25
+	FMOVQ (R25), F30
+
+row1:
+	MOVD R0, R7
+	MOVD R1, R6
+	MOVD R2, R3
+	FMOVS (R3), F6
+	VDUP V6.S[0], V6.S4
+	MOVD n+24(FP), R8
+	SUBS $8, R8, R8
+	BLT done3
+
+loop2:
+	FMOVQ 0(R6), F0
+	WORD $0x6e26dc04
+	WORD $0x6ea0e7c7
+	WORD $0x6e2058e7
+	VBIT V7.B16, V0.B16, V4.B16
+	FMOVQ F4, (R7)
+	FMOVQ 16(R6), F2
+	WORD $0x6e26dc44
+	WORD $0x6ea2e7c7
+	WORD $0x6e2058e7
+	VBIT V7.B16, V2.B16, V4.B16
+	FMOVQ F4, 16(R7)
+	ADD $32, R7
+	ADD $32, R6
+	SUBS $8, R8, R8
+	BGE loop2
+
+done3:
+	ADD $8, R8, R8
+	SUBS $4, R8, R8
+	BLT done5
+
+loop4:
+	FMOVQ 0(R6), F0
+	WORD $0x6e26dc04
+	WORD $0x6ea0e7c7
+	WORD $0x6e2058e7
+	VBIT V7.B16, V0.B16, V4.B16
+	FMOVQ F4, (R7)
+	ADD $16, R7
+	ADD $16, R6
+	SUBS $4, R8, R8
+	BGE loop4
+
+done5:
+	ADD $4, R8, R8
+	CMP $0, R8
+	BEQ rowend6
+	FMOVS 0(R6), F0
+	CMP $1, R8
+	BLE tail7
+	ADD $(0+4), R6, R25
+	VLD1 (R25), V0.S[1]
+	CMP $2, R8
+	BLE tail7
+	ADD $(0+8), R6, R25
+	VLD1 (R25), V0.S[2]
+
+tail7:
+	WORD $0x6e26dc04
+	WORD $0x6ea0e7c7
+	WORD $0x6e2058e7
+	VBIT V7.B16, V0.B16, V4.B16
+	FMOVS F4, (R7)
+	CMP $1, R8
+	BLE tail8
+	ADD $(0+4), R7, R25
+	VST1 V4.S[1], (R25)
+	CMP $2, R8
+	BLE tail8
+	ADD $(0+8), R7, R25
+	VST1 V4.S[2], (R25)
+
+tail8:
+
+rowend6:
+	MOVD ldd+40(FP), R25
+	ADD R25, R0
+	MOVD ldb+56(FP), R25
+	ADD R25, R2
+	MOVD lda+48(FP), R25
+	ADD R25, R1
+	MOVD rows+32(FP), R25
+	SUBS $1, R25, R25
+	MOVD R25, rows+32(FP)
+	BNE row1
+	RET
+
+// func preluSV128(dst *float32, a *float32, b *float32, n int, rows int, ldd int, lda int, ldb int)
+TEXT ·preluSV128(SB), NOSPLIT, $0-64
+	MOVD dst+0(FP), R0
+	MOVD a+8(FP), R1
+	MOVD b+16(FP), R2
+	MOVD n+24(FP), R8
+	AND $3, R8
+	MOVD $tail<>+0(SB), R9
+	SUB R8<<2, R9
+	FMOVQ 16(R9), F31
+	MOVD $k00000000<>+0(SB), R25
+	FMOVQ (R25), F30
+
+row1:
+	MOVD R0, R7
+	MOVD R1, R6
+	MOVD R2, R3
+	FMOVS (R6), F5
+	VDUP V5.S[0], V5.S4
+	MOVD n+24(FP), R8
+	SUBS $8, R8, R8
+	BLT done3
+
+loop2:
+	FMOVQ 0(R3), F1
+	WORD $0x6e21dca4
+	WORD $0x6ea5e7c7
+	WORD $0x6e2058e7
+	VBIT V7.B16, V5.B16, V4.B16
+	FMOVQ F4, (R7)
+	FMOVQ 16(R3), F3
+	WORD $0x6e23dca4
+	WORD $0x6ea5e7c7
+	WORD $0x6e2058e7
+	VBIT V7.B16, V5.B16, V4.B16
+	FMOVQ F4, 16(R7)
+	ADD $32, R7
+	ADD $32, R3
+	SUBS $8, R8, R8
+	BGE loop2
+
+done3:
+	ADD $8, R8, R8
+	SUBS $4, R8, R8
+	BLT done5
+
+loop4:
+	FMOVQ 0(R3), F1
+	WORD $0x6e21dca4
+	WORD $0x6ea5e7c7
+	WORD $0x6e2058e7
+	VBIT V7.B16, V5.B16, V4.B16
+	FMOVQ F4, (R7)
+	ADD $16, R7
+	ADD $16, R3
+	SUBS $4, R8, R8
+	BGE loop4
+
+done5:
+	ADD $4, R8, R8
+	CMP $0, R8
+	BEQ rowend6
+	FMOVS 0(R3), F1
+	CMP $1, R8
+	BLE tail7
+	ADD $(0+4), R3, R25
+	VLD1 (R25), V1.S[1]
+	CMP $2, R8
+	BLE tail7
+	ADD $(0+8), R3, R25
+	VLD1 (R25), V1.S[2]
+
+tail7:
+	WORD $0x6e21dca4
+	WORD $0x6ea5e7c7
 	WORD $0x6e2058e7
 	VBIT V7.B16, V5.B16, V4.B16
 	FMOVS F4, (R7)

@@ -92,6 +92,21 @@ func minVS128(dst *float32, a *float32, b *float32, n int, rows int, ldd int, ld
 //go:noescape
 func minSV128(dst *float32, a *float32, b *float32, n int, rows int, ldd int, lda int, ldb int)
 
+// preluVV128 writes rows of n elements of a PRelu b; strides in bytes; rows > 0.
+//
+//go:noescape
+func preluVV128(dst *float32, a *float32, b *float32, n int, rows int, ldd int, lda int, ldb int)
+
+// preluVS128 writes rows of n elements of a PRelu b; strides in bytes; rows > 0.
+//
+//go:noescape
+func preluVS128(dst *float32, a *float32, b *float32, n int, rows int, ldd int, lda int, ldb int)
+
+// preluSV128 writes rows of n elements of a PRelu b; strides in bytes; rows > 0.
+//
+//go:noescape
+func preluSV128(dst *float32, a *float32, b *float32, n int, rows int, ldd int, lda int, ldb int)
+
 // mulAddLanes128 writes rows of x*scale + shift, with n scales and shifts, one per column, bounded by lo and hi; strides in bytes; rows > 0.
 //
 //go:noescape
@@ -141,5 +156,11 @@ func callBinary128(op BinaryOp, form Form, dst, a, b *float32, n, rows, ldd, lda
 		minVS128(dst, a, b, n, rows, ldd, lda, ldb)
 	case uint8(Min)<<2 | uint8(SV):
 		minSV128(dst, a, b, n, rows, ldd, lda, ldb)
+	case uint8(PRelu)<<2 | uint8(VV):
+		preluVV128(dst, a, b, n, rows, ldd, lda, ldb)
+	case uint8(PRelu)<<2 | uint8(VS):
+		preluVS128(dst, a, b, n, rows, ldd, lda, ldb)
+	case uint8(PRelu)<<2 | uint8(SV):
+		preluSV128(dst, a, b, n, rows, ldd, lda, ldb)
 	}
 }

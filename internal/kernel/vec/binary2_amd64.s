@@ -20,6 +20,16 @@ DATA tail<>+56(SB)/4, $0x00000000
 DATA tail<>+60(SB)/4, $0x00000000
 GLOBL tail<>(SB), RODATA|NOPTR, $64
 
+DATA k00000000<>+0(SB)/4, $0x00000000
+DATA k00000000<>+4(SB)/4, $0x00000000
+DATA k00000000<>+8(SB)/4, $0x00000000
+DATA k00000000<>+12(SB)/4, $0x00000000
+DATA k00000000<>+16(SB)/4, $0x00000000
+DATA k00000000<>+20(SB)/4, $0x00000000
+DATA k00000000<>+24(SB)/4, $0x00000000
+DATA k00000000<>+28(SB)/4, $0x00000000
+GLOBL k00000000<>(SB), RODATA|NOPTR, $32
+
 // func addVV2(dst *float32, a *float32, b *float32, n int, rows int, ldd int, lda int, ldb int)
 TEXT ·addVV2(SB), NOSPLIT, $0-64
 	MOVQ dst+0(FP), DI
@@ -1561,6 +1571,287 @@ done5:
 	VMASKMOVPS 0(R9), Y15, Y1
 	VMINPS Y1, Y5, Y4
 	VCMPPS $3, Y5, Y5, Y7
+	VBLENDVPS Y7, Y5, Y4, Y4
+	TESTQ $4, CX
+	JZ none7
+	VMOVUPS X4, (BX)
+	VEXTRACTF128 $1, Y4, X4
+	ADDQ $16, BX
+
+none7:
+	TESTQ $2, CX
+	JZ none8
+	VMOVLPS X4, (BX)
+	VMOVHLPS X4, X4, X4
+	ADDQ $8, BX
+
+none8:
+	TESTQ $1, CX
+	JZ none9
+	VMOVSS X4, (BX)
+	ADDQ $4, BX
+
+none9:
+
+rowend6:
+	ADDQ ldd+40(FP), DI
+	ADDQ ldb+56(FP), R8
+	ADDQ lda+48(FP), SI
+	DECQ rows+32(FP)
+	JNZ row1
+	VZEROUPPER
+	RET
+
+// func preluVV2(dst *float32, a *float32, b *float32, n int, rows int, ldd int, lda int, ldb int)
+TEXT ·preluVV2(SB), NOSPLIT, $0-64
+	MOVQ dst+0(FP), DI
+	MOVQ a+8(FP), SI
+	MOVQ b+16(FP), R8
+	MOVQ n+24(FP), CX
+	ANDQ $7, CX
+	SHLQ $2, CX
+	NEGQ CX
+	LEAQ tail<>+0(SB), DX
+	VMOVUPS 32(DX)(CX*1), Y15
+	VBROADCASTSS k00000000<>+0(SB), Y14
+
+row1:
+	MOVQ DI, BX
+	MOVQ SI, AX
+	MOVQ R8, R9
+	MOVQ n+24(FP), CX
+	SUBQ $16, CX
+	JLT done3
+
+loop2:
+	VMOVUPS 0(AX), Y0
+	VMOVUPS 0(R9), Y1
+	VMULPS Y1, Y0, Y4
+	VCMPPS $5, Y14, Y0, Y7
+	VBLENDVPS Y7, Y0, Y4, Y4
+	VMOVUPS Y4, (BX)
+	VMOVUPS 32(AX), Y2
+	VMOVUPS 32(R9), Y3
+	VMULPS Y3, Y2, Y4
+	VCMPPS $5, Y14, Y2, Y7
+	VBLENDVPS Y7, Y2, Y4, Y4
+	VMOVUPS Y4, 32(BX)
+	ADDQ $64, BX
+	ADDQ $64, AX
+	ADDQ $64, R9
+	SUBQ $16, CX
+	JGE loop2
+
+done3:
+	ADDQ $16, CX
+	SUBQ $8, CX
+	JLT done5
+
+loop4:
+	VMOVUPS 0(AX), Y0
+	VMOVUPS 0(R9), Y1
+	VMULPS Y1, Y0, Y4
+	VCMPPS $5, Y14, Y0, Y7
+	VBLENDVPS Y7, Y0, Y4, Y4
+	VMOVUPS Y4, (BX)
+	ADDQ $32, BX
+	ADDQ $32, AX
+	ADDQ $32, R9
+	SUBQ $8, CX
+	JGE loop4
+
+done5:
+	ADDQ $8, CX
+	TESTQ CX, CX
+	JZ rowend6
+	VMASKMOVPS 0(AX), Y15, Y0
+	VMASKMOVPS 0(R9), Y15, Y1
+	VMULPS Y1, Y0, Y4
+	VCMPPS $5, Y14, Y0, Y7
+	VBLENDVPS Y7, Y0, Y4, Y4
+	TESTQ $4, CX
+	JZ none7
+	VMOVUPS X4, (BX)
+	VEXTRACTF128 $1, Y4, X4
+	ADDQ $16, BX
+
+none7:
+	TESTQ $2, CX
+	JZ none8
+	VMOVLPS X4, (BX)
+	VMOVHLPS X4, X4, X4
+	ADDQ $8, BX
+
+none8:
+	TESTQ $1, CX
+	JZ none9
+	VMOVSS X4, (BX)
+	ADDQ $4, BX
+
+none9:
+
+rowend6:
+	ADDQ ldd+40(FP), DI
+	ADDQ ldb+56(FP), R8
+	ADDQ lda+48(FP), SI
+	DECQ rows+32(FP)
+	JNZ row1
+	VZEROUPPER
+	RET
+
+// func preluVS2(dst *float32, a *float32, b *float32, n int, rows int, ldd int, lda int, ldb int)
+TEXT ·preluVS2(SB), NOSPLIT, $0-64
+	MOVQ dst+0(FP), DI
+	MOVQ a+8(FP), SI
+	MOVQ b+16(FP), R8
+	MOVQ n+24(FP), CX
+	ANDQ $7, CX
+	SHLQ $2, CX
+	NEGQ CX
+	LEAQ tail<>+0(SB), DX
+	VMOVUPS 32(DX)(CX*1), Y15
+	VBROADCASTSS k00000000<>+0(SB), Y14
+
+row1:
+	MOVQ DI, BX
+	MOVQ SI, AX
+	MOVQ R8, R9
+	VBROADCASTSS (R9), Y6
+	MOVQ n+24(FP), CX
+	SUBQ $16, CX
+	JLT done3
+
+loop2:
+	VMOVUPS 0(AX), Y0
+	VMULPS Y6, Y0, Y4
+	VCMPPS $5, Y14, Y0, Y7
+	VBLENDVPS Y7, Y0, Y4, Y4
+	VMOVUPS Y4, (BX)
+	VMOVUPS 32(AX), Y2
+	VMULPS Y6, Y2, Y4
+	VCMPPS $5, Y14, Y2, Y7
+	VBLENDVPS Y7, Y2, Y4, Y4
+	VMOVUPS Y4, 32(BX)
+	ADDQ $64, BX
+	ADDQ $64, AX
+	SUBQ $16, CX
+	JGE loop2
+
+done3:
+	ADDQ $16, CX
+	SUBQ $8, CX
+	JLT done5
+
+loop4:
+	VMOVUPS 0(AX), Y0
+	VMULPS Y6, Y0, Y4
+	VCMPPS $5, Y14, Y0, Y7
+	VBLENDVPS Y7, Y0, Y4, Y4
+	VMOVUPS Y4, (BX)
+	ADDQ $32, BX
+	ADDQ $32, AX
+	SUBQ $8, CX
+	JGE loop4
+
+done5:
+	ADDQ $8, CX
+	TESTQ CX, CX
+	JZ rowend6
+	VMASKMOVPS 0(AX), Y15, Y0
+	VMULPS Y6, Y0, Y4
+	VCMPPS $5, Y14, Y0, Y7
+	VBLENDVPS Y7, Y0, Y4, Y4
+	TESTQ $4, CX
+	JZ none7
+	VMOVUPS X4, (BX)
+	VEXTRACTF128 $1, Y4, X4
+	ADDQ $16, BX
+
+none7:
+	TESTQ $2, CX
+	JZ none8
+	VMOVLPS X4, (BX)
+	VMOVHLPS X4, X4, X4
+	ADDQ $8, BX
+
+none8:
+	TESTQ $1, CX
+	JZ none9
+	VMOVSS X4, (BX)
+	ADDQ $4, BX
+
+none9:
+
+rowend6:
+	ADDQ ldd+40(FP), DI
+	ADDQ ldb+56(FP), R8
+	ADDQ lda+48(FP), SI
+	DECQ rows+32(FP)
+	JNZ row1
+	VZEROUPPER
+	RET
+
+// func preluSV2(dst *float32, a *float32, b *float32, n int, rows int, ldd int, lda int, ldb int)
+TEXT ·preluSV2(SB), NOSPLIT, $0-64
+	MOVQ dst+0(FP), DI
+	MOVQ a+8(FP), SI
+	MOVQ b+16(FP), R8
+	MOVQ n+24(FP), CX
+	ANDQ $7, CX
+	SHLQ $2, CX
+	NEGQ CX
+	LEAQ tail<>+0(SB), DX
+	VMOVUPS 32(DX)(CX*1), Y15
+	VBROADCASTSS k00000000<>+0(SB), Y14
+
+row1:
+	MOVQ DI, BX
+	MOVQ SI, AX
+	MOVQ R8, R9
+	VBROADCASTSS (AX), Y5
+	MOVQ n+24(FP), CX
+	SUBQ $16, CX
+	JLT done3
+
+loop2:
+	VMOVUPS 0(R9), Y1
+	VMULPS Y1, Y5, Y4
+	VCMPPS $5, Y14, Y5, Y7
+	VBLENDVPS Y7, Y5, Y4, Y4
+	VMOVUPS Y4, (BX)
+	VMOVUPS 32(R9), Y3
+	VMULPS Y3, Y5, Y4
+	VCMPPS $5, Y14, Y5, Y7
+	VBLENDVPS Y7, Y5, Y4, Y4
+	VMOVUPS Y4, 32(BX)
+	ADDQ $64, BX
+	ADDQ $64, R9
+	SUBQ $16, CX
+	JGE loop2
+
+done3:
+	ADDQ $16, CX
+	SUBQ $8, CX
+	JLT done5
+
+loop4:
+	VMOVUPS 0(R9), Y1
+	VMULPS Y1, Y5, Y4
+	VCMPPS $5, Y14, Y5, Y7
+	VBLENDVPS Y7, Y5, Y4, Y4
+	VMOVUPS Y4, (BX)
+	ADDQ $32, BX
+	ADDQ $32, R9
+	SUBQ $8, CX
+	JGE loop4
+
+done5:
+	ADDQ $8, CX
+	TESTQ CX, CX
+	JZ rowend6
+	VMASKMOVPS 0(R9), Y15, Y1
+	VMULPS Y1, Y5, Y4
+	VCMPPS $5, Y14, Y5, Y7
 	VBLENDVPS Y7, Y5, Y4, Y4
 	TESTQ $4, CX
 	JZ none7

@@ -92,6 +92,21 @@ func minVS2(dst *float32, a *float32, b *float32, n int, rows int, ldd int, lda 
 //go:noescape
 func minSV2(dst *float32, a *float32, b *float32, n int, rows int, ldd int, lda int, ldb int)
 
+// preluVV2 writes rows of n elements of a PRelu b; strides in bytes; rows > 0.
+//
+//go:noescape
+func preluVV2(dst *float32, a *float32, b *float32, n int, rows int, ldd int, lda int, ldb int)
+
+// preluVS2 writes rows of n elements of a PRelu b; strides in bytes; rows > 0.
+//
+//go:noescape
+func preluVS2(dst *float32, a *float32, b *float32, n int, rows int, ldd int, lda int, ldb int)
+
+// preluSV2 writes rows of n elements of a PRelu b; strides in bytes; rows > 0.
+//
+//go:noescape
+func preluSV2(dst *float32, a *float32, b *float32, n int, rows int, ldd int, lda int, ldb int)
+
 // mulAddLanes2 writes rows of x*scale + shift, with n scales and shifts, one per column, bounded by lo and hi; strides in bytes; rows > 0.
 //
 //go:noescape
@@ -141,5 +156,11 @@ func callBinary2(op BinaryOp, form Form, dst, a, b *float32, n, rows, ldd, lda, 
 		minVS2(dst, a, b, n, rows, ldd, lda, ldb)
 	case uint8(Min)<<2 | uint8(SV):
 		minSV2(dst, a, b, n, rows, ldd, lda, ldb)
+	case uint8(PRelu)<<2 | uint8(VV):
+		preluVV2(dst, a, b, n, rows, ldd, lda, ldb)
+	case uint8(PRelu)<<2 | uint8(VS):
+		preluVS2(dst, a, b, n, rows, ldd, lda, ldb)
+	case uint8(PRelu)<<2 | uint8(SV):
+		preluSV2(dst, a, b, n, rows, ldd, lda, ldb)
 	}
 }

@@ -2,6 +2,16 @@
 
 #include "textflag.h"
 
+DATA k00000000<>+0(SB)/4, $0x00000000
+DATA k00000000<>+4(SB)/4, $0x00000000
+DATA k00000000<>+8(SB)/4, $0x00000000
+DATA k00000000<>+12(SB)/4, $0x00000000
+DATA k00000000<>+16(SB)/4, $0x00000000
+DATA k00000000<>+20(SB)/4, $0x00000000
+DATA k00000000<>+24(SB)/4, $0x00000000
+DATA k00000000<>+28(SB)/4, $0x00000000
+GLOBL k00000000<>(SB), RODATA|NOPTR, $32
+
 // func addVV512(dst *float32, a *float32, b *float32, n int, rows int, ldd int, lda int, ldb int)
 TEXT ·addVV512(SB), NOSPLIT, $0-64
 	MOVQ dst+0(FP), DI
@@ -1220,6 +1230,230 @@ done5:
 	VMOVUPS.Z 0(R9), K1, Z1
 	VMINPS Z1, Z5, Z4
 	VCMPPS $3, Z5, Z5, K2
+	VMOVUPS Z5, K2, Z4
+	VMOVUPS Z4, K1, (BX)
+
+rowend6:
+	ADDQ ldd+40(FP), DI
+	ADDQ ldb+56(FP), R8
+	ADDQ lda+48(FP), SI
+	DECQ rows+32(FP)
+	JNZ row1
+	VZEROUPPER
+	RET
+
+// func preluVV512(dst *float32, a *float32, b *float32, n int, rows int, ldd int, lda int, ldb int)
+TEXT ·preluVV512(SB), NOSPLIT, $0-64
+	MOVQ dst+0(FP), DI
+	MOVQ a+8(FP), SI
+	MOVQ b+16(FP), R8
+	MOVQ n+24(FP), CX
+	ANDQ $15, CX
+	MOVL $1, DX
+	SHLL CX, DX
+	DECL DX
+	KMOVW DX, K1
+	VBROADCASTSS k00000000<>+0(SB), Z31
+
+row1:
+	MOVQ DI, BX
+	MOVQ SI, AX
+	MOVQ R8, R9
+	MOVQ n+24(FP), CX
+	SUBQ $32, CX
+	JLT done3
+
+loop2:
+	VMOVUPS 0(AX), Z0
+	VMOVUPS 0(R9), Z1
+	VMULPS Z1, Z0, Z4
+	VCMPPS $5, Z31, Z0, K2
+	VMOVUPS Z0, K2, Z4
+	VMOVUPS Z4, (BX)
+	VMOVUPS 64(AX), Z2
+	VMOVUPS 64(R9), Z3
+	VMULPS Z3, Z2, Z4
+	VCMPPS $5, Z31, Z2, K2
+	VMOVUPS Z2, K2, Z4
+	VMOVUPS Z4, 64(BX)
+	ADDQ $128, BX
+	ADDQ $128, AX
+	ADDQ $128, R9
+	SUBQ $32, CX
+	JGE loop2
+
+done3:
+	ADDQ $32, CX
+	SUBQ $16, CX
+	JLT done5
+
+loop4:
+	VMOVUPS 0(AX), Z0
+	VMOVUPS 0(R9), Z1
+	VMULPS Z1, Z0, Z4
+	VCMPPS $5, Z31, Z0, K2
+	VMOVUPS Z0, K2, Z4
+	VMOVUPS Z4, (BX)
+	ADDQ $64, BX
+	ADDQ $64, AX
+	ADDQ $64, R9
+	SUBQ $16, CX
+	JGE loop4
+
+done5:
+	ADDQ $16, CX
+	TESTQ CX, CX
+	JZ rowend6
+	VMOVUPS.Z 0(AX), K1, Z0
+	VMOVUPS.Z 0(R9), K1, Z1
+	VMULPS Z1, Z0, Z4
+	VCMPPS $5, Z31, Z0, K2
+	VMOVUPS Z0, K2, Z4
+	VMOVUPS Z4, K1, (BX)
+
+rowend6:
+	ADDQ ldd+40(FP), DI
+	ADDQ ldb+56(FP), R8
+	ADDQ lda+48(FP), SI
+	DECQ rows+32(FP)
+	JNZ row1
+	VZEROUPPER
+	RET
+
+// func preluVS512(dst *float32, a *float32, b *float32, n int, rows int, ldd int, lda int, ldb int)
+TEXT ·preluVS512(SB), NOSPLIT, $0-64
+	MOVQ dst+0(FP), DI
+	MOVQ a+8(FP), SI
+	MOVQ b+16(FP), R8
+	MOVQ n+24(FP), CX
+	ANDQ $15, CX
+	MOVL $1, DX
+	SHLL CX, DX
+	DECL DX
+	KMOVW DX, K1
+	VBROADCASTSS k00000000<>+0(SB), Z31
+
+row1:
+	MOVQ DI, BX
+	MOVQ SI, AX
+	MOVQ R8, R9
+	VBROADCASTSS (R9), Z6
+	MOVQ n+24(FP), CX
+	SUBQ $32, CX
+	JLT done3
+
+loop2:
+	VMOVUPS 0(AX), Z0
+	VMULPS Z6, Z0, Z4
+	VCMPPS $5, Z31, Z0, K2
+	VMOVUPS Z0, K2, Z4
+	VMOVUPS Z4, (BX)
+	VMOVUPS 64(AX), Z2
+	VMULPS Z6, Z2, Z4
+	VCMPPS $5, Z31, Z2, K2
+	VMOVUPS Z2, K2, Z4
+	VMOVUPS Z4, 64(BX)
+	ADDQ $128, BX
+	ADDQ $128, AX
+	SUBQ $32, CX
+	JGE loop2
+
+done3:
+	ADDQ $32, CX
+	SUBQ $16, CX
+	JLT done5
+
+loop4:
+	VMOVUPS 0(AX), Z0
+	VMULPS Z6, Z0, Z4
+	VCMPPS $5, Z31, Z0, K2
+	VMOVUPS Z0, K2, Z4
+	VMOVUPS Z4, (BX)
+	ADDQ $64, BX
+	ADDQ $64, AX
+	SUBQ $16, CX
+	JGE loop4
+
+done5:
+	ADDQ $16, CX
+	TESTQ CX, CX
+	JZ rowend6
+	VMOVUPS.Z 0(AX), K1, Z0
+	VMULPS Z6, Z0, Z4
+	VCMPPS $5, Z31, Z0, K2
+	VMOVUPS Z0, K2, Z4
+	VMOVUPS Z4, K1, (BX)
+
+rowend6:
+	ADDQ ldd+40(FP), DI
+	ADDQ ldb+56(FP), R8
+	ADDQ lda+48(FP), SI
+	DECQ rows+32(FP)
+	JNZ row1
+	VZEROUPPER
+	RET
+
+// func preluSV512(dst *float32, a *float32, b *float32, n int, rows int, ldd int, lda int, ldb int)
+TEXT ·preluSV512(SB), NOSPLIT, $0-64
+	MOVQ dst+0(FP), DI
+	MOVQ a+8(FP), SI
+	MOVQ b+16(FP), R8
+	MOVQ n+24(FP), CX
+	ANDQ $15, CX
+	MOVL $1, DX
+	SHLL CX, DX
+	DECL DX
+	KMOVW DX, K1
+	VBROADCASTSS k00000000<>+0(SB), Z31
+
+row1:
+	MOVQ DI, BX
+	MOVQ SI, AX
+	MOVQ R8, R9
+	VBROADCASTSS (AX), Z5
+	MOVQ n+24(FP), CX
+	SUBQ $32, CX
+	JLT done3
+
+loop2:
+	VMOVUPS 0(R9), Z1
+	VMULPS Z1, Z5, Z4
+	VCMPPS $5, Z31, Z5, K2
+	VMOVUPS Z5, K2, Z4
+	VMOVUPS Z4, (BX)
+	VMOVUPS 64(R9), Z3
+	VMULPS Z3, Z5, Z4
+	VCMPPS $5, Z31, Z5, K2
+	VMOVUPS Z5, K2, Z4
+	VMOVUPS Z4, 64(BX)
+	ADDQ $128, BX
+	ADDQ $128, R9
+	SUBQ $32, CX
+	JGE loop2
+
+done3:
+	ADDQ $32, CX
+	SUBQ $16, CX
+	JLT done5
+
+loop4:
+	VMOVUPS 0(R9), Z1
+	VMULPS Z1, Z5, Z4
+	VCMPPS $5, Z31, Z5, K2
+	VMOVUPS Z5, K2, Z4
+	VMOVUPS Z4, (BX)
+	ADDQ $64, BX
+	ADDQ $64, R9
+	SUBQ $16, CX
+	JGE loop4
+
+done5:
+	ADDQ $16, CX
+	TESTQ CX, CX
+	JZ rowend6
+	VMOVUPS.Z 0(R9), K1, Z1
+	VMULPS Z1, Z5, Z4
+	VCMPPS $5, Z31, Z5, K2
 	VMOVUPS Z5, K2, Z4
 	VMOVUPS Z4, K1, (BX)
 

@@ -92,6 +92,21 @@ func minVS512(dst *float32, a *float32, b *float32, n int, rows int, ldd int, ld
 //go:noescape
 func minSV512(dst *float32, a *float32, b *float32, n int, rows int, ldd int, lda int, ldb int)
 
+// preluVV512 writes rows of n elements of a PRelu b; strides in bytes; rows > 0.
+//
+//go:noescape
+func preluVV512(dst *float32, a *float32, b *float32, n int, rows int, ldd int, lda int, ldb int)
+
+// preluVS512 writes rows of n elements of a PRelu b; strides in bytes; rows > 0.
+//
+//go:noescape
+func preluVS512(dst *float32, a *float32, b *float32, n int, rows int, ldd int, lda int, ldb int)
+
+// preluSV512 writes rows of n elements of a PRelu b; strides in bytes; rows > 0.
+//
+//go:noescape
+func preluSV512(dst *float32, a *float32, b *float32, n int, rows int, ldd int, lda int, ldb int)
+
 // mulAddLanes512 writes rows of x*scale + shift, with n scales and shifts, one per column, bounded by lo and hi; strides in bytes; rows > 0.
 //
 //go:noescape
@@ -141,5 +156,11 @@ func callBinary512(op BinaryOp, form Form, dst, a, b *float32, n, rows, ldd, lda
 		minVS512(dst, a, b, n, rows, ldd, lda, ldb)
 	case uint8(Min)<<2 | uint8(SV):
 		minSV512(dst, a, b, n, rows, ldd, lda, ldb)
+	case uint8(PRelu)<<2 | uint8(VV):
+		preluVV512(dst, a, b, n, rows, ldd, lda, ldb)
+	case uint8(PRelu)<<2 | uint8(VS):
+		preluVS512(dst, a, b, n, rows, ldd, lda, ldb)
+	case uint8(PRelu)<<2 | uint8(SV):
+		preluSV512(dst, a, b, n, rows, ldd, lda, ldb)
 	}
 }

@@ -23,6 +23,12 @@ var binaryOps = []struct {
 	{vec.Div, func(a, b float32) float32 { return a / b }},
 	{vec.Max, func(a, b float32) float32 { return max(a, b) }},
 	{vec.Min, func(a, b float32) float32 { return min(a, b) }},
+	{vec.PRelu, func(a, b float32) float32 {
+		if a < 0 {
+			return a * b
+		}
+		return a
+	}},
 }
 
 var _ = Describe("BinaryRows", func() {

@@ -9,9 +9,9 @@ import (
 	"github.com/carve-dev/carve/internal/kernel/asm"
 )
 
-// binaryOps are the functions of two operands; the instruction's first source is b.
+// binaryOps are the functions of two operands; the instruction's first source is b. What PRelu's makes counts below 0.
 var binaryOps = []struct{ name, instruction string }{
-	{"Add", "VADDPS"}, {"Sub", "VSUBPS"}, {"Mul", "VMULPS"}, {"Div", "VDIVPS"}, {"Max", "VMAXPS"}, {"Min", "VMINPS"},
+	{"Add", "VADDPS"}, {"Sub", "VSUBPS"}, {"Mul", "VMULPS"}, {"Div", "VDIVPS"}, {"Max", "VMAXPS"}, {"Min", "VMINPS"}, {"PRelu", "VMULPS"},
 }
 
 // binaries writes dst = a op b in three forms (vectors, b one scalar per row, a one scalar per row) and the multiply-add.
@@ -23,7 +23,7 @@ func binaries(f *asm.File, isa asm.ISA, suffix string) {
 		for _, form := range []string{"VV", "VS", "SV"} {
 			name := strings.ToLower(op.name) + form + suffix
 			kernel(f, isa, name, name+" writes rows of n elements of a "+op.name+" b; strides in bytes; rows > 0.",
-				args("dst", "a", "b", "n", "rows", "ldd", "lda", "ldb"), func(c *ctx) { binary(c, op.instruction, form) })
+				args("dst", "a", "b", "n", "rows", "ldd", "lda", "ldb"), func(c *ctx) { binary(c, op.name, op.instruction, form) })
 			fmt.Fprintf(&table, "\tcase uint8(%s)<<2 | uint8(%s):\n\t\t%s(dst, a, b, n, rows, ldd, lda, ldb)\n", op.name, form, name)
 		}
 	}
@@ -36,7 +36,7 @@ func binaries(f *asm.File, isa asm.ISA, suffix string) {
 	f.Serve("mulAdd", isa, either("perRow", "mulAddRows"+suffix, "mulAddLanes"+suffix, "(dst, x, scale, shift, n, rows, 4*ldd, 4*ldx, lo, hi)"))
 }
 
-func binary(c *ctx, instruction, form string) {
+func binary(c *ctx, op, instruction, form string) {
 	c.Load("dst", "DI")
 	c.Load("a", "SI")
 	c.Load("b", "R8")
@@ -71,9 +71,12 @@ func binary(c *ctx, instruction, form string) {
 				c.load(at("R9"), b, tail)
 			}
 			c.I("%s %s, %s, %s", instruction, b, a, d)
-			if instruction == "VMAXPS" || instruction == "VMINPS" {
+			switch op {
+			case "Max", "Min":
 				// The instruction returns b where either is NaN: right but for a NaN in a.
 				c.selectIf(cmpUnord, a, a, a, d, c.r(7))
+			case "PRelu":
+				c.selectIf(cmpNLT, a, c.reg(0), a, d, c.r(7))
 			}
 			c.storeLast(d, "BX", u, tail)
 		})

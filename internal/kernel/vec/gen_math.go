@@ -42,6 +42,19 @@ func (c *ctx) reduceExp(x, n string) {
 func (c *ctx) exp(x, n, p string) {
 	c.clamp(x, -104, 89)
 	c.reduceExp(x, n)
+	c.expReduced(x, n, p)
+}
+
+// halfExp writes e^x / 2.
+func (c *ctx) halfExp(x, n, p string) {
+	c.clamp(x, -104, 90)
+	c.reduceExp(x, n)
+	c.op("VSUBPS", c.reg(1), n, n)
+	c.expReduced(x, n, p)
+}
+
+// expReduced writes e^x · 2^n for |x| up to ln 2 / 2.
+func (c *ctx) expReduced(x, n, p string) {
 	c.horner(x, p, 1, 1, 0.4999999403953552, 0.1666651964187622, 0.04166838899254799, 0.00836884044110775, 0.0013815108686685562)
 	if c.isa.Exponents {
 		c.I("VSCALEFPS %s, %s, %s", n, p, x)
@@ -261,10 +274,52 @@ func (c *ctx) geluTanh(x, t string, r []string) {
 	c.I("VDIVPS %s, %s, %s", t, x, x)
 }
 
+// sinh writes the hyperbolic sine: x + x³·P(x²), the first terms of its series, which leave out 1.6e-10 of it, up to 1, and (e^|x| - e^-|x|)/2 with the sign of x
+// beyond. r are five registers of scratch.
+func (c *ctx) sinh(x string, r []string) {
+	a, n, p, y, t := r[0], r[1], r[2], r[3], r[4]
+	c.op("VANDPS", c.bits(0x7fffffff), x, a)
+	c.halfExp(a, n, p)
+	c.set(c.k(0.25), n)
+	c.I("VDIVPS %s, %s, %s", a, n, n)
+	c.I("VSUBPS %s, %s, %s", n, a, a)
+	c.op("VANDPS", c.bits(0x80000000), x, n)
+	c.I("VORPS %s, %s, %s", n, a, a)
+	c.I("VMULPS %s, %s, %s", x, x, y)
+	c.horner(y, p, 1.0/6, 1.0/120, 1.0/5040, 1.0/362880, 1.0/39916800)
+	c.I("VMULPS %s, %s, %s", y, p, p)
+	c.I("VFMADD213PS %s, %s, %s", x, x, p)
+	c.selectIf(cmpGT, y, c.reg(1), a, p, t)
+	c.I("VMOVUPS %s, %s", p, x)
+}
+
 // sine writes sin(x + quarters·π/2) for |x| up to farthest: x = q·π/2 + r, where q·(π/2) is taken off in three parts, the first of which leaves nothing out. The sine or
 // the cosine of r, with the signs of the quadrant, is r + r³·P(r²), relative error 5.9e-9 for |r| ≤ 0.83, or 1 - r²/2 + r⁴·Q(r²), 2.1e-10. r are four registers of
 // scratch.
 func (c *ctx) sine(quarters uint32, x string, r []string) {
+	n, y, p, q := r[0], r[1], r[2], r[3]
+	c.turned(quarters, x, r)
+	c.I("VPSLLD $31, %s, %s", n, y)
+	c.selectSign(y, q, p)
+	c.I("VPSLLD $30, %s, %s", n, n)
+	c.op("VANDPS", c.bits(0x80000000), n, n)
+	c.I("VXORPS %s, %s, %s", n, p, x)
+}
+
+// tangent writes tan x for |x| up to farthest: the quotient of the sine and the cosine of r, and of -cos r and sin r in odd quadrants. r are four registers of scratch.
+func (c *ctx) tangent(x string, r []string) {
+	n, p, q := r[0], r[2], r[3]
+	c.turned(0, x, r)
+	c.I("VPSLLD $31, %s, %s", n, n)
+	c.I("VMOVUPS %s, %s", p, x)
+	c.selectSign(n, q, x)
+	c.selectSign(n, p, q)
+	c.I("VDIVPS %s, %s, %s", q, x, x)
+	c.I("VXORPS %s, %s, %s", n, x, x)
+}
+
+// turned writes the sine of r and its cosine, as sine has them, to the third and the fourth register of scratch, and q and some quarters as integers to the first.
+func (c *ctx) turned(quarters uint32, x string, r []string) {
 	n, y, p, q := r[0], r[1], r[2], r[3]
 	c.op("VMULPS", c.k(0.6366197723675814), x, n)
 	c.round(8, n, n)
@@ -280,11 +335,6 @@ func (c *ctx) sine(quarters uint32, x string, r []string) {
 	c.I("VMULPS %s, %s, %s", y, p, p)
 	c.I("VFMADD213PS %s, %s, %s", x, x, p)
 	c.horner(y, q, 1, -0.5, 0.04166663810610771, -0.0013886920642107725, 2.4389668396906927e-05)
-	c.I("VPSLLD $31, %s, %s", n, y)
-	c.selectSign(y, q, p)
-	c.I("VPSLLD $30, %s, %s", n, n)
-	c.op("VANDPS", c.bits(0x80000000), n, n)
-	c.I("VXORPS %s, %s, %s", n, p, x)
 }
 
 // asin writes the arc sine, or the arc cosine: that of s = |x| up to a half is s + s³·P(s²), relative error 2.8e-10, and of greater ones π/2 less twice that of

@@ -89,9 +89,18 @@ var unaryOps = []struct {
 	{"Round", func(c *ctx, r []string) { c.round(8, r[0], r[0]) }},
 	{"Sin", func(c *ctx, r []string) { c.sine(0, r[0], r[1:5]) }},
 	{"Cos", func(c *ctx, r []string) { c.sine(1, r[0], r[1:5]) }},
+	{"Tan", func(c *ctx, r []string) { c.tangent(r[0], r[1:5]) }},
 	{"Asin", func(c *ctx, r []string) { c.asin(r[0], r[1:6], false) }},
 	{"Acos", func(c *ctx, r []string) { c.asin(r[0], r[1:6], true) }},
 	{"Atan", func(c *ctx, r []string) { c.atan(r[0], r[1:6]) }},
+	{"Sinh", func(c *ctx, r []string) { c.sinh(r[0], r[1:6]) }},
+	{"Cosh", func(c *ctx, r []string) {
+		c.op("VANDPS", c.bits(0x7fffffff), r[0], r[0])
+		c.halfExp(r[0], r[1], r[2])
+		c.set(c.k(0.25), r[1])
+		c.I("VDIVPS %s, %s, %s", r[0], r[1], r[1])
+		c.I("VADDPS %s, %s, %s", r[1], r[0], r[0])
+	}},
 	{"Softsign", func(c *ctx, r []string) {
 		c.op("VANDPS", c.bits(0x7fffffff), r[0], r[1])
 		c.op("VADDPS", c.k(1), r[1], r[1])
@@ -109,6 +118,15 @@ var unaryOps = []struct {
 		c.I("VMOVUPS %s, %s", r[0], r[3])
 		c.selectIf(cmpGT, r[1], r[3], r[2], r[0], r[4])
 		c.selectIf(cmpEQ, r[3], r[1], r[2], r[0], r[4])
+	}},
+	{"Shrink", func(c *ctx, r []string) {
+		c.I("VADDPS %s, %s, %s", c.param(1), r[0], r[1])
+		c.I("VSUBPS %s, %s, %s", c.param(1), r[0], r[2])
+		c.op("VXORPS", c.bits(0x80000000), r[0], r[3])
+		c.zero(r[4])
+		c.selectIf(cmpGT, r[0], c.param(0), r[2], r[4], r[0])
+		c.selectIf(cmpGT, r[3], c.param(0), r[1], r[4], r[3])
+		c.I("VMOVUPS %s, %s", r[4], r[0])
 	}},
 	{"FakeQuantize", func(c *ctx, r []string) {
 		c.I("VDIVPS %s, %s, %s", c.param(0), r[0], r[1])
@@ -137,8 +155,8 @@ func (c *ctx) selectSign(x, yes, dst string) {
 // long are functions of so many instructions that the processor holds few vectors of them at a time. With AVX2 they have operands and results fetched
 // fetchedAhead bytes before they come to them: on an AMD Zen 3 those behind the second-level cache take 0.9 to 1.0 of their time so, and those in it as long.
 // And they are interleaved, as many vectors as there are registers for: those in the second-level cache take 0.72 to 0.9 of their time so.
-var long = map[string]bool{"Exp": true, "Log": true, "Tanh": true, "Sigmoid": true, "Erf": true, "Silu": true, "GeluErf": true, "GeluTanh": true, "Mish": true, "Sin": true, "Cos": true,
-	"Asin": true, "Acos": true, "Atan": true}
+var long = map[string]bool{"Exp": true, "Log": true, "Tanh": true, "Sigmoid": true, "Erf": true, "Silu": true, "GeluErf": true, "GeluTanh": true, "Mish": true, "Sin": true, "Cos": true, "Tan": true,
+	"Sinh": true, "Cosh": true, "Asin": true, "Acos": true, "Atan": true}
 
 const fetchedAhead = 1024
 

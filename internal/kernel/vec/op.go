@@ -36,19 +36,23 @@ const (
 	Round                  // the nearest integer, ties to even
 	Sin                    // sin x
 	Cos                    // cos x
+	Tan                    // tan x
 	Asin                   // arcsin x; NaN beyond 1
 	Acos                   // arccos x; NaN beyond 1
 	Atan                   // arctan x
+	Sinh                   // sinh x
+	Cosh                   // cosh x
 	Softsign               // x / (1 + |x|)
 	Sign                   // 1 above 0, -1 below, else x
 	Threshold              // x > A ? x : 0; NaN stays
+	Shrink                 // x < -A ? x + B : x > A ? x - B : 0, which is that of NaN
 	FakeQuantize           // A · max(B, min(C, Round(x/A))), A > 0; 0 for NaN
 	numOps
 )
 
 var opNames = [numOps]string{"exp", "log", "tanh", "sigmoid", "erf", "sqrt", "rsqrt", "reciprocal", "abs", "neg", "square", "cube",
 	"relu", "leaky-relu", "clip", "elu", "hard-sigmoid", "hard-swish", "silu", "gelu-erf", "gelu-tanh", "softplus", "mish",
-	"floor", "ceil", "trunc", "round", "sin", "cos", "asin", "acos", "atan", "softsign", "sign", "threshold", "fake-quantize"}
+	"floor", "ceil", "trunc", "round", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "softsign", "sign", "threshold", "shrink", "fake-quantize"}
 
 // Ops returns every function, in order.
 func Ops() []Op {

@@ -55,7 +55,7 @@ const farthest = 1e5
 
 // apply writes op of some rows.
 func (v Kernels) apply(op Op, dst, src *float32, n, rows, ldd, lds int, p *Params) {
-	if (op == Sin || op == Cos) && !v.reached(src, n, rows, lds) {
+	if (op == Sin || op == Cos || op == Tan) && !v.reached(src, n, rows, lds) {
 		genericUnary(op, dst, src, n, rows, ldd, lds, p)
 		return
 	}

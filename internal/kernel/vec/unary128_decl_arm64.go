@@ -149,6 +149,11 @@ func sin128(dst *float32, src *float32, n int, rows int, ldd int, lds int, p *fl
 //go:noescape
 func cos128(dst *float32, src *float32, n int, rows int, ldd int, lds int, p *float32)
 
+// tan128 applies Tan to rows of n elements; strides in bytes; rows > 0.
+//
+//go:noescape
+func tan128(dst *float32, src *float32, n int, rows int, ldd int, lds int, p *float32)
+
 // asin128 applies Asin to rows of n elements; strides in bytes; rows > 0.
 //
 //go:noescape
@@ -164,6 +169,16 @@ func acos128(dst *float32, src *float32, n int, rows int, ldd int, lds int, p *f
 //go:noescape
 func atan128(dst *float32, src *float32, n int, rows int, ldd int, lds int, p *float32)
 
+// sinh128 applies Sinh to rows of n elements; strides in bytes; rows > 0.
+//
+//go:noescape
+func sinh128(dst *float32, src *float32, n int, rows int, ldd int, lds int, p *float32)
+
+// cosh128 applies Cosh to rows of n elements; strides in bytes; rows > 0.
+//
+//go:noescape
+func cosh128(dst *float32, src *float32, n int, rows int, ldd int, lds int, p *float32)
+
 // softsign128 applies Softsign to rows of n elements; strides in bytes; rows > 0.
 //
 //go:noescape
@@ -178,6 +193,11 @@ func sign128(dst *float32, src *float32, n int, rows int, ldd int, lds int, p *f
 //
 //go:noescape
 func threshold128(dst *float32, src *float32, n int, rows int, ldd int, lds int, p *float32)
+
+// shrink128 applies Shrink to rows of n elements; strides in bytes; rows > 0.
+//
+//go:noescape
+func shrink128(dst *float32, src *float32, n int, rows int, ldd int, lds int, p *float32)
 
 // fakeQuantize128 applies FakeQuantize to rows of n elements; strides in bytes; rows > 0.
 //
@@ -246,18 +266,26 @@ func callUnary128(op Op, dst, src *float32, n, rows, ldd, lds int, params *Param
 		sin128(dst, src, n, rows, ldd, lds, p)
 	case Cos:
 		cos128(dst, src, n, rows, ldd, lds, p)
+	case Tan:
+		tan128(dst, src, n, rows, ldd, lds, p)
 	case Asin:
 		asin128(dst, src, n, rows, ldd, lds, p)
 	case Acos:
 		acos128(dst, src, n, rows, ldd, lds, p)
 	case Atan:
 		atan128(dst, src, n, rows, ldd, lds, p)
+	case Sinh:
+		sinh128(dst, src, n, rows, ldd, lds, p)
+	case Cosh:
+		cosh128(dst, src, n, rows, ldd, lds, p)
 	case Softsign:
 		softsign128(dst, src, n, rows, ldd, lds, p)
 	case Sign:
 		sign128(dst, src, n, rows, ldd, lds, p)
 	case Threshold:
 		threshold128(dst, src, n, rows, ldd, lds, p)
+	case Shrink:
+		shrink128(dst, src, n, rows, ldd, lds, p)
 	case FakeQuantize:
 		fakeQuantize128(dst, src, n, rows, ldd, lds, p)
 	default:

@@ -149,6 +149,11 @@ func sin2(dst *float32, src *float32, n int, rows int, ldd int, lds int, p *floa
 //go:noescape
 func cos2(dst *float32, src *float32, n int, rows int, ldd int, lds int, p *float32)
 
+// tan2 applies Tan to rows of n elements; strides in bytes; rows > 0.
+//
+//go:noescape
+func tan2(dst *float32, src *float32, n int, rows int, ldd int, lds int, p *float32)
+
 // asin2 applies Asin to rows of n elements; strides in bytes; rows > 0.
 //
 //go:noescape
@@ -164,6 +169,16 @@ func acos2(dst *float32, src *float32, n int, rows int, ldd int, lds int, p *flo
 //go:noescape
 func atan2(dst *float32, src *float32, n int, rows int, ldd int, lds int, p *float32)
 
+// sinh2 applies Sinh to rows of n elements; strides in bytes; rows > 0.
+//
+//go:noescape
+func sinh2(dst *float32, src *float32, n int, rows int, ldd int, lds int, p *float32)
+
+// cosh2 applies Cosh to rows of n elements; strides in bytes; rows > 0.
+//
+//go:noescape
+func cosh2(dst *float32, src *float32, n int, rows int, ldd int, lds int, p *float32)
+
 // softsign2 applies Softsign to rows of n elements; strides in bytes; rows > 0.
 //
 //go:noescape
@@ -178,6 +193,11 @@ func sign2(dst *float32, src *float32, n int, rows int, ldd int, lds int, p *flo
 //
 //go:noescape
 func threshold2(dst *float32, src *float32, n int, rows int, ldd int, lds int, p *float32)
+
+// shrink2 applies Shrink to rows of n elements; strides in bytes; rows > 0.
+//
+//go:noescape
+func shrink2(dst *float32, src *float32, n int, rows int, ldd int, lds int, p *float32)
 
 // fakeQuantize2 applies FakeQuantize to rows of n elements; strides in bytes; rows > 0.
 //
@@ -246,18 +266,26 @@ func callUnary2(op Op, dst, src *float32, n, rows, ldd, lds int, params *Params)
 		sin2(dst, src, n, rows, ldd, lds, p)
 	case Cos:
 		cos2(dst, src, n, rows, ldd, lds, p)
+	case Tan:
+		tan2(dst, src, n, rows, ldd, lds, p)
 	case Asin:
 		asin2(dst, src, n, rows, ldd, lds, p)
 	case Acos:
 		acos2(dst, src, n, rows, ldd, lds, p)
 	case Atan:
 		atan2(dst, src, n, rows, ldd, lds, p)
+	case Sinh:
+		sinh2(dst, src, n, rows, ldd, lds, p)
+	case Cosh:
+		cosh2(dst, src, n, rows, ldd, lds, p)
 	case Softsign:
 		softsign2(dst, src, n, rows, ldd, lds, p)
 	case Sign:
 		sign2(dst, src, n, rows, ldd, lds, p)
 	case Threshold:
 		threshold2(dst, src, n, rows, ldd, lds, p)
+	case Shrink:
+		shrink2(dst, src, n, rows, ldd, lds, p)
 	case FakeQuantize:
 		fakeQuantize2(dst, src, n, rows, ldd, lds, p)
 	default:

@@ -149,6 +149,11 @@ func sin512(dst *float32, src *float32, n int, rows int, ldd int, lds int, p *fl
 //go:noescape
 func cos512(dst *float32, src *float32, n int, rows int, ldd int, lds int, p *float32)
 
+// tan512 applies Tan to rows of n elements; strides in bytes; rows > 0.
+//
+//go:noescape
+func tan512(dst *float32, src *float32, n int, rows int, ldd int, lds int, p *float32)
+
 // asin512 applies Asin to rows of n elements; strides in bytes; rows > 0.
 //
 //go:noescape
@@ -164,6 +169,16 @@ func acos512(dst *float32, src *float32, n int, rows int, ldd int, lds int, p *f
 //go:noescape
 func atan512(dst *float32, src *float32, n int, rows int, ldd int, lds int, p *float32)
 
+// sinh512 applies Sinh to rows of n elements; strides in bytes; rows > 0.
+//
+//go:noescape
+func sinh512(dst *float32, src *float32, n int, rows int, ldd int, lds int, p *float32)
+
+// cosh512 applies Cosh to rows of n elements; strides in bytes; rows > 0.
+//
+//go:noescape
+func cosh512(dst *float32, src *float32, n int, rows int, ldd int, lds int, p *float32)
+
 // softsign512 applies Softsign to rows of n elements; strides in bytes; rows > 0.
 //
 //go:noescape
@@ -178,6 +193,11 @@ func sign512(dst *float32, src *float32, n int, rows int, ldd int, lds int, p *f
 //
 //go:noescape
 func threshold512(dst *float32, src *float32, n int, rows int, ldd int, lds int, p *float32)
+
+// shrink512 applies Shrink to rows of n elements; strides in bytes; rows > 0.
+//
+//go:noescape
+func shrink512(dst *float32, src *float32, n int, rows int, ldd int, lds int, p *float32)
 
 // fakeQuantize512 applies FakeQuantize to rows of n elements; strides in bytes; rows > 0.
 //
@@ -246,18 +266,26 @@ func callUnary512(op Op, dst, src *float32, n, rows, ldd, lds int, params *Param
 		sin512(dst, src, n, rows, ldd, lds, p)
 	case Cos:
 		cos512(dst, src, n, rows, ldd, lds, p)
+	case Tan:
+		tan512(dst, src, n, rows, ldd, lds, p)
 	case Asin:
 		asin512(dst, src, n, rows, ldd, lds, p)
 	case Acos:
 		acos512(dst, src, n, rows, ldd, lds, p)
 	case Atan:
 		atan512(dst, src, n, rows, ldd, lds, p)
+	case Sinh:
+		sinh512(dst, src, n, rows, ldd, lds, p)
+	case Cosh:
+		cosh512(dst, src, n, rows, ldd, lds, p)
 	case Softsign:
 		softsign512(dst, src, n, rows, ldd, lds, p)
 	case Sign:
 		sign512(dst, src, n, rows, ldd, lds, p)
 	case Threshold:
 		threshold512(dst, src, n, rows, ldd, lds, p)
+	case Shrink:
+		shrink512(dst, src, n, rows, ldd, lds, p)
 	case FakeQuantize:
 		fakeQuantize512(dst, src, n, rows, ldd, lds, p)
 	default:

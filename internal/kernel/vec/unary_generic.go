@@ -121,12 +121,18 @@ func function(op Op) func(x float32, p Params) float32 {
 		return func(x float32, _ Params) float32 { return float32(math.Sin(float64(x))) }
 	case Cos:
 		return func(x float32, _ Params) float32 { return float32(math.Cos(float64(x))) }
+	case Tan:
+		return func(x float32, _ Params) float32 { return float32(math.Tan(float64(x))) }
 	case Asin:
 		return func(x float32, _ Params) float32 { return float32(math.Asin(float64(x))) }
 	case Acos:
 		return func(x float32, _ Params) float32 { return float32(math.Acos(float64(x))) }
 	case Atan:
 		return func(x float32, _ Params) float32 { return float32(math.Atan(float64(x))) }
+	case Sinh:
+		return func(x float32, _ Params) float32 { return float32(math.Sinh(float64(x))) }
+	case Cosh:
+		return func(x float32, _ Params) float32 { return float32(math.Cosh(float64(x))) }
 	case Softsign:
 		return func(x float32, _ Params) float32 { return x / (1 + float32(math.Abs(float64(x)))) }
 	case Sign:
@@ -145,6 +151,16 @@ func function(op Op) func(x float32, p Params) float32 {
 				return 0
 			}
 			return x
+		}
+	case Shrink:
+		return func(x float32, p Params) float32 {
+			switch {
+			case x < -p.A:
+				return x + p.B
+			case x > p.A:
+				return x - p.B
+			}
+			return 0
 		}
 	case FakeQuantize:
 		return func(x float32, p Params) float32 {

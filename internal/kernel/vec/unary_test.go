@@ -38,6 +38,16 @@ func bound(x, lo, hi float64) float64 {
 	return x
 }
 
+func shrink(x, lambda, bias float64) float64 {
+	switch {
+	case x < -lambda:
+		return x + bias
+	case x > lambda:
+		return x - bias
+	}
+	return 0
+}
+
 var unaryCases = []unaryCase{
 	{vec.Exp, vec.Params{}, 2, math.Exp},
 	{vec.Log, vec.Params{}, 4, math.Log},
@@ -92,9 +102,12 @@ var unaryCases = []unaryCase{
 	{vec.Round, vec.Params{}, 0.5, math.RoundToEven},
 	{vec.Sin, vec.Params{}, 2, math.Sin},
 	{vec.Cos, vec.Params{}, 2, math.Cos},
+	{vec.Tan, vec.Params{}, 4, math.Tan},
 	{vec.Asin, vec.Params{}, 3, math.Asin},
 	{vec.Acos, vec.Params{}, 3, math.Acos},
 	{vec.Atan, vec.Params{}, 3, math.Atan},
+	{vec.Sinh, vec.Params{}, 3, math.Sinh},
+	{vec.Cosh, vec.Params{}, 3, math.Cosh},
 	{vec.Softsign, vec.Params{}, 1.5, func(x float64) float64 {
 		if math.Abs(x) > math.MaxFloat32 {
 			return math.NaN()
@@ -122,6 +135,8 @@ var unaryCases = []unaryCase{
 		}
 		return x
 	}},
+	{vec.Shrink, vec.Params{A: 0.5, B: 0.25}, 0.5, func(x float64) float64 { return shrink(x, 0.5, 0.25) }},
+	{vec.Shrink, vec.Params{A: -0.5, B: -1}, 0.5, func(x float64) float64 { return shrink(x, -0.5, -1) }},
 	{vec.FakeQuantize, vec.Params{A: 0.3, B: -100, C: 155}, 0.5, func(x float64) float64 {
 		if x != x {
 			return 0
@@ -206,7 +221,7 @@ var _ = Describe("Apply", func() {
 		})
 	}
 
-	It("computes sines and cosines as far as kernels reach, near quarters of a turn too, and beyond", func() {
+	It("computes sines, cosines and tangents as far as kernels reach, near quarters of a turn too, and beyond", func() {
 		rng := rand.New(rand.NewPCG(5, 6))
 		var xs []float32
 		for range 4000 {
@@ -219,11 +234,11 @@ var _ = Describe("Apply", func() {
 				if far != nil {
 					xs = append(slices.Clone(xs[:100]), far...)
 				}
-				for op, f := range map[vec.Op]func(float64) float64{vec.Sin: math.Sin, vec.Cos: math.Cos} {
+				for op, f := range map[vec.Op]func(float64) float64{vec.Sin: math.Sin, vec.Cos: math.Cos, vec.Tan: math.Tan} {
 					got := make([]float32, len(xs))
 					k.Apply(op, got, xs, vec.Params{})
 					for i, x := range xs {
-						if want := f(float64(x)); !same(got[i], want, 2*ulp(want)+0x1p-149) {
+						if want := f(float64(x)); !same(got[i], want, map[bool]float64{false: 2, true: 4}[op == vec.Tan]*ulp(want)+0x1p-149) {
 							Fail(fmt.Sprintf("%v %v(%v) = %v, not %v: %.2f ulp", t, op, x, got[i], want, (float64(got[i])-want)/ulp(want)))
 						}
 					}
