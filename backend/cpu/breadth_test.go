@@ -47,6 +47,20 @@ var _ = Describe("functions", func() {
 		})
 	}
 
+	It("of numbers of all kinds agree with the reference kernels", func() {
+		m := newModel(5)
+		values := []float32{0, float32(math.Copysign(0, -1)), 1, -1, 1.5, float32(math.Inf(1)), float32(math.Inf(-1)), float32(math.NaN()), math.MaxFloat32, -math.MaxFloat32, 0x1p-149, -0x1p-130,
+			0x1p-12, 0.99999994, -0.99999994, 1.0000001, 89, 89.5, -89.4}
+		for range 300 {
+			values = append(values, math.Float32frombits(m.r.Uint32()), float32(m.r.NormFloat64()), float32(m.r.NormFloat64()*1e-3))
+		}
+		x := m.data(tensor.From(values, len(values)))
+		for _, op := range []string{"Tan", "Sinh", "Cosh", "Asinh", "Acosh", "Atanh"} {
+			m.check(m.op(op, x))
+		}
+		m.check(m.op("Shrink", x), m.op("PRelu", x, m.scalar(-0.5)), m.op("PRelu", x, x))
+	})
+
 	It("of integers agree with the reference kernels", func() {
 		m := newModel(1)
 		for _, dt := range []tensor.DType{tensor.Int64, tensor.Int32} {
@@ -249,7 +263,7 @@ var _ = Describe("scans", func() {
 	It("agree with the reference kernels", seeds(30, func(m *model) {
 		shape := m.shape(m.between(1, 4), 1, 7)
 		if m.chance(3) { // more lines beside each other than are taken at a time
-			shape = append(shape[:min(len(shape), 2)], m.between(60, 300))
+			shape = append(shape[:min(len(shape), 2)], m.between(60, 600))
 		}
 		a := m.between(-len(shape), len(shape)-1)
 		along := m.given(pick(m, tensor.Scalar(int64(a)), tensor.Scalar(int32(a)), tensor.From([]int64{int64(a)}, 1)))

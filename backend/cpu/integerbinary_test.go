@@ -1,6 +1,8 @@
 package cpu_test
 
 import (
+	"math"
+
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
@@ -52,5 +54,17 @@ var _ = Describe("operators on two integers", func() {
 	It("of floats is Mod alone", seeds(10, func(m *model) {
 		a, b := m.input(4, 9), away(m, m.input(9))
 		m.sample(m.op("Mod", a, b, graph.IntAttr("fmod", 1)), m.op("Mod", m.op("Mul", a, m.scalar(7)), b, graph.IntAttr("fmod", 1)))
+		var x, y [300]float32 // whose quotients are large and small, of all kinds of numbers
+		for i := range x {
+			x[i], y[i] = math.Float32frombits(m.r.Uint32()), math.Float32frombits(m.r.Uint32())
+			switch m.r.IntN(4) {
+			case 0:
+				y[i] = x[i] / float32(1+m.r.IntN(1<<20))
+			case 1:
+				x[i] = y[i] * float32(m.r.IntN(1<<24))
+			}
+		}
+		c, d := m.data(tensor.From(x[:], 2, 150)), m.data(tensor.From(y[:], 2, 150))
+		m.check(m.op("Mod", c, d, graph.IntAttr("fmod", 1)), m.op("Mod", c, m.data(tensor.From(y[:2], 2, 1)), graph.IntAttr("fmod", 1)))
 	}))
 })

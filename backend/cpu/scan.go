@@ -6,6 +6,10 @@ import (
 	"github.com/carve-dev/carve/backend"
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/tensor"
+	"github.com/carve-dev/carve/internal/kernel/cast"
+	"github.com/carve-dev/carve/internal/kernel/double"
+	"github.com/carve-dev/carve/internal/kernel/element"
+	"github.com/carve-dev/carve/internal/kernel/isa"
 	"github.com/carve-dev/carve/internal/operators"
 	"github.com/carve-dev/carve/internal/place"
 	"github.com/carve-dev/carve/property"
@@ -62,26 +66,77 @@ func cumulativeSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 }
 
 func planCumulative(p *planner, n *graph.Node) error {
+	k, set := p.doubles(), p.target.Set
+	by, whole := double.Add, element.Add
+	if n.Is("CumProd") {
+		by, whole = double.Mul, element.Mul
+	}
 	switch n.Inputs[0].Type.DType {
 	case tensor.Float32:
-		return cumulative[float32, float64](p, n)
+		r := runningOf[float32, float64](n, nil)
+		r.rows = func(o, s []float32, first, by, count, beside int) { totalRows(set, &r, o, s, first, by, count, beside) }
+		return cumulative(p, n, r)
 	case tensor.Float64:
-		return cumulative[float64, float64](p, n)
+		return cumulative(p, n, runningOf[float64, float64](n, func(dst, a, b []float64) { k.Binary(by, double.VV, dst, a, b) }))
 	case tensor.Int32, tensor.Uint32: // sums and products wrap around, and have the same bits
-		return cumulative[int32, int32](p, n)
+		return cumulative(p, n, runningOf[int32, int32](n, func(dst, a, b []int32) { element.Binary(set, whole, dst, a, b) }))
 	}
-	return cumulative[int64, int64](p, n)
+	return cumulative(p, n, runningOf[int64, int64](n, func(dst, a, b []int64) { element.Binary(set, whole, dst, a, b) }))
+}
+
+// runningOf returns how a node adds up or multiplies lines. join makes a row of the results before it, of type T too, and of a row.
+func runningOf[T, A float32 | float64 | int32 | int64](n *graph.Node, join func(dst, a, b []T)) running[T, A] {
+	r := running[T, A]{exclusive: n.Int("exclusive", 0) != 0, multiplies: n.Is("CumProd")}
+	if join != nil {
+		r.rows = func(o, s []T, first, by, count, beside int) {
+			row := func(x []T, i int) []T { return x[first+i*by:][:beside] }
+			var start T
+			if r.multiplies {
+				start = 1
+			}
+			for i, to := range row(o, 0) {
+				switch {
+				case r.exclusive:
+					to = start
+				case r.multiplies:
+					to = row(s, 0)[i]
+				default:
+					to = start + row(s, 0)[i] // -0 becomes 0
+				}
+				row(o, 0)[i] = to
+			}
+			for i := 1; i < count; i++ {
+				if r.exclusive {
+					join(row(o, i), row(o, i-1), row(s, i-1))
+				} else {
+					join(row(o, i), row(o, i-1), row(s, i))
+				}
+			}
+		}
+	}
+	return r
+}
+
+// totalRows adds up or multiplies lines of float32 beside each other in float64.
+func totalRows(set isa.Set, r *running[float32, float64], o, s []float32, first, by, count, beside int) {
+	var memory [besideLines]float64
+	totals := memory[:beside]
+	if r.multiplies {
+		for i := range totals {
+			totals[i] = 1
+		}
+	}
+	cast.Totals(set, r.multiplies, r.exclusive, o, s, first, by, count, totals)
 }
 
 // cumulative adds up, or multiplies, elements T in A.
-func cumulative[T, A float32 | float64 | int32 | int64](p *planner, n *graph.Node) error {
+func cumulative[T, A float32 | float64 | int32 | int64](p *planner, n *graph.Node, run running[T, A]) error {
 	d := p.Dims[n.Inputs[0].ID]
 	src, dst := p.In(n.Inputs[0]), p.Out(n.Outputs[0])
 	total := product(d)
 	if total == 0 {
 		return nil
 	}
-	run := running[T, A]{exclusive: n.Int("exclusive", 0) != 0, multiplies: n.Is("CumProd")}
 	reverse := n.Int("reverse", 0) != 0
 	at, read := p.integerAt(n.Input(1))
 	chunks := min(ceilDiv(total, elementsPerChunk), total/slices.Max(d)) // of lines along whichever axis
@@ -101,22 +156,32 @@ func cumulative[T, A float32 | float64 | int32 | int64](p *planner, n *graph.Nod
 			if reverse {
 				first, by = first+(count-1)*inner, -inner
 			}
-			run.along(o, s, first, by, count, beside)
+			if beside > fewLines {
+				run.rows(o, s, first, by, count, beside)
+			} else {
+				run.along(o, s, first, by, count, beside)
+			}
 			i += beside
 		}
 	}}, []place.Memory{src, at}, []place.Memory{dst})
 	return nil
 }
 
-// besideLines is how many lines are added up at a time that lie beside each other.
-const besideLines = 64
+// besideLines is how many lines are added up at a time that lie beside each other, and fewLines how many of them are too few for kernels of rows.
+const (
+	besideLines = 512
+	fewLines    = 8
+)
 
-// running is how lines are added up, or multiplied.
-type running[T, A float32 | float64 | int32 | int64] struct{ exclusive, multiplies bool }
+// running is how lines are added up, or multiplied. rows is along for more than fewLines lines.
+type running[T, A float32 | float64 | int32 | int64] struct {
+	exclusive, multiplies bool
+	rows                  func(o, s []T, first, by, count, beside int)
+}
 
-// along writes the sums or products of so many lines beside each other, of count elements that are by apart, the first of them at first.
-func (r running[T, A]) along(o, s []T, first, by, count, beside int) {
-	var results [besideLines]A
+// along writes the sums or products of so many lines, fewLines at most, beside each other, of count elements that are by apart, the first of them at first.
+func (r *running[T, A]) along(o, s []T, first, by, count, beside int) {
+	var results [fewLines]A
 	if r.multiplies {
 		for i := range results {
 			results[i] = 1

@@ -96,6 +96,32 @@ func Singles(set isa.Set, dst []float32, src []float64) {
 	}
 }
 
+// rowsTogether is how many rows are added to totals on the way through these: so many streams of memory.
+const rowsTogether = 8
+
+// Totals adds rows of src to totals, or multiplies these by them, and rounds them to rows of dst, before that where exclusive is set. There are so many rows, by elements
+// apart in either slice, the first of them at first; each has an element for every total. dst may be src.
+func Totals(set isa.Set, multiplies, exclusive bool, dst, src []float32, first, by, rows int, totals []float64) {
+	n := len(totals)
+	if n == 0 || rows == 0 {
+		return
+	}
+	for _, at := range [2]int{first, first + (rows-1)*by} {
+		_, _ = dst[at:at+n], src[at:at+n]
+	}
+	whole := n / 4 * 4
+	for ; rows > 0; first, rows = first+rowsTogether*by, rows-rowsTogether {
+		together := min(rows, rowsTogether)
+		for at := 0; at < whole; at += part { // no call takes long
+			columns := min(whole-at, part)
+			accumulate(set, multiplies, exclusive, &dst[first+at], &src[first+at], &totals[at], columns/group, columns%group/4, together, by)
+		}
+		if n > whole {
+			genericTotals(multiplies, exclusive, &dst[first+whole], &src[first+whole], &totals[whole], n-whole, together, by)
+		}
+	}
+}
+
 // real reports whether elements are of floating point.
 func (t Type) real() bool { return t == Float32 || t >= Float16 }
 

@@ -3,6 +3,7 @@ package cast_test
 import (
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"math"
 	"math/big"
 	"math/rand/v2"
@@ -225,5 +226,62 @@ var _ = It("float32 becomes float64 and back, rounded to the nearest", func() {
 			}
 			Expect(func() { cast.Doubles(t.Set, wide[:n-1:n-1], src) }).To(Panic())
 		}
+	}
+})
+
+var _ = It("totals are those of float64, row by row, with both signs of the distance between rows", func() {
+	r := rand.New(rand.NewPCG(6, 6))
+	for _, t := range isa.Targets() {
+		for i := range 80 {
+			n, rows := r.IntN(60), 1+r.IntN(20)
+			if i == 0 {
+				n, rows = 1100, 3
+			}
+			by, multiplies, exclusive := n+r.IntN(5), r.IntN(2) == 0, r.IntN(2) == 0
+			size := (rows-1)*by + n
+			src, dst := unsafe.Slice((*float32)(unsafe.Pointer(&guarded(r, 4*size+4)[0])), size), unsafe.Slice((*float32)(unsafe.Pointer(&guarded(r, 4*size+4)[0])), size)
+			totals := unsafe.Slice((*float64)(unsafe.Pointer(&guarded(r, 8*n+8)[0])), n)
+			for i := range src {
+				if src[i] = float32(r.NormFloat64()); r.IntN(40) == 0 {
+					src[i] = float32(floats[r.IntN(len(floats))])
+				}
+			}
+			want, sums, first := make([]float32, size), make([]float64, n), 0
+			for j := range totals {
+				totals[j] = float64(r.IntN(2))
+			}
+			copy(sums, totals)
+			if r.IntN(2) == 0 {
+				first, by = (rows-1)*by, -by
+			}
+			for row := range rows {
+				for j := range sums {
+					at, before := first+row*by+j, sums[j]
+					if sums[j] += float64(src[at]); multiplies {
+						sums[j] = before * float64(src[at])
+					}
+					if want[at] = float32(sums[j]); exclusive {
+						want[at] = float32(before)
+					}
+				}
+			}
+			cast.Totals(t.Set, multiplies, exclusive, dst, src, first, by, rows, totals)
+			for row := range rows {
+				for j := range sums {
+					at := first + row*by + j
+					if math.Float32bits(dst[at]) != math.Float32bits(want[at]) && (dst[at] == dst[at] || want[at] == want[at]) {
+						Fail(fmt.Sprintf("%v, not %v: %d rows of %d by %d with %v", dst[at], want[at], rows, n, by, t))
+					}
+				}
+			}
+			for j := range sums {
+				if totals[j] != sums[j] && (totals[j] == totals[j] || sums[j] == sums[j]) {
+					Fail(fmt.Sprintf("%v, not %v, at the end", totals[j], sums[j]))
+				}
+			}
+		}
+		Expect(func() {
+			cast.Totals(t.Set, false, false, make([]float32, 11), make([]float32, 12), 8, -4, 3, make([]float64, 4))
+		}).To(Panic())
 	}
 })

@@ -154,3 +154,33 @@ func singles(set isa.Set, dst *float32, src *float64, n int) {
 		genericConvert(dst, src, 16*n)
 	}
 }
+
+// accumulate adds rows > 0 rows of n groups of 16 float32 and some quads of four, one of either at least, by elements apart, to totals, or multiplies these by them, and rounds totals to dst after each of them, or before it where exclusive is set.
+func accumulate(set isa.Set, multiplies, exclusive bool, dst, src *float32, totals *float64, n, quads, rows, by int) {
+	switch set {
+	case isa.AVX512:
+		switch {
+		case multiplies && exclusive:
+			productsBefore512(dst, src, totals, n, quads, rows, 4*by)
+		case multiplies:
+			products512(dst, src, totals, n, quads, rows, 4*by)
+		case exclusive:
+			sumsBefore512(dst, src, totals, n, quads, rows, 4*by)
+		default:
+			sums512(dst, src, totals, n, quads, rows, 4*by)
+		}
+	case isa.AVX2:
+		switch {
+		case multiplies && exclusive:
+			productsBefore256(dst, src, totals, n, quads, rows, 4*by)
+		case multiplies:
+			products256(dst, src, totals, n, quads, rows, 4*by)
+		case exclusive:
+			sumsBefore256(dst, src, totals, n, quads, rows, 4*by)
+		default:
+			sums256(dst, src, totals, n, quads, rows, 4*by)
+		}
+	default:
+		genericTotals(multiplies, exclusive, dst, src, totals, 16*n+4*quads, rows, by)
+	}
+}

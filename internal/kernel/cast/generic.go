@@ -209,3 +209,21 @@ func genericConvert[D, S float32 | float64](dst *D, src *S, n int) {
 		d[i] = D(x)
 	}
 }
+
+func genericTotals(multiplies, exclusive bool, dst, src *float32, totals *float64, n, rows, by int) {
+	t := unsafe.Slice(totals, n)
+	for row := range rows {
+		d := unsafe.Slice((*float32)(unsafe.Add(unsafe.Pointer(dst), 4*row*by)), n)
+		for i, x := range unsafe.Slice((*float32)(unsafe.Add(unsafe.Pointer(src), 4*row*by)), n) {
+			before := t[i]
+			after := before + float64(x)
+			if multiplies {
+				after = before * float64(x)
+			}
+			if t[i] = after; exclusive {
+				after = before
+			}
+			d[i] = float32(after)
+		}
+	}
+}

@@ -397,6 +397,282 @@ loop1:
 	VZEROUPPER
 	RET
 
+// func productsBefore512(dst *float32, src *float32, totals *float64, n int, quads int, rows int, by int)
+TEXT ·productsBefore512(SB), NOSPLIT, $0-56
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ totals+16(FP), DX
+	MOVQ by+48(FP), R8
+	MOVQ n+24(FP), CX
+	TESTQ CX, CX
+	JZ end1
+
+loop2:
+	MOVQ DI, BX
+	MOVQ SI, R9
+	MOVQ rows+40(FP), AX
+	VMOVUPD 0(DX), Z0
+	VMOVUPD 64(DX), Z1
+
+loop3:
+	VCVTPS2PD 0(R9), Z8
+	VCVTPD2PS Z0, Y12
+	VMULPD Z8, Z0, Z0
+	VMOVUPS Y12, 0(BX)
+	VCVTPS2PD 32(R9), Z9
+	VCVTPD2PS Z1, Y13
+	VMULPD Z9, Z1, Z1
+	VMOVUPS Y13, 32(BX)
+	ADDQ R8, R9
+	ADDQ R8, BX
+	DECQ AX
+	JNZ loop3
+	VMOVUPD Z0, 0(DX)
+	VMOVUPD Z1, 64(DX)
+	ADDQ $64, DI
+	ADDQ $64, SI
+	ADDQ $128, DX
+	DECQ CX
+	JNZ loop2
+
+end1:
+	MOVQ quads+32(FP), CX
+	TESTQ CX, CX
+	JZ end4
+
+loop5:
+	MOVQ DI, BX
+	MOVQ SI, R9
+	MOVQ rows+40(FP), AX
+	VMOVUPD 0(DX), Y0
+
+loop6:
+	VCVTPS2PD 0(R9), Y8
+	VCVTPD2PSY Y0, X12
+	VMULPD Y8, Y0, Y0
+	VMOVUPS X12, 0(BX)
+	ADDQ R8, R9
+	ADDQ R8, BX
+	DECQ AX
+	JNZ loop6
+	VMOVUPD Y0, 0(DX)
+	ADDQ $16, DI
+	ADDQ $16, SI
+	ADDQ $32, DX
+	DECQ CX
+	JNZ loop5
+
+end4:
+	VZEROUPPER
+	RET
+
+// func products512(dst *float32, src *float32, totals *float64, n int, quads int, rows int, by int)
+TEXT ·products512(SB), NOSPLIT, $0-56
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ totals+16(FP), DX
+	MOVQ by+48(FP), R8
+	MOVQ n+24(FP), CX
+	TESTQ CX, CX
+	JZ end1
+
+loop2:
+	MOVQ DI, BX
+	MOVQ SI, R9
+	MOVQ rows+40(FP), AX
+	VMOVUPD 0(DX), Z0
+	VMOVUPD 64(DX), Z1
+
+loop3:
+	VCVTPS2PD 0(R9), Z8
+	VMULPD Z8, Z0, Z0
+	VCVTPD2PS Z0, Y12
+	VMOVUPS Y12, 0(BX)
+	VCVTPS2PD 32(R9), Z9
+	VMULPD Z9, Z1, Z1
+	VCVTPD2PS Z1, Y13
+	VMOVUPS Y13, 32(BX)
+	ADDQ R8, R9
+	ADDQ R8, BX
+	DECQ AX
+	JNZ loop3
+	VMOVUPD Z0, 0(DX)
+	VMOVUPD Z1, 64(DX)
+	ADDQ $64, DI
+	ADDQ $64, SI
+	ADDQ $128, DX
+	DECQ CX
+	JNZ loop2
+
+end1:
+	MOVQ quads+32(FP), CX
+	TESTQ CX, CX
+	JZ end4
+
+loop5:
+	MOVQ DI, BX
+	MOVQ SI, R9
+	MOVQ rows+40(FP), AX
+	VMOVUPD 0(DX), Y0
+
+loop6:
+	VCVTPS2PD 0(R9), Y8
+	VMULPD Y8, Y0, Y0
+	VCVTPD2PSY Y0, X12
+	VMOVUPS X12, 0(BX)
+	ADDQ R8, R9
+	ADDQ R8, BX
+	DECQ AX
+	JNZ loop6
+	VMOVUPD Y0, 0(DX)
+	ADDQ $16, DI
+	ADDQ $16, SI
+	ADDQ $32, DX
+	DECQ CX
+	JNZ loop5
+
+end4:
+	VZEROUPPER
+	RET
+
+// func sumsBefore512(dst *float32, src *float32, totals *float64, n int, quads int, rows int, by int)
+TEXT ·sumsBefore512(SB), NOSPLIT, $0-56
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ totals+16(FP), DX
+	MOVQ by+48(FP), R8
+	MOVQ n+24(FP), CX
+	TESTQ CX, CX
+	JZ end1
+
+loop2:
+	MOVQ DI, BX
+	MOVQ SI, R9
+	MOVQ rows+40(FP), AX
+	VMOVUPD 0(DX), Z0
+	VMOVUPD 64(DX), Z1
+
+loop3:
+	VCVTPS2PD 0(R9), Z8
+	VCVTPD2PS Z0, Y12
+	VADDPD Z8, Z0, Z0
+	VMOVUPS Y12, 0(BX)
+	VCVTPS2PD 32(R9), Z9
+	VCVTPD2PS Z1, Y13
+	VADDPD Z9, Z1, Z1
+	VMOVUPS Y13, 32(BX)
+	ADDQ R8, R9
+	ADDQ R8, BX
+	DECQ AX
+	JNZ loop3
+	VMOVUPD Z0, 0(DX)
+	VMOVUPD Z1, 64(DX)
+	ADDQ $64, DI
+	ADDQ $64, SI
+	ADDQ $128, DX
+	DECQ CX
+	JNZ loop2
+
+end1:
+	MOVQ quads+32(FP), CX
+	TESTQ CX, CX
+	JZ end4
+
+loop5:
+	MOVQ DI, BX
+	MOVQ SI, R9
+	MOVQ rows+40(FP), AX
+	VMOVUPD 0(DX), Y0
+
+loop6:
+	VCVTPS2PD 0(R9), Y8
+	VCVTPD2PSY Y0, X12
+	VADDPD Y8, Y0, Y0
+	VMOVUPS X12, 0(BX)
+	ADDQ R8, R9
+	ADDQ R8, BX
+	DECQ AX
+	JNZ loop6
+	VMOVUPD Y0, 0(DX)
+	ADDQ $16, DI
+	ADDQ $16, SI
+	ADDQ $32, DX
+	DECQ CX
+	JNZ loop5
+
+end4:
+	VZEROUPPER
+	RET
+
+// func sums512(dst *float32, src *float32, totals *float64, n int, quads int, rows int, by int)
+TEXT ·sums512(SB), NOSPLIT, $0-56
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ totals+16(FP), DX
+	MOVQ by+48(FP), R8
+	MOVQ n+24(FP), CX
+	TESTQ CX, CX
+	JZ end1
+
+loop2:
+	MOVQ DI, BX
+	MOVQ SI, R9
+	MOVQ rows+40(FP), AX
+	VMOVUPD 0(DX), Z0
+	VMOVUPD 64(DX), Z1
+
+loop3:
+	VCVTPS2PD 0(R9), Z8
+	VADDPD Z8, Z0, Z0
+	VCVTPD2PS Z0, Y12
+	VMOVUPS Y12, 0(BX)
+	VCVTPS2PD 32(R9), Z9
+	VADDPD Z9, Z1, Z1
+	VCVTPD2PS Z1, Y13
+	VMOVUPS Y13, 32(BX)
+	ADDQ R8, R9
+	ADDQ R8, BX
+	DECQ AX
+	JNZ loop3
+	VMOVUPD Z0, 0(DX)
+	VMOVUPD Z1, 64(DX)
+	ADDQ $64, DI
+	ADDQ $64, SI
+	ADDQ $128, DX
+	DECQ CX
+	JNZ loop2
+
+end1:
+	MOVQ quads+32(FP), CX
+	TESTQ CX, CX
+	JZ end4
+
+loop5:
+	MOVQ DI, BX
+	MOVQ SI, R9
+	MOVQ rows+40(FP), AX
+	VMOVUPD 0(DX), Y0
+
+loop6:
+	VCVTPS2PD 0(R9), Y8
+	VADDPD Y8, Y0, Y0
+	VCVTPD2PSY Y0, X12
+	VMOVUPS X12, 0(BX)
+	ADDQ R8, R9
+	ADDQ R8, BX
+	DECQ AX
+	JNZ loop6
+	VMOVUPD Y0, 0(DX)
+	ADDQ $16, DI
+	ADDQ $16, SI
+	ADDQ $32, DX
+	DECQ CX
+	JNZ loop5
+
+end4:
+	VZEROUPPER
+	RET
+
 // func loadInt8256(lanes *int32, src *byte, n int)
 TEXT ·loadInt8256(SB), NOSPLIT, $0-24
 	MOVQ lanes+0(FP), DI
@@ -890,4 +1166,328 @@ loop1:
 	ADDQ $128, SI
 	DECQ CX
 	JNZ loop1
+	RET
+
+// func productsBefore256(dst *float32, src *float32, totals *float64, n int, quads int, rows int, by int)
+TEXT ·productsBefore256(SB), NOSPLIT, $0-56
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ totals+16(FP), DX
+	MOVQ by+48(FP), R8
+	MOVQ n+24(FP), CX
+	TESTQ CX, CX
+	JZ end1
+
+loop2:
+	MOVQ DI, BX
+	MOVQ SI, R9
+	MOVQ rows+40(FP), AX
+	VMOVUPD 0(DX), Y0
+	VMOVUPD 32(DX), Y1
+	VMOVUPD 64(DX), Y2
+	VMOVUPD 96(DX), Y3
+
+loop3:
+	VCVTPS2PD 0(R9), Y8
+	VCVTPD2PSY Y0, X12
+	VMULPD Y8, Y0, Y0
+	VMOVUPS X12, 0(BX)
+	VCVTPS2PD 16(R9), Y9
+	VCVTPD2PSY Y1, X13
+	VMULPD Y9, Y1, Y1
+	VMOVUPS X13, 16(BX)
+	VCVTPS2PD 32(R9), Y10
+	VCVTPD2PSY Y2, X14
+	VMULPD Y10, Y2, Y2
+	VMOVUPS X14, 32(BX)
+	VCVTPS2PD 48(R9), Y11
+	VCVTPD2PSY Y3, X15
+	VMULPD Y11, Y3, Y3
+	VMOVUPS X15, 48(BX)
+	ADDQ R8, R9
+	ADDQ R8, BX
+	DECQ AX
+	JNZ loop3
+	VMOVUPD Y0, 0(DX)
+	VMOVUPD Y1, 32(DX)
+	VMOVUPD Y2, 64(DX)
+	VMOVUPD Y3, 96(DX)
+	ADDQ $64, DI
+	ADDQ $64, SI
+	ADDQ $128, DX
+	DECQ CX
+	JNZ loop2
+
+end1:
+	MOVQ quads+32(FP), CX
+	TESTQ CX, CX
+	JZ end4
+
+loop5:
+	MOVQ DI, BX
+	MOVQ SI, R9
+	MOVQ rows+40(FP), AX
+	VMOVUPD 0(DX), Y0
+
+loop6:
+	VCVTPS2PD 0(R9), Y8
+	VCVTPD2PSY Y0, X12
+	VMULPD Y8, Y0, Y0
+	VMOVUPS X12, 0(BX)
+	ADDQ R8, R9
+	ADDQ R8, BX
+	DECQ AX
+	JNZ loop6
+	VMOVUPD Y0, 0(DX)
+	ADDQ $16, DI
+	ADDQ $16, SI
+	ADDQ $32, DX
+	DECQ CX
+	JNZ loop5
+
+end4:
+	VZEROUPPER
+	RET
+
+// func products256(dst *float32, src *float32, totals *float64, n int, quads int, rows int, by int)
+TEXT ·products256(SB), NOSPLIT, $0-56
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ totals+16(FP), DX
+	MOVQ by+48(FP), R8
+	MOVQ n+24(FP), CX
+	TESTQ CX, CX
+	JZ end1
+
+loop2:
+	MOVQ DI, BX
+	MOVQ SI, R9
+	MOVQ rows+40(FP), AX
+	VMOVUPD 0(DX), Y0
+	VMOVUPD 32(DX), Y1
+	VMOVUPD 64(DX), Y2
+	VMOVUPD 96(DX), Y3
+
+loop3:
+	VCVTPS2PD 0(R9), Y8
+	VMULPD Y8, Y0, Y0
+	VCVTPD2PSY Y0, X12
+	VMOVUPS X12, 0(BX)
+	VCVTPS2PD 16(R9), Y9
+	VMULPD Y9, Y1, Y1
+	VCVTPD2PSY Y1, X13
+	VMOVUPS X13, 16(BX)
+	VCVTPS2PD 32(R9), Y10
+	VMULPD Y10, Y2, Y2
+	VCVTPD2PSY Y2, X14
+	VMOVUPS X14, 32(BX)
+	VCVTPS2PD 48(R9), Y11
+	VMULPD Y11, Y3, Y3
+	VCVTPD2PSY Y3, X15
+	VMOVUPS X15, 48(BX)
+	ADDQ R8, R9
+	ADDQ R8, BX
+	DECQ AX
+	JNZ loop3
+	VMOVUPD Y0, 0(DX)
+	VMOVUPD Y1, 32(DX)
+	VMOVUPD Y2, 64(DX)
+	VMOVUPD Y3, 96(DX)
+	ADDQ $64, DI
+	ADDQ $64, SI
+	ADDQ $128, DX
+	DECQ CX
+	JNZ loop2
+
+end1:
+	MOVQ quads+32(FP), CX
+	TESTQ CX, CX
+	JZ end4
+
+loop5:
+	MOVQ DI, BX
+	MOVQ SI, R9
+	MOVQ rows+40(FP), AX
+	VMOVUPD 0(DX), Y0
+
+loop6:
+	VCVTPS2PD 0(R9), Y8
+	VMULPD Y8, Y0, Y0
+	VCVTPD2PSY Y0, X12
+	VMOVUPS X12, 0(BX)
+	ADDQ R8, R9
+	ADDQ R8, BX
+	DECQ AX
+	JNZ loop6
+	VMOVUPD Y0, 0(DX)
+	ADDQ $16, DI
+	ADDQ $16, SI
+	ADDQ $32, DX
+	DECQ CX
+	JNZ loop5
+
+end4:
+	VZEROUPPER
+	RET
+
+// func sumsBefore256(dst *float32, src *float32, totals *float64, n int, quads int, rows int, by int)
+TEXT ·sumsBefore256(SB), NOSPLIT, $0-56
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ totals+16(FP), DX
+	MOVQ by+48(FP), R8
+	MOVQ n+24(FP), CX
+	TESTQ CX, CX
+	JZ end1
+
+loop2:
+	MOVQ DI, BX
+	MOVQ SI, R9
+	MOVQ rows+40(FP), AX
+	VMOVUPD 0(DX), Y0
+	VMOVUPD 32(DX), Y1
+	VMOVUPD 64(DX), Y2
+	VMOVUPD 96(DX), Y3
+
+loop3:
+	VCVTPS2PD 0(R9), Y8
+	VCVTPD2PSY Y0, X12
+	VADDPD Y8, Y0, Y0
+	VMOVUPS X12, 0(BX)
+	VCVTPS2PD 16(R9), Y9
+	VCVTPD2PSY Y1, X13
+	VADDPD Y9, Y1, Y1
+	VMOVUPS X13, 16(BX)
+	VCVTPS2PD 32(R9), Y10
+	VCVTPD2PSY Y2, X14
+	VADDPD Y10, Y2, Y2
+	VMOVUPS X14, 32(BX)
+	VCVTPS2PD 48(R9), Y11
+	VCVTPD2PSY Y3, X15
+	VADDPD Y11, Y3, Y3
+	VMOVUPS X15, 48(BX)
+	ADDQ R8, R9
+	ADDQ R8, BX
+	DECQ AX
+	JNZ loop3
+	VMOVUPD Y0, 0(DX)
+	VMOVUPD Y1, 32(DX)
+	VMOVUPD Y2, 64(DX)
+	VMOVUPD Y3, 96(DX)
+	ADDQ $64, DI
+	ADDQ $64, SI
+	ADDQ $128, DX
+	DECQ CX
+	JNZ loop2
+
+end1:
+	MOVQ quads+32(FP), CX
+	TESTQ CX, CX
+	JZ end4
+
+loop5:
+	MOVQ DI, BX
+	MOVQ SI, R9
+	MOVQ rows+40(FP), AX
+	VMOVUPD 0(DX), Y0
+
+loop6:
+	VCVTPS2PD 0(R9), Y8
+	VCVTPD2PSY Y0, X12
+	VADDPD Y8, Y0, Y0
+	VMOVUPS X12, 0(BX)
+	ADDQ R8, R9
+	ADDQ R8, BX
+	DECQ AX
+	JNZ loop6
+	VMOVUPD Y0, 0(DX)
+	ADDQ $16, DI
+	ADDQ $16, SI
+	ADDQ $32, DX
+	DECQ CX
+	JNZ loop5
+
+end4:
+	VZEROUPPER
+	RET
+
+// func sums256(dst *float32, src *float32, totals *float64, n int, quads int, rows int, by int)
+TEXT ·sums256(SB), NOSPLIT, $0-56
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ totals+16(FP), DX
+	MOVQ by+48(FP), R8
+	MOVQ n+24(FP), CX
+	TESTQ CX, CX
+	JZ end1
+
+loop2:
+	MOVQ DI, BX
+	MOVQ SI, R9
+	MOVQ rows+40(FP), AX
+	VMOVUPD 0(DX), Y0
+	VMOVUPD 32(DX), Y1
+	VMOVUPD 64(DX), Y2
+	VMOVUPD 96(DX), Y3
+
+loop3:
+	VCVTPS2PD 0(R9), Y8
+	VADDPD Y8, Y0, Y0
+	VCVTPD2PSY Y0, X12
+	VMOVUPS X12, 0(BX)
+	VCVTPS2PD 16(R9), Y9
+	VADDPD Y9, Y1, Y1
+	VCVTPD2PSY Y1, X13
+	VMOVUPS X13, 16(BX)
+	VCVTPS2PD 32(R9), Y10
+	VADDPD Y10, Y2, Y2
+	VCVTPD2PSY Y2, X14
+	VMOVUPS X14, 32(BX)
+	VCVTPS2PD 48(R9), Y11
+	VADDPD Y11, Y3, Y3
+	VCVTPD2PSY Y3, X15
+	VMOVUPS X15, 48(BX)
+	ADDQ R8, R9
+	ADDQ R8, BX
+	DECQ AX
+	JNZ loop3
+	VMOVUPD Y0, 0(DX)
+	VMOVUPD Y1, 32(DX)
+	VMOVUPD Y2, 64(DX)
+	VMOVUPD Y3, 96(DX)
+	ADDQ $64, DI
+	ADDQ $64, SI
+	ADDQ $128, DX
+	DECQ CX
+	JNZ loop2
+
+end1:
+	MOVQ quads+32(FP), CX
+	TESTQ CX, CX
+	JZ end4
+
+loop5:
+	MOVQ DI, BX
+	MOVQ SI, R9
+	MOVQ rows+40(FP), AX
+	VMOVUPD 0(DX), Y0
+
+loop6:
+	VCVTPS2PD 0(R9), Y8
+	VADDPD Y8, Y0, Y0
+	VCVTPD2PSY Y0, X12
+	VMOVUPS X12, 0(BX)
+	ADDQ R8, R9
+	ADDQ R8, BX
+	DECQ AX
+	JNZ loop6
+	VMOVUPD Y0, 0(DX)
+	ADDQ $16, DI
+	ADDQ $16, SI
+	ADDQ $32, DX
+	DECQ CX
+	JNZ loop5
+
+end4:
+	VZEROUPPER
 	RET

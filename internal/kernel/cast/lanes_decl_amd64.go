@@ -97,6 +97,26 @@ func widen512(dst *float64, src *float32, n int)
 //go:noescape
 func narrow512(dst *float32, src *float64, n int)
 
+// productsBefore512 adds rows to totals, or multiplies these by them, and rounds them.
+//
+//go:noescape
+func productsBefore512(dst *float32, src *float32, totals *float64, n int, quads int, rows int, by int)
+
+// products512 adds rows to totals, or multiplies these by them, and rounds them.
+//
+//go:noescape
+func products512(dst *float32, src *float32, totals *float64, n int, quads int, rows int, by int)
+
+// sumsBefore512 adds rows to totals, or multiplies these by them, and rounds them.
+//
+//go:noescape
+func sumsBefore512(dst *float32, src *float32, totals *float64, n int, quads int, rows int, by int)
+
+// sums512 adds rows to totals, or multiplies these by them, and rounds them.
+//
+//go:noescape
+func sums512(dst *float32, src *float32, totals *float64, n int, quads int, rows int, by int)
+
 // loadInt8256 extends integers.
 //
 //go:noescape
@@ -191,3 +211,23 @@ func widen256(dst *float64, src *float32, n int)
 //
 //go:noescape
 func narrow256(dst *float32, src *float64, n int)
+
+// productsBefore256 adds rows to totals, or multiplies these by them, and rounds them.
+//
+//go:noescape
+func productsBefore256(dst *float32, src *float32, totals *float64, n int, quads int, rows int, by int)
+
+// products256 adds rows to totals, or multiplies these by them, and rounds them.
+//
+//go:noescape
+func products256(dst *float32, src *float32, totals *float64, n int, quads int, rows int, by int)
+
+// sumsBefore256 adds rows to totals, or multiplies these by them, and rounds them.
+//
+//go:noescape
+func sumsBefore256(dst *float32, src *float32, totals *float64, n int, quads int, rows int, by int)
+
+// sums256 adds rows to totals, or multiplies these by them, and rounds them.
+//
+//go:noescape
+func sums256(dst *float32, src *float32, totals *float64, n int, quads int, rows int, by int)
