@@ -87,6 +87,14 @@ var _ = Describe("functions", func() {
 	})
 })
 
+var _ = It("drop-outs with masks keep everything", seeds(6, func(m *model) {
+	x := m.op("Neg", m.input(m.shape(m.between(0, 3), 0, 9)...))
+	out := m.ops("Dropout", 2, x)
+	m.check(out[0], out[1], m.op("Neg", out[0]), m.op("Not", out[1]))
+	rows := m.ops("Dropout", 2, m.input(2, 20))
+	m.check(m.op("Concat", rows[0], m.op("Neg", rows[0]), axis(1)), m.op("Concat", rows[1], m.op("Not", rows[1]), axis(1)))
+}))
+
 var _ = Describe("PRelu", func() {
 	It("agrees with the reference kernels", seeds(20, func(m *model) {
 		shape := m.shape(m.between(1, 4), 1, 7)
