@@ -1,6 +1,7 @@
 package cpu
 
 import (
+	"math"
 	"unsafe"
 
 	"github.com/carve-dev/carve/graph"
@@ -12,8 +13,7 @@ import (
 	"github.com/carve-dev/carve/property"
 )
 
-// Cast: row-major, by vector kernels between integers, bool, float32 and half precision, between float32 and float64, and plain loops between integers and float64. Models of half
-// precision are computed in float32 (graph.SimplifyOptions.Rank), so that their casts stand at their inputs and outputs.
+// Cast: row-major, by vector kernels. Models of half precision are computed in float32 (graph.SimplifyOptions.Rank), so that their casts stand at their inputs and outputs.
 
 func castSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 	for _, v := range []*graph.Value{n.Inputs[0], n.Outputs[0]} {
@@ -25,10 +25,6 @@ func castSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 			}
 		}
 	}
-	from := n.Inputs[0].Type.DType
-	if to := n.Outputs[0].Type.DType; from == tensor.Float64 && isHalf(to) {
-		return nil, property.Because(property.DTypeReason, "%v would be rounded twice to be %v", n.Inputs[0], to)
-	}
 	return operators.RowMajor(n), nil
 }
 
@@ -38,7 +34,7 @@ func isHalf(dt tensor.DType) bool { return dt == tensor.Float16 || dt == tensor.
 var castKinds = map[tensor.DType]cast.Type{
 	tensor.Int8: cast.Int8, tensor.Int16: cast.Int16, tensor.Int32: cast.Int32, tensor.Int64: cast.Int64,
 	tensor.Uint8: cast.Uint8, tensor.Uint16: cast.Uint16, tensor.Uint32: cast.Uint32, tensor.Uint64: cast.Uint64,
-	tensor.Float32: cast.Float32, tensor.Bool: cast.Bool, tensor.Float16: cast.Float16, tensor.BFloat16: cast.BFloat16,
+	tensor.Float32: cast.Float32, tensor.Float64: cast.Float64, tensor.Bool: cast.Bool, tensor.Float16: cast.Float16, tensor.BFloat16: cast.BFloat16,
 }
 
 // castNanos is the time of an element where there is a kernel.
@@ -46,32 +42,27 @@ const castNanos = 0.1
 
 // sameBits reports whether a cast changes nothing in memory.
 func sameBits(from, to tensor.DType) bool {
-	whole := func(dt tensor.DType) bool { _, ok := castKinds[dt]; return ok && dt != tensor.Float32 && !isHalf(dt) }
+	whole := func(dt tensor.DType) bool { _, ok := castKinds[dt]; return ok && !dt.IsFloat() }
 	return from == to || whole(from) && whole(to) && to != tensor.Bool && from.Size() == to.Size()
 }
 
 func planCast(p *planner, n *graph.Node) error {
 	x, y := n.Inputs[0], n.Outputs[0]
 	from, to := x.Type.DType, y.Type.DType
-	source, known := castKinds[from]
-	dest, ok := castKinds[to]
-	if sameBits(from, to) {
+	switch source, dest := castKinds[from], castKinds[to]; {
+	case sameBits(from, to):
 		p.ViewOr(y, x, p.copyStep)
-		return nil
-	}
-	switch {
-	case from == tensor.Float32 && isHalf(to), isHalf(from) && ok:
+	case from.IsFloat() && isHalf(to), isHalf(from):
 		p.castHalf(n, dest)
-		return nil
-	case known && ok:
+	default:
 		set, sizeS, sizeD := p.target.Set, from.Size(), to.Size()
 		elementBytes(p, p.In(x), sizeS, p.Out(y), sizeD, product(p.Dims[y.ID]), castNanos, func(d, s []byte) { cast.Elements(set, d, dest, s, source, len(d)/sizeD) })
-		return nil
 	}
-	return casts[from](p, n)
+	return nil
 }
 
-// castHalf emits a cast between float32 and half precision, or from that to other types by way of float32, which holds all numbers of it.
+// castHalf emits a cast between float32 and half precision, or from that to other types by way of float32, which holds all numbers of it, or to it from float64 by way of that
+// too.
 func (p *planner) castHalf(n *graph.Node, dest cast.Type) {
 	x, y, target := n.Inputs[0], n.Outputs[0], p.target
 	from, to := x.Type.DType, y.Type.DType
@@ -81,6 +72,11 @@ func (p *planner) castHalf(n *graph.Node, dest cast.Type) {
 		elements(p, src, dst, count, castNanos, func(d []float32, s []uint16) { reorder.FromHalf(target, d, s, halves[from]) })
 	case from == tensor.Float32:
 		elements(p, src, dst, count, castNanos, func(d []uint16, s []float32) { reorder.ToHalf(target, d, s, halves[to]) })
+	case from == tensor.Float64:
+		byFloats(p, src, 8, dst, 2, count, func(d []byte, between []float32, s []byte) {
+			oddly(between, place.Elements[float64](s))
+			reorder.ToHalf(target, place.Elements[uint16](d), between, halves[to])
+		})
 	case isHalf(to):
 		byFloats(p, src, 2, dst, 2, count, func(d []byte, between []float32, s []byte) {
 			reorder.FromHalf(target, between, place.Elements[uint16](s), halves[from])
@@ -92,6 +88,30 @@ func (p *planner) castHalf(n *graph.Node, dest cast.Type) {
 			reorder.FromHalf(target, between, place.Elements[uint16](s), halves[from])
 			cast.Elements(target.Set, d, dest, floatBytes(between), cast.Float32, len(between))
 		})
+	}
+}
+
+// oddly rounds numbers so that they may be rounded again: to the neighbour with an odd last digit, where float32 does not hold them. What is halfway between two numbers of
+// fewer digits is of those that it holds. Boldo and Melquiond, https://doi.org/10.1109/TC.2007.70819.
+func oddly(dst []float32, src []float64) {
+	const least, most, bias, dropped = 0x1p-126, 1 << 128, (1023 - 127) << 23, 1<<29 - 1
+	dst = dst[:len(src)]
+	for i, x := range src {
+		bits := math.Float64bits(x)
+		if a := math.Abs(x); a >= least && a < most {
+			cut := uint32(bits>>63)<<31 | uint32(bits<<1>>30-bias)
+			dst[i] = math.Float32frombits(cut | uint32((bits&dropped+dropped)>>29))
+			continue
+		}
+		y := float32(x)
+		if back := float64(y); x == x && back != x {
+			cut := math.Float32bits(y)
+			if math.Abs(back) > math.Abs(x) {
+				cut--
+			}
+			y = math.Float32frombits(cut | 1)
+		}
+		dst[i] = y
 	}
 }
 
@@ -109,58 +129,6 @@ func byFloats(p *planner, src place.Memory, sizeS int, dst place.Memory, sizeD, 
 			d, s, n = d[len(part)*sizeD:], s[len(part)*sizeS:], n-len(part)
 		}
 	})
-}
-
-// casts plan casts in plain loops, by the type that is cast. Bool is stored as 0 or 1.
-var casts = map[tensor.DType]func(p *planner, n *graph.Node) error{
-	tensor.Float32: fromSingle, tensor.Float64: fromDouble,
-	tensor.Int8: fromNumber[int8], tensor.Int16: fromNumber[int16], tensor.Int32: fromNumber[int32], tensor.Int64: fromNumber[int64],
-	tensor.Uint8: fromNumber[uint8], tensor.Uint16: fromNumber[uint16], tensor.Uint32: fromNumber[uint32], tensor.Uint64: fromNumber[uint64],
-	tensor.Bool: fromNumber[uint8], tensor.Float16: fromHalf(tensor.Float16ToFloat32), tensor.BFloat16: fromHalf(tensor.BFloat16ToFloat32),
-}
-
-// fromSingle casts float32 to float64.
-func fromSingle(p *planner, n *graph.Node) error {
-	set := p.target.Set
-	return elementsOf(p, n, func(d []float64, s []float32) { cast.Doubles(set, d, s) })
-}
-
-// fromNumber casts integers to float64.
-func fromNumber[S integer](p *planner, n *graph.Node) error {
-	return elementsOf(p, n, convertRow[float64, S])
-}
-
-// fromHalf returns what plans casts of half precision, of which decode makes a number, to float64.
-func fromHalf(decode func(uint16) float32) func(p *planner, n *graph.Node) error {
-	return func(p *planner, n *graph.Node) error {
-		return elementwise1(p, n, func(h uint16) float64 { return float64(decode(h)) })
-	}
-}
-
-// fromDouble casts float64.
-func fromDouble(p *planner, n *graph.Node) error {
-	switch n.Outputs[0].Type.DType {
-	case tensor.Float32:
-		set := p.target.Set
-		return elementsOf(p, n, func(d []float32, s []float64) { cast.Singles(set, d, s) })
-	case tensor.Bool:
-		return elementwise1(p, n, func(s float64) bool { return s != 0 })
-	case tensor.Int8:
-		return elementwise1(p, n, func(s float64) int8 { return int8(cast.Whole(s)) })
-	case tensor.Int16:
-		return elementwise1(p, n, func(s float64) int16 { return int16(cast.Whole(s)) })
-	case tensor.Int32:
-		return elementwise1(p, n, func(s float64) int32 { return int32(cast.Whole(s)) })
-	case tensor.Int64:
-		return elementwise1(p, n, cast.Whole[float64])
-	case tensor.Uint16:
-		return elementwise1(p, n, func(s float64) uint16 { return uint16(cast.Whole(s)) })
-	case tensor.Uint32:
-		return elementwise1(p, n, func(s float64) uint32 { return uint32(cast.Whole(s)) })
-	case tensor.Uint64:
-		return elementwise1(p, n, cast.Bits[float64])
-	}
-	return elementwise1(p, n, func(s float64) uint8 { return uint8(cast.Whole(s)) })
 }
 
 // halves are the kernels' names of the types of half precision.

@@ -21,12 +21,13 @@ const (
 	Uint64
 	Float32
 	Bool
+	Float64
 	Float16  // that integers become
 	BFloat16 // likewise
 )
 
 // Size returns the bytes of an element.
-func (t Type) Size() int { return int([...]uint8{1, 1, 2, 2, 4, 4, 8, 8, 4, 1, 2, 2}[t]) }
+func (t Type) Size() int { return int([...]uint8{1, 1, 2, 2, 4, 4, 8, 8, 4, 1, 8, 2, 2}[t]) }
 
 // group is how many elements kernels take at a time, and part how many lie in lanes between two kernels.
 const (
@@ -42,7 +43,7 @@ func Elements(set isa.Set, dst []byte, to Type, src []byte, from Type, n int) {
 		return
 	}
 	switch {
-	case to == from || to != Bool && !to.real() && from != Float32 && to.Size() == from.Size():
+	case to == from || to != Bool && !to.real() && !from.real() && to.Size() == from.Size():
 		copy(dst, src)
 	case to == Bool && from.Size() == 1:
 		whole := n / 64 * 64
@@ -54,6 +55,12 @@ func Elements(set isa.Set, dst []byte, to Type, src []byte, from Type, n int) {
 		}
 	case to == Float32 && (from == Bool || from == Uint8) && n < group:
 		floats[uint8](dst, src, n)
+	case to == Float64 && from == Float32:
+		Doubles(set, view[float64](dst, n), view[float32](src, n))
+	case to == Float32 && from == Float64:
+		Singles(set, view[float32](dst, n), view[float64](src, n))
+	case to == Float64 && (from.Size() == 8 || from == Uint32), to == Bool && from == Float64:
+		ofWide(set, dst, to, src, from, n)
 	case !inLanes(to, from):
 		direct(dst, to, src, from, n)
 	default:
@@ -69,6 +76,27 @@ func Elements(set isa.Set, dst []byte, to Type, src []byte, from Type, n int) {
 			byLanes(set, out, to, in, from, group, few[:])
 			copy(dst[whole*to.Size():], out)
 		}
+	}
+}
+
+// ofWide makes float64 of integers that lanes do not hold, or truth values of float64.
+func ofWide(set isa.Set, dst []byte, to Type, src []byte, from Type, n int) {
+	for whole := n / group * group; n > 0; {
+		d, s := &dst[len(dst)-n*to.Size()], &src[len(src)-n*from.Size()]
+		some := min(whole, 16*part) // no call takes long
+		switch {
+		case whole > 0 && to == Bool:
+			differ(set, d, (*float64)(unsafe.Pointer(s)), some/group)
+		case whole > 0:
+			wholes(set, from, (*float64)(unsafe.Pointer(d)), s, some/group)
+		case to == Bool:
+			genericDiffer(d, (*float64)(unsafe.Pointer(s)), n)
+			return
+		default:
+			genericWholes(from, (*float64)(unsafe.Pointer(d)), s, n)
+			return
+		}
+		whole, n = whole-some, n-some
 	}
 }
 
@@ -123,7 +151,7 @@ func Totals(set isa.Set, multiplies, exclusive bool, dst, src []float32, first, 
 }
 
 // real reports whether elements are of floating point.
-func (t Type) real() bool { return t == Float32 || t >= Float16 }
+func (t Type) real() bool { return t == Float32 || t >= Float64 }
 
 // inLanes reports whether elements of a type that become those of another pass lanes of 32 bits unharmed.
 func inLanes(to, from Type) bool {
@@ -179,6 +207,8 @@ func kindOf(t Type) kind {
 	switch {
 	case t == Float32:
 		return single
+	case t == Float64:
+		return double
 	case t == Float16:
 		return half
 	case t == BFloat16:

@@ -20,7 +20,7 @@ import (
 )
 
 var _ = It("generated files are up to date", func(ctx SpecContext) {
-	err := asm.Verify(ctx, "gen.go")
+	err := asm.Verify(ctx, "gen.go", "gen_double.go")
 	if errors.Is(err, exec.ErrNotFound) {
 		Skip("no go command")
 	}
@@ -78,6 +78,14 @@ func fill(r *rand.Rand, b []byte, t cast.Type, odd bool) {
 			}
 			binary.LittleEndian.PutUint32(b[i:], math.Float32bits(float32(x)))
 		}
+	case t == cast.Float64:
+		for i := 0; i < len(b); i += 8 {
+			x := r.NormFloat64() * math.Exp2(float64(r.IntN(31)))
+			if odd && r.IntN(10) == 0 || math.Abs(x) >= 1<<31 {
+				x = floats[r.IntN(len(floats))]
+			}
+			binary.LittleEndian.PutUint64(b[i:], math.Float64bits(x))
+		}
 	default:
 		for i := 0; i < len(b) && odd; i += t.Size() {
 			switch x := b[i:][:t.Size()]; r.IntN(4) {
@@ -114,8 +122,10 @@ func define(dst []byte, to cast.Type, src []byte, from cast.Type) {
 	var raw [8]byte
 	copy(raw[:], src[:from.Size()])
 	u := binary.LittleEndian.Uint64(raw[:])
-	bits, single, whole := u, float32(u), new(big.Float).SetUint64(u)
-	signed := func(s int64) { bits, single, whole = uint64(s), float32(s), new(big.Float).SetInt64(s) }
+	bits, single, real, whole := u, float32(u), float64(u), new(big.Float).SetUint64(u)
+	signed := func(s int64) {
+		bits, single, real, whole = uint64(s), float32(s), float64(s), new(big.Float).SetInt64(s)
+	}
 	switch {
 	case from == cast.Int8:
 		signed(int64(int8(u)))
@@ -125,9 +135,13 @@ func define(dst []byte, to cast.Type, src []byte, from cast.Type) {
 		signed(int64(int32(u)))
 	case from == cast.Int64:
 		signed(int64(u))
-	case from == cast.Float32:
-		single = math.Float32frombits(uint32(u))
-		x := math.Trunc(float64(single))
+	case from == cast.Float32 || from == cast.Float64:
+		if single, real = math.Float32frombits(uint32(u)), math.Float64frombits(u); from == cast.Float32 {
+			real = float64(single)
+		} else {
+			single = float32(real)
+		}
+		x := math.Trunc(real)
 		switch {
 		case x != x:
 			bits = 0
@@ -147,14 +161,16 @@ func define(dst []byte, to cast.Type, src []byte, from cast.Type) {
 	switch {
 	case to == cast.Float32:
 		bits = uint64(math.Float32bits(single))
+	case to == cast.Float64:
+		bits = math.Float64bits(real)
 	case to == cast.Float16:
 		bits = uint64(nearest(whole, 11, -13, 16, 0x7c00))
 	case to == cast.BFloat16:
 		bits = uint64(nearest(whole, 8, -125, 128, 0x7f80))
 	case to == cast.Bool:
 		truth := bits != 0
-		if from == cast.Float32 {
-			truth = single != 0
+		if from == cast.Float32 || from == cast.Float64 {
+			truth = real != 0
 		}
 		if bits = 0; truth {
 			bits = 1
@@ -166,9 +182,9 @@ func define(dst []byte, to cast.Type, src []byte, from cast.Type) {
 
 var _ = It("elements become those of the definition, for every pair of types and instruction set", func() {
 	r := rand.New(rand.NewPCG(1, 2))
-	for from := cast.Int8; from <= cast.Bool; from++ {
+	for from := cast.Int8; from <= cast.Float64; from++ {
 		for to := cast.Int8; to <= cast.BFloat16; to++ {
-			if from == to || from == cast.Float32 && to >= cast.Float16 {
+			if from == to || (from == cast.Float32 || from == cast.Float64) && to >= cast.Float16 {
 				continue
 			}
 			for trial := range 12 {

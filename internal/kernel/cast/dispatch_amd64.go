@@ -21,6 +21,8 @@ func load(set isa.Set, from Type, fold bool, lanes *int32, src *byte, n int) int
 			loadUint16512(lanes, src, n)
 		case Float32:
 			return truncate512(lanes, src, n)
+		case Float64:
+			return truncateDoubles(lanes, src, n)
 		default:
 			if fold {
 				either512(lanes, src, n)
@@ -41,6 +43,8 @@ func load(set isa.Set, from Type, fold bool, lanes *int32, src *byte, n int) int
 			loadUint16256(lanes, src, n)
 		case Float32:
 			return truncate256(lanes, src, n)
+		case Float64:
+			return truncateDoubles(lanes, src, n)
 		default:
 			if fold {
 				either256(lanes, src, n)
@@ -72,6 +76,8 @@ func store(set isa.Set, to kind, unsigned bool, dst *byte, lanes *int32, n int) 
 			half512(dst, lanes, n)
 		case brain:
 			brain512(dst, lanes, n)
+		case double:
+			doublesOf(dst, lanes, n)
 		default:
 			floats512(dst, lanes, n)
 		}
@@ -91,6 +97,8 @@ func store(set isa.Set, to kind, unsigned bool, dst *byte, lanes *int32, n int) 
 			half256(dst, lanes, n)
 		case brain:
 			brain256(dst, lanes, n)
+		case double:
+			doublesOf(dst, lanes, n)
 		default:
 			floats256(dst, lanes, n)
 		}
@@ -128,6 +136,33 @@ func truths(set isa.Set, shift bool, dst *byte, lanes *int32, n int) {
 		}
 	default:
 		genericTruths(shift, dst, lanes, 16*n)
+	}
+}
+
+// wholes makes float64 of n > 0 groups of 16 integers of 64 bits, or of 32 without a sign.
+func wholes(set isa.Set, from Type, dst *float64, src *byte, n int) {
+	switch set {
+	case isa.AVX512, isa.AVX2:
+		switch from {
+		case Int64:
+			doublesOfInt64(dst, src, n)
+		case Uint64:
+			doublesOfUint64(dst, src, n)
+		case Uint32:
+			doublesOfUint32(dst, src, n)
+		}
+	default:
+		genericWholes(from, dst, src, 16*n)
+	}
+}
+
+// differ writes which of n > 0 groups of 16 float64 are not 0.
+func differ(set isa.Set, dst *byte, src *float64, n int) {
+	switch set {
+	case isa.AVX512, isa.AVX2:
+		differDoubles(dst, src, n)
+	default:
+		genericDiffer(dst, src, 16*n)
 	}
 }
 

@@ -28,6 +28,16 @@ func truths(set isa.Set, shift bool, dst *byte, lanes *int32, n int) {
 	genericTruths(shift, dst, lanes, 16*n)
 }
 
+// wholes makes float64 of n > 0 groups of 16 integers of 64 bits, or of 32 without a sign.
+func wholes(set isa.Set, from Type, dst *float64, src *byte, n int) {
+	genericWholes(from, dst, src, 16*n)
+}
+
+// differ writes which of n > 0 groups of 16 float64 are not 0.
+func differ(set isa.Set, dst *byte, src *float64, n int) {
+	genericDiffer(dst, src, 16*n)
+}
+
 // doubles makes float64 of n > 0 groups of 16 float32.
 func doubles(set isa.Set, dst *float64, src *float32, n int) {
 	genericConvert(dst, src, 16*n)

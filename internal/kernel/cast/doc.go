@@ -9,4 +9,4 @@
 // This is a leaf: it imports package isa only.
 package cast
 
-//go:generate go run gen.go
+//go:generate go run gen.go gen_double.go

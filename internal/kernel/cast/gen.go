@@ -5,7 +5,6 @@ package main
 
 import (
 	"fmt"
-	"strings"
 
 	"github.com/carve-dev/carve/internal/kernel/asm"
 )
@@ -19,11 +18,14 @@ func main() {
 		{Name: "bits", Doc: "writes which of n > 0 groups of 64 bytes are not 0.", Params: "dst, src *byte, n int", Portable: "genericBits(dst, src, 64*n)"},
 		{Name: "truths", Doc: "writes which of n > 0 groups of 16 lanes are not 0; where shift is set their uppermost bits do not count.",
 			Params: "shift bool, dst *byte, lanes *int32, n int", Portable: "genericTruths(shift, dst, lanes, 16*n)"},
+		{Name: "wholes", Doc: "makes float64 of n > 0 groups of 16 integers of 64 bits, or of 32 without a sign.", Params: "from Type, dst *float64, src *byte, n int", Portable: "genericWholes(from, dst, src, 16*n)"},
+		{Name: "differ", Doc: "writes which of n > 0 groups of 16 float64 are not 0.", Params: "dst *byte, src *float64, n int", Portable: "genericDiffer(dst, src, 16*n)"},
 		{Name: "doubles", Doc: "makes float64 of n > 0 groups of 16 float32.", Params: "dst *float64, src *float32, n int", Portable: "genericConvert(dst, src, 16*n)"},
 		{Name: "singles", Doc: "rounds n > 0 groups of 16 float64 to float32.", Params: "dst *float32, src *float64, n int", Portable: "genericConvert(dst, src, 16*n)"},
 		{Name: "accumulate", Doc: "adds rows > 0 rows of n groups of 16 float32 and some quads of four, one of either at least, by elements apart, to totals, or multiplies these by them, and rounds totals to dst after each of them, or before it where exclusive is set.",
 			Params: "multiplies, exclusive bool, dst, src *float32, totals *float64, n, quads, rows, by int", Portable: "genericTotals(multiplies, exclusive, dst, src, totals, 16*n+4*quads, rows, by)"},
 	}}, asm.Unit{Base: "lanes", Arch: "amd64", Generate: func(f *asm.File) {
+		ofDoubles(f)
 		for _, v := range []asm.ISA{asm.AVX512(), asm.AVX2()} {
 			loads(f, v)
 			stores(f, v)
@@ -89,7 +91,7 @@ func loads(f *asm.File, v asm.ISA) {
 		})
 		code += fmt.Sprintf("case %s:\n%s(lanes, src, n)\n", t.types, name)
 	}
-	code += fmt.Sprintf("case Float32:\nreturn %s(lanes, src, n)\ndefault:\nif fold {\n%s(lanes, src, n)\n} else {\n%s(lanes, src, n)\n}\n}\nreturn n", truncate(f, v), lower(f, v, true), lower(f, v, false))
+	code += fmt.Sprintf("case Float32:\nreturn %s(lanes, src, n)\ncase Float64:\nreturn "+truncateDoubles+"(lanes, src, n)\ndefault:\nif fold {\n%s(lanes, src, n)\n} else {\n%s(lanes, src, n)\n}\n}\nreturn n", truncate(f, v), lower(f, v, true), lower(f, v, false))
 	f.Serve("load", v, code)
 }
 
@@ -222,7 +224,7 @@ func stores(f *asm.File, v asm.ISA) {
 			k.I("VMOVUPS %s, %d(DI)", x, i*v.Size())
 		})
 	})
-	f.Serve("store", v, fmt.Sprintf("%scase half:\n%s(dst, lanes, n)\ncase brain:\n%s(dst, lanes, n)\ndefault:\n%s(dst, lanes, n)\n}", code, half(f, v, args), brain(f, v, args), name))
+	f.Serve("store", v, fmt.Sprintf("%scase half:\n%s(dst, lanes, n)\ncase brain:\n%s(dst, lanes, n)\ncase double:\n"+doublesOf+"(dst, lanes, n)\ndefault:\n%s(dst, lanes, n)\n}", code, half(f, v, args), brain(f, v, args), name))
 }
 
 // half writes what makes float16 of lanes: those of 2^17 are infinite, and those between are the same in float32.
@@ -318,95 +320,4 @@ func bits(f *asm.File, v asm.ISA) {
 		}
 	})
 	f.Serve("bits", v, name+"(dst, src, n)")
-}
-
-// doubles writes what converts between float32 and float64.
-func doubles(f *asm.File, v asm.ISA) {
-	half := map[bool]string{false: "X", true: "Y"}[v.Masks]
-	k, name := start(f, v, "widen", "makes float64 of float32.", asm.Typed("dst", "*float64"), asm.Typed("src", "*float32"))
-	k.groups(128, 64, func() {
-		for i := range 32 / v.Lanes {
-			k.I("VCVTPS2PD %d(SI), %s", i*v.Size()/2, v.R(i))
-			k.I("VMOVUPD %s, %d(DI)", v.R(i), i*v.Size())
-		}
-	})
-	f.Serve("doubles", v, name+"(dst, src, n)")
-	k, name = start(f, v, "narrow", "rounds float64 to float32.", asm.Typed("dst", "*float32"), asm.Typed("src", "*float64"))
-	convert := map[bool]string{false: "VCVTPD2PSY", true: "VCVTPD2PS"}[v.Masks]
-	k.groups(64, 128, func() {
-		for i := range 32 / v.Lanes {
-			k.I("%s %d(SI), %s%d", convert, i*v.Size(), half, i)
-			k.I("VMOVUPS %s%d, %d(DI)", half, i, i*v.Size()/2)
-		}
-	})
-	f.Serve("singles", v, name+"(dst, src, n)")
-}
-
-// totals writes what adds up float32 in float64.
-func totals(f *asm.File, v asm.ISA) {
-	var code strings.Builder
-	code.WriteString("switch {\n")
-	for _, c := range []struct {
-		when, name, instruction string
-		exclusive               bool
-	}{{"case multiplies && exclusive", "productsBefore", "VMULPD", true}, {"case multiplies", "products", "VMULPD", false}, {"case exclusive", "sumsBefore", "VADDPD", true}, {"default", "sums", "VADDPD", false}} {
-		name := fmt.Sprintf("%s%d", c.name, 8*v.Size())
-		k := kernel{f.Func(name, name+" adds rows to totals, or multiplies these by them, and rounds them.", asm.Typed("dst", "*float32"), asm.Typed("src", "*float32"),
-			asm.Typed("totals", "*float64"), asm.Int("n"), asm.Int("quads"), asm.Int("rows"), asm.Int("by")), v}
-		k.Load("dst", "DI")
-		k.Load("src", "SI")
-		k.Load("totals", "DX")
-		k.Load("by", "R8") // in bytes
-		k.columns("n", 16, v, c.instruction, c.exclusive)
-		k.columns("quads", 4, asm.AVX2(), c.instruction, c.exclusive)
-		k.Ret()
-		fmt.Fprintf(&code, "%s:\n%s(dst, src, totals, n, quads, rows, 4*by)\n", c.when, name)
-	}
-	f.Serve("accumulate", v, code.String()+"}")
-}
-
-// columns adds groups of so many columns to the totals, of which an argument is the number.
-func (k kernel) columns(number string, columns int, v asm.ISA, instruction string, exclusive bool) {
-	vectors, end := columns*8/v.Size(), k.NewLabel("end")
-	k.Load(number, "CX")
-	k.I("TESTQ CX, CX")
-	k.I("JZ %s", end)
-	k.Loop("CX", func() {
-		k.I("MOVQ DI, BX")
-		k.I("MOVQ SI, R9")
-		k.Load("rows", "AX")
-		for i := range vectors {
-			k.I("VMOVUPD %d(DX), %s", i*v.Size(), v.R(i))
-		}
-		k.Loop("AX", func() { k.totalsRow(vectors, v, instruction, exclusive) })
-		for i := range vectors {
-			k.I("VMOVUPD %s, %d(DX)", v.R(i), i*v.Size())
-		}
-		k.I("ADDQ $%d, DI", 4*columns)
-		k.I("ADDQ $%d, SI", 4*columns)
-		k.I("ADDQ $%d, DX", 8*columns)
-	})
-	k.Label(end)
-}
-
-// totalsRow adds what register 9 points to to so many vectors of totals, the first ones.
-func (k kernel) totalsRow(vectors int, v asm.ISA, instruction string, exclusive bool) {
-	half, convert := "X", "VCVTPD2PSY"
-	if v.Masks {
-		half, convert = "Y", "VCVTPD2PS"
-	}
-	for i := range vectors {
-		sum, x := v.R(i), v.R(8+i)
-		k.I("VCVTPS2PD %d(R9), %s", i*v.Size()/2, x)
-		if exclusive {
-			k.I("%s %s, %s%d", convert, sum, half, 12+i)
-			k.I("%s %s, %[3]s, %[3]s", instruction, x, sum)
-		} else {
-			k.I("%s %s, %[3]s, %[3]s", instruction, x, sum)
-			k.I("%s %s, %s%d", convert, sum, half, 12+i)
-		}
-		k.I("VMOVUPS %s%d, %d(BX)", half, 12+i, i*v.Size()/2)
-	}
-	k.I("ADDQ R8, R9")
-	k.I("ADDQ R8, BX")
 }

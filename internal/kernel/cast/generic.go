@@ -14,6 +14,7 @@ const (
 	bits16
 	bits64
 	single // float32
+	double // float64
 	half   // float16
 	brain  // bfloat16
 )
@@ -33,6 +34,13 @@ func genericLoad(from Type, fold bool, lanes *int32, src *byte, n int) int {
 		copyAs[uint16](d, src)
 	case from == Float32:
 		for i, x := range unsafe.Slice((*float32)(unsafe.Pointer(src)), n) {
+			if !(x > -1<<31 && x < 1<<31) {
+				return i
+			}
+			d[i] = int32(x)
+		}
+	case from == Float64:
+		for i, x := range unsafe.Slice((*float64)(unsafe.Pointer(src)), n) {
 			if !(x > -1<<31 && x < 1<<31) {
 				return i
 			}
@@ -66,6 +74,8 @@ func genericStore(to kind, unsigned bool, dst *byte, lanes *int32, n int) {
 		keep[int16](dst, s)
 	case to == single:
 		keep[float32](dst, s)
+	case to == double:
+		keep[float64](dst, s)
 	case to == half || to == brain:
 		halved(unsafe.Slice((*uint16)(unsafe.Pointer(dst)), n), s, to)
 	case unsigned:
@@ -79,7 +89,7 @@ func genericStore(to kind, unsigned bool, dst *byte, lanes *int32, n int) {
 }
 
 // keep converts lanes, in their place or elsewhere.
-func keep[D integer | float32](dst *byte, lanes []int32) {
+func keep[D integer | float32 | float64](dst *byte, lanes []int32) {
 	d := unsafe.Slice((*D)(unsafe.Pointer(dst)), len(lanes))
 	for i, x := range lanes {
 		d[i] = D(x)
@@ -136,7 +146,7 @@ func nearest(u uint64, digits, bias int) uint64 {
 	return uint64(n-2+bias)<<(digits-1) + kept // whose first digit counts as one of the exponent
 }
 
-// direct converts what lanes do not hold: to floats, or from float32 to integers.
+// direct converts what lanes do not hold: to floats, or from those to integers.
 func direct(dst []byte, to Type, src []byte, from Type, n int) {
 	switch {
 	case to >= Float16 && from == Uint32:
@@ -146,28 +156,35 @@ func direct(dst []byte, to Type, src []byte, from Type, n int) {
 	case to >= Float16:
 		halved(view[uint16](dst, n), view[int64](src, n), kindOf(to))
 	case from == Float32:
-		for i, x := range view[float32](src, n) {
-			w := uint64(Whole(x))
-			if to == Uint64 {
-				w = Bits(x)
-			}
-			switch to.Size() {
-			case 1:
-				dst[i] = byte(w)
-			case 2:
-				view[uint16](dst, n)[i] = uint16(w)
-			case 4:
-				view[uint32](dst, n)[i] = uint32(w)
-			default:
-				view[uint64](dst, n)[i] = w
-			}
-		}
+		truncated(dst, to, view[float32](src, n))
+	case from == Float64:
+		truncated(dst, to, view[float64](src, n))
 	case from == Uint32:
 		floats[uint32](dst, src, n)
 	case from == Uint64:
 		floats[uint64](dst, src, n)
 	default:
 		floats[int64](dst, src, n)
+	}
+}
+
+// truncated converts floats to integers of any size.
+func truncated[F float32 | float64](dst []byte, to Type, src []F) {
+	for i, x := range src {
+		w := uint64(Whole(x))
+		if to == Uint64 {
+			w = Bits(x)
+		}
+		switch to.Size() {
+		case 1:
+			dst[i] = byte(w)
+		case 2:
+			view[uint16](dst, len(src))[i] = uint16(w)
+		case 4:
+			view[uint32](dst, len(src))[i] = uint32(w)
+		default:
+			view[uint64](dst, len(src))[i] = w
+		}
 	}
 }
 
@@ -225,5 +242,31 @@ func genericTotals(multiplies, exclusive bool, dst, src *float32, totals *float6
 			}
 			d[i] = float32(after)
 		}
+	}
+}
+
+// genericWholes makes float64 of integers.
+func genericWholes(from Type, dst *float64, src *byte, n int) {
+	d := unsafe.Slice(dst, n)
+	switch from {
+	case Uint32:
+		doublesFrom(d, unsafe.Slice((*uint32)(unsafe.Pointer(src)), n))
+	case Uint64:
+		doublesFrom(d, unsafe.Slice((*uint64)(unsafe.Pointer(src)), n))
+	default:
+		doublesFrom(d, unsafe.Slice((*int64)(unsafe.Pointer(src)), n))
+	}
+}
+
+func doublesFrom[S integer](dst []float64, src []S) {
+	for i, x := range src {
+		dst[i] = float64(x)
+	}
+}
+
+func genericDiffer(dst *byte, src *float64, n int) {
+	d := unsafe.Slice((*bool)(unsafe.Pointer(dst)), n)
+	for i, x := range unsafe.Slice(src, n) {
+		d[i] = x != 0
 	}
 }

@@ -2,6 +2,36 @@
 
 package cast
 
+// truncateDoubles truncates float64, and returns before how many groups, from the last on, there is one of 2^31 or more, or NaN.
+//
+//go:noescape
+func truncateDoubles(lanes *int32, src *byte, n int) (done int)
+
+// doublesOf makes float64 of lanes.
+//
+//go:noescape
+func doublesOf(dst *byte, lanes *int32, n int)
+
+// doublesOfInt64 makes float64 of integers.
+//
+//go:noescape
+func doublesOfInt64(dst *float64, src *byte, n int)
+
+// doublesOfUint64 makes float64 of integers.
+//
+//go:noescape
+func doublesOfUint64(dst *float64, src *byte, n int)
+
+// doublesOfUint32 makes float64 of integers.
+//
+//go:noescape
+func doublesOfUint32(dst *float64, src *byte, n int)
+
+// differDoubles writes which float64 are not 0.
+//
+//go:noescape
+func differDoubles(dst *byte, src *float64, n int)
+
 // loadInt8512 extends integers.
 //
 //go:noescape
