@@ -94,29 +94,23 @@ func (f *inverse) finish(d, s []float32, logs []float64) {
 	}
 }
 
-// planTest emits IsNaN and IsInf, by the bits of elements: of those that a mask leaves.
+// planTest emits IsNaN and IsInf, by the bits of elements.
 func planTest(p *planner, n *graph.Node) error {
-	const infinite, magnitude, all = 0x7f800000, math.MaxInt32, -1
-	mask, want, c := int32(magnitude), int32(infinite), element.Equal
-	switch up, down := n.Int("detect_positive", 1) != 0, n.Int("detect_negative", 1) != 0; {
-	case n.Is("IsNaN"):
-		c = element.Greater
-	case up && down:
-	case up:
-		mask = all
-	case down:
-		mask, want = all, math.MinInt32|infinite
-	default:
-		mask = 0 // nothing is found
-	}
+	const infinite = 0x7f800000
 	set := p.target.Set
+	up, down := n.Int("detect_positive", 1) != 0, n.Int("detect_negative", 1) != 0
 	return elementsOf(p, n, func(d []bool, s []int32) {
-		var near [1024]int32
-		for s = s[:len(d)]; len(d) > 0; {
-			part := near[:min(len(near), len(d))]
-			element.Binary(set, element.And, part, s, []int32{mask})
-			element.Compare(set, c, d[:len(part)], part, []int32{want})
-			d, s = d[len(part):], s[len(part):]
+		switch {
+		case n.Is("IsNaN"):
+			element.Magnitudes(set, element.Greater, d, s, infinite)
+		case up && down:
+			element.Magnitudes(set, element.Equal, d, s, infinite)
+		case up:
+			element.Compare(set, element.Equal, d, s, []int32{infinite})
+		case down:
+			element.Compare(set, element.Equal, d, s, []int32{math.MinInt32 | infinite})
+		default:
+			clear(d)
 		}
 	})
 }

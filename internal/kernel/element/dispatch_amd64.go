@@ -382,6 +382,12 @@ func compare(set isa.Set, c Comparison, k kind, one bool, dst, a, b *byte, n int
 					atleastUnsignedBytes(dst, a, b, n)
 				}
 			}
+		case magnitudes:
+			if c == Equal {
+				equalMagnitudesOne(dst, a, b, n)
+			} else {
+				greaterMagnitudesOne(dst, a, b, n)
+			}
 		}
 	default:
 		panic("element: no kernel")

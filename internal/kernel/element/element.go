@@ -1,6 +1,7 @@
 package element
 
 import (
+	"math"
 	"unsafe"
 
 	"github.com/carve-dev/carve/internal/kernel/isa"
@@ -130,6 +131,35 @@ func Compare[T Ordered](set isa.Set, c Comparison, dst []bool, a, b []T) {
 	}
 }
 
+// Magnitudes writes which numbers without their uppermost bits are b, or greater where c is not Equal: of float32, by their bits, which are infinite, or NaN.
+func Magnitudes(set isa.Set, c Comparison, dst []bool, a []int32, b int32) {
+	if c != Equal {
+		c = Greater
+	}
+	n := len(dst)
+	a = a[:n]
+	done := 0
+	if hasKernels(set) {
+		same := repeated[int32]{b, b, b, b, b, b, b, b}
+		for groups := n / width; groups > 0; {
+			some := min(groups, most/4)
+			compare(set, c, magnitudes, true, bytesAt(dst, done), bytesAt(a, done), bytesAt(same[:], 0), some)
+			groups, done = groups-some, done+some*width
+		}
+	}
+	for rest := dst[done:]; len(rest) > 0; {
+		var near [loopPart]int32
+		part := near[:min(len(near), len(rest))]
+		for i := range part {
+			part[i] = a[n-len(rest)+i] & math.MaxInt32
+		}
+		var second operand[int32]
+		second.begin([]int32{b}, 0, true)
+		compareLoop(c, rest[:len(part)], part, second.next(len(part)))
+		rest = rest[len(part):]
+	}
+}
+
 // kind is a type that there are kernels of comparisons for.
 type kind uint8
 
@@ -140,6 +170,7 @@ const (
 	unsignedWords
 	signedBytes
 	unsignedBytes
+	magnitudes // words without their uppermost bits
 )
 
 func kindOf[T Ordered]() kind {

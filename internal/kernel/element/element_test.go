@@ -171,6 +171,28 @@ func choices[T element.Bits](r *rand.Rand) {
 	}
 }
 
+func magnitudes(r *rand.Rand) {
+	n, a, b, _ := operands[int32](r)
+	if len(b) == 0 {
+		return
+	}
+	for _, c := range []element.Comparison{element.Equal, element.Greater} {
+		for _, set := range sets() {
+			dst, by := guarded[bool](r, (n+3)/4*4)[:n], b[0]&math.MaxInt32
+			if n > 3 {
+				a[r.IntN(n)], a[r.IntN(n)] = by, by|math.MinInt32
+			}
+			element.Magnitudes(set, c, dst, a, by)
+			for i, x := range a[:n] {
+				x &= math.MaxInt32
+				if want := x == by && c == element.Equal || x > by && c == element.Greater; dst[i] != want || *(*byte)(unsafe.Pointer(&dst[i])) > 1 {
+					Fail(fmt.Sprintf("comparison %d of |%v| and %v with %v is %v: %d elements, element %d", c, a[i], by, set, dst[i], n, i))
+				}
+			}
+		}
+	}
+}
+
 var _ = Describe("elements", func() {
 	It("are what Go makes of them", func() {
 		for seed := range testshare.Of(4) {
@@ -194,6 +216,7 @@ var _ = Describe("elements", func() {
 			comparisons[uint32](r)
 			comparisons[int64](r)
 			comparisons[uint64](r)
+			magnitudes(r)
 			choices[uint8](r)
 			choices[uint16](r)
 			choices[uint32](r)

@@ -4714,6 +4714,76 @@ loop1:
 	VZEROUPPER
 	RET
 
+// func equalMagnitudesOne(dst *byte, a *byte, b *byte, n int)
+TEXT ·equalMagnitudesOne(SB), NOSPLIT, $0-32
+	MOVQ dst+0(FP), DI
+	MOVQ a+8(FP), SI
+	MOVQ b+16(FP), DX
+	MOVQ n+24(FP), CX
+	VPCMPEQB Y15, Y15, Y15
+	VPABSB Y15, Y15
+	VMOVDQU inOrder<>+0(SB), Y11
+	VPCMPEQD Y13, Y13, Y13
+	VPSRLD $1, Y13, Y13
+	VMOVDQU (DX), Y14
+
+loop1:
+	VPAND 0(SI), Y13, Y0
+	VPCMPEQD Y14, Y0, Y0
+	VPAND 32(SI), Y13, Y1
+	VPCMPEQD Y14, Y1, Y1
+	VPAND 64(SI), Y13, Y2
+	VPCMPEQD Y14, Y2, Y2
+	VPAND 96(SI), Y13, Y3
+	VPCMPEQD Y14, Y3, Y3
+	VPACKSSDW Y1, Y0, Y0
+	VPACKSSDW Y3, Y2, Y2
+	VPACKSSWB Y2, Y0, Y0
+	VPERMD Y0, Y11, Y0
+	VPAND Y15, Y0, Y0
+	VMOVDQU Y0, (DI)
+	ADDQ $32, DI
+	ADDQ $128, SI
+	DECQ CX
+	JNZ loop1
+	VZEROUPPER
+	RET
+
+// func greaterMagnitudesOne(dst *byte, a *byte, b *byte, n int)
+TEXT ·greaterMagnitudesOne(SB), NOSPLIT, $0-32
+	MOVQ dst+0(FP), DI
+	MOVQ a+8(FP), SI
+	MOVQ b+16(FP), DX
+	MOVQ n+24(FP), CX
+	VPCMPEQB Y15, Y15, Y15
+	VPABSB Y15, Y15
+	VMOVDQU inOrder<>+0(SB), Y11
+	VPCMPEQD Y13, Y13, Y13
+	VPSRLD $1, Y13, Y13
+	VMOVDQU (DX), Y14
+
+loop1:
+	VPAND 0(SI), Y13, Y0
+	VPCMPGTD Y14, Y0, Y0
+	VPAND 32(SI), Y13, Y1
+	VPCMPGTD Y14, Y1, Y1
+	VPAND 64(SI), Y13, Y2
+	VPCMPGTD Y14, Y2, Y2
+	VPAND 96(SI), Y13, Y3
+	VPCMPGTD Y14, Y3, Y3
+	VPACKSSDW Y1, Y0, Y0
+	VPACKSSDW Y3, Y2, Y2
+	VPACKSSWB Y2, Y0, Y0
+	VPERMD Y0, Y11, Y0
+	VPAND Y15, Y0, Y0
+	VMOVDQU Y0, (DI)
+	ADDQ $32, DI
+	ADDQ $128, SI
+	DECQ CX
+	JNZ loop1
+	VZEROUPPER
+	RET
+
 // func choose8OneAOneB(dst *byte, c *byte, a *byte, b *byte, n int)
 TEXT ·choose8OneAOneB(SB), NOSPLIT, $0-40
 	MOVQ dst+0(FP), DI

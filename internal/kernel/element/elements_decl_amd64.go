@@ -552,6 +552,16 @@ func atleastUnsignedBytes(dst *byte, a *byte, b *byte, n int)
 //go:noescape
 func atleastUnsignedBytesOne(dst *byte, a *byte, b *byte, n int)
 
+// equalMagnitudesOne compares n groups of 32 elements; n > 0.
+//
+//go:noescape
+func equalMagnitudesOne(dst *byte, a *byte, b *byte, n int)
+
+// greaterMagnitudesOne compares n groups of 32 elements; n > 0.
+//
+//go:noescape
+func greaterMagnitudesOne(dst *byte, a *byte, b *byte, n int)
+
 // choose8OneAOneB chooses between the elements of n vectors; n > 0.
 //
 //go:noescape

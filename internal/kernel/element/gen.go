@@ -76,6 +76,7 @@ var letters = []string{"B", "W", "D", "Q"}
 const (
 	upperBits = 12 // the uppermost bit of each element
 	lowBytes  = 13 // the lower byte of each word
+	lowBits   = 13 // all but the uppermost bit of each doubleword
 	single    = 14 // b, where it is one
 )
 
@@ -196,6 +197,9 @@ func comparisons(f *asm.File) {
 		}
 		code += "}\n"
 	}
+	code += "case magnitudes:\nif c == Equal {\nequalMagnitudesOne(dst, a, b, n)\n} else {\ngreaterMagnitudesOne(dst, a, b, n)\n}\n"
+	comparison(f, "equalMagnitudes", "magnitudes", "Equal", true)
+	comparison(f, "greaterMagnitudes", "magnitudes", "Greater", true)
 	served(f, "compare", code+"}")
 }
 
@@ -216,6 +220,10 @@ func comparison(f *asm.File, name, kind, c string, one bool) {
 			fn.I("VPSLLD $31, Y%[1]d, Y%[1]d", upperBits)
 		}
 	}
+	if kind == "magnitudes" {
+		fn.I("VPCMPEQD Y%[1]d, Y%[1]d, Y%[1]d", lowBits)
+		fn.I("VPSRLD $1, Y%[1]d, Y%[1]d", lowBits)
+	}
 	if one {
 		fn.I("VMOVDQU (DX), Y%d", single)
 		if unsigned {
@@ -230,7 +238,11 @@ func comparison(f *asm.File, name, kind, c string, one bool) {
 		negated := false
 		for i := range parts {
 			a, b := fmt.Sprintf("Y%d", i), fmt.Sprintf("Y%d", single)
-			fn.I("VMOVDQU %d(SI), %s", 32*i, a)
+			if kind == "magnitudes" {
+				fn.I("VPAND %d(SI), Y%d, %s", 32*i, lowBits, a)
+			} else {
+				fn.I("VMOVDQU %d(SI), %s", 32*i, a)
+			}
 			if unsigned {
 				fn.I("VPXOR Y%d, %s, %s", upperBits, a, a)
 			}
