@@ -3,6 +3,9 @@ package cpu
 import (
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/tensor"
+	"github.com/carve-dev/carve/internal/kernel/element"
+	"github.com/carve-dev/carve/internal/kernel/isa"
+	"github.com/carve-dev/carve/internal/kernel/vec"
 	"github.com/carve-dev/carve/internal/operators"
 	"github.com/carve-dev/carve/internal/place"
 )
@@ -57,7 +60,75 @@ func reduceEach[T tensor.Element](p *planner, n *graph.Node, fold func(o, s []T,
 }
 
 func planReduceProduct[T float32 | float64](p *planner, n *graph.Node) error {
-	return reduceEach(p, n, products[T])
+	k := p.kernels
+	return reduceEach(p, n, func(o, s []T, next, count, by int) {
+		o32, ok := any(o).([]float32)
+		if !ok || next != 1 || len(o) < fewColumns {
+			products(o, s, next, count, by)
+			return
+		}
+		s32 := any(s).([]float32)
+		copy(o32, s32)
+		for i := 1; i < count; i++ {
+			k.Binary(vec.Mul, o32, o32, s32[i*by:][:len(o32)])
+		}
+	})
+}
+
+// fewColumns is how many numbers beside each other are too few for kernels of rows, foldedLanes how many lanes rows are folded to by kernels, and lastLanes how
+// many are left of them for a loop.
+const (
+	fewColumns  = 8
+	foldedLanes = 128
+	lastLanes   = 32
+)
+
+// byKernels returns a reduction for reduceEach by an operator that there are kernels for: of numbers beside each other row by row, and of long rows in lanes; by plain elsewhere.
+func byKernels[T integer](set isa.Set, op element.Op, plain func(o, s []T, next, count, by int)) func(o, s []T, next, count, by int) {
+	return func(o, s []T, next, count, by int) {
+		switch {
+		case next == 1 && len(o) >= fewColumns:
+			copy(o, s)
+			for k := 1; k < count; k++ {
+				element.Binary(set, op, o, o, s[k*by:][:len(o)])
+			}
+		case by == 1 && count >= 2*foldedLanes:
+			var room [foldedLanes]T
+			for j := range o {
+				o[j] = foldRow(set, op, &room, s[j*next:][:count])
+			}
+		default:
+			plain(o, s, next, count, by)
+		}
+	}
+}
+
+// foldRow makes one number of a row of more than foldedLanes, in that many lanes.
+func foldRow[T integer](set isa.Set, op element.Op, lanes *[foldedLanes]T, row []T) T {
+	copy(lanes[:], row)
+	for row = row[foldedLanes:]; len(row) > 0; {
+		n := min(foldedLanes, len(row))
+		element.Binary(set, op, lanes[:n], lanes[:n], row[:n])
+		row = row[n:]
+	}
+	n := foldedLanes
+	for ; n > lastLanes; n /= 2 {
+		element.Binary(set, op, lanes[:n/2], lanes[:n/2], lanes[n/2:n])
+	}
+	v := lanes[0]
+	for _, x := range lanes[1:n] {
+		switch op {
+		case element.Max:
+			v = max(v, x)
+		case element.Min:
+			v = min(v, x)
+		case element.Mul:
+			v *= x
+		default:
+			v += x
+		}
+	}
+	return v
 }
 
 // products, sumsOf, mostOf and leastOf are reductions for reduceEach, each of which is written out: a function that is called for every
@@ -66,11 +137,15 @@ func planReduceProduct[T float32 | float64](p *planner, n *graph.Node) error {
 func products[T integer | float32 | float64](o, s []T, next, count, by int) {
 	for j := range o {
 		part := s[j*next:]
-		v := part[0]
-		for k := 1; k < count; k++ {
+		v, w, k := part[0], T(1), 1
+		for ; k+1 < count; k += 2 { // a product waits for the one before
+			v *= part[k*by]
+			w *= part[(k+1)*by]
+		}
+		if k < count {
 			v *= part[k*by]
 		}
-		o[j] = v
+		o[j] = v * w
 	}
 }
 
@@ -117,13 +192,14 @@ func planReduceIntegers[T integer](p *planner, n *graph.Node) error {
 			return v
 		})
 	}
+	set := p.target.Set
 	switch n.Op.Name {
 	case "ReduceProd":
-		return reduceEach(p, n, products[T])
+		return reduceEach(p, n, byKernels(set, element.Mul, products[T]))
 	case "ReduceMax":
-		return reduceEach(p, n, mostOf[T])
+		return reduceEach(p, n, byKernels(set, element.Max, mostOf[T]))
 	case "ReduceMin":
-		return reduceEach(p, n, leastOf[T])
+		return reduceEach(p, n, byKernels(set, element.Min, leastOf[T]))
 	case "ReduceSumSquare":
 		return reduceEach(p, n, sum(func(x T) T { return x * x }))
 	case "ReduceL1":
@@ -136,7 +212,7 @@ func planReduceIntegers[T integer](p *planner, n *graph.Node) error {
 	case "ReduceMean":
 		return reduceEach(p, n, eachNumber(meanOf[T]))
 	}
-	return reduceEach(p, n, sumsOf[T])
+	return reduceEach(p, n, byKernels(set, element.Add, sumsOf[T]))
 }
 
 // eachNumber is a reduction for reduceEach by a function that makes one number.

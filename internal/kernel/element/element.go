@@ -2,6 +2,7 @@ package element
 
 import (
 	"math"
+	"math/bits"
 	"unsafe"
 
 	"github.com/carve-dev/carve/internal/kernel/isa"
@@ -55,7 +56,7 @@ const most = 1 << 11
 
 // code tells kernels a type: the logarithm of its size, and 4 more where it has a sign.
 func code[T Integer]() int {
-	c := map[uintptr]int{1: 0, 2: 1, 4: 2, 8: 3}[unsafe.Sizeof(T(0))]
+	c := bits.TrailingZeros(uint(unsafe.Sizeof(T(0))))
 	if ^T(0) < 0 {
 		c += 4
 	}
@@ -72,7 +73,10 @@ func Binary[T Integer](set isa.Set, op Op, dst, a, b []T) {
 	if a = a[:n]; !one {
 		b = b[:n]
 	}
-	var same repeated[T]
+	var same *repeated[T] // cleared where it is needed only: that takes as long as a short row
+	if one {
+		same = new(repeated[T])
+	}
 	done, c := 0, code[T]()
 	if has(set, op, c) {
 		each := width / size
