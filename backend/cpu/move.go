@@ -6,6 +6,7 @@ import (
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/tensor"
 	"github.com/carve-dev/carve/internal/fuse"
+	"github.com/carve-dev/carve/internal/kernel/element"
 	"github.com/carve-dev/carve/internal/kernel/reorder"
 	"github.com/carve-dev/carve/internal/operators"
 	"github.com/carve-dev/carve/internal/place"
@@ -161,6 +162,15 @@ func (p *planner) transposed(c copySpec, src, dst place.Memory) bool {
 		}
 	}
 	batches := product(rest.dims)
+	if set := p.target.Set; c.size == 4 && cols == 2 && ldSrc == 2 { // pairs, as of SpaceToDepth: tiles of two columns take half again as long and more
+		p.emit(step{chunks: batches, grain: grainFor(float64(rows)*0.2 + 10), body: func(st *state, _, lo, hi int) {
+			d, s := of[uint32](st, dst), of[uint32](st, src)
+			for w := rest.walk(lo, len(rest.dims)); w.row < hi; w.next() {
+				element.Unzip(set, d[w.dst:][:rows], d[w.dst+ldDst:], s[w.src:])
+			}
+		}}, []place.Memory{src}, []place.Memory{dst})
+		return true
+	}
 	const band = 64
 	bands, target, bytes := ceilDiv(cols, band), p.target, p.integers
 	p.emit(step{chunks: batches * bands, grain: grainFor(float64(rows*min(band, cols)) * 0.5), body: func(st *state, _, lo, hi int) {

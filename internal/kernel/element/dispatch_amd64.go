@@ -448,3 +448,13 @@ func choose(set isa.Set, size int, oneA, oneB bool, dst, c, a, b *byte, n int) {
 		panic("element: no kernel")
 	}
 }
+
+// unzip takes n > 0 groups of eight pairs of 32 bits apart.
+func unzip(set isa.Set, first, second, pairs *byte, n int) {
+	switch set {
+	case isa.AVX512, isa.AVX2:
+		unzipPairs(first, second, pairs, n)
+	default:
+		panic("element: no kernel")
+	}
+}

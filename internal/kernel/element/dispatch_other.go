@@ -22,3 +22,8 @@ func compare(set isa.Set, c Comparison, k kind, one bool, dst, a, b *byte, n int
 func choose(set isa.Set, size int, oneA, oneB bool, dst, c, a, b *byte, n int) {
 	panic("element: no kernel")
 }
+
+// unzip takes n > 0 groups of eight pairs of 32 bits apart.
+func unzip(set isa.Set, first, second, pairs *byte, n int) {
+	panic("element: no kernel")
+}

@@ -233,6 +233,28 @@ func Choose[T Bits](set isa.Set, dst []T, c []uint8, a, b []T) {
 	}
 }
 
+// Unzip writes the first of each pair to first, and the second to second. The operands share no memory.
+func Unzip(set isa.Set, first, second, pairs []uint32) {
+	const group = width / 4
+	n := len(first)
+	second, pairs = second[:n], pairs[:2*n]
+	if n >= group && hasKernels(set) {
+		for at, groups := 0, n/group; groups > 0; {
+			some := min(groups, most)
+			unzip(set, bytesAt(first, at), bytesAt(second, at), bytesAt(pairs, 2*at), some)
+			groups, at = groups-some, at+some*group
+		}
+		if n%group > 0 { // the last ones, some of them again
+			unzip(set, bytesAt(first, n-group), bytesAt(second, n-group), bytesAt(pairs, 2*(n-group)), 1)
+		}
+		return
+	}
+	for i := range first {
+		pair := (*[2]uint32)(pairs[2*i:])
+		first[i], second[i] = pair[0], pair[1]
+	}
+}
+
 // has reports whether there are kernels for an operator on a type.
 func has(set isa.Set, op Op, code int) bool { return hasKernels(set) && (op != Mul || code%4 != 3) }
 

@@ -193,6 +193,19 @@ func magnitudes(r *rand.Rand) {
 	}
 }
 
+func pairs(r *rand.Rand) {
+	n, a, _, _ := operands[uint32](r)
+	for _, set := range sets() {
+		first, second := guarded[uint32](r, n/2), guarded[uint32](r, n/2)
+		element.Unzip(set, first, second, a[:n/2*2])
+		for i := range first {
+			if first[i] != a[2*i] || second[i] != a[2*i+1] {
+				Fail(fmt.Sprintf("pair %d of %d with %v", i, n/2, set))
+			}
+		}
+	}
+}
+
 var _ = Describe("elements", func() {
 	It("are what Go makes of them", func() {
 		for seed := range testshare.Of(4) {
@@ -217,6 +230,7 @@ var _ = Describe("elements", func() {
 			comparisons[int64](r)
 			comparisons[uint64](r)
 			magnitudes(r)
+			pairs(r)
 			choices[uint8](r)
 			choices[uint16](r)
 			choices[uint32](r)

@@ -5555,3 +5555,27 @@ loop4:
 end3:
 	VZEROUPPER
 	RET
+
+// func unzipPairs(first *byte, second *byte, pairs *byte, n int)
+TEXT ·unzipPairs(SB), NOSPLIT, $0-32
+	MOVQ first+0(FP), DI
+	MOVQ second+8(FP), DX
+	MOVQ pairs+16(FP), SI
+	MOVQ n+24(FP), CX
+
+loop1:
+	VMOVUPS (SI), Y0
+	VMOVUPS 32(SI), Y1
+	VSHUFPS $0x88, Y1, Y0, Y2
+	VPERMQ $0xd8, Y2, Y2
+	VMOVUPS Y2, (DI)
+	ADDQ $32, DI
+	VSHUFPS $0xdd, Y1, Y0, Y3
+	VPERMQ $0xd8, Y3, Y3
+	VMOVUPS Y3, (DX)
+	ADDQ $32, DX
+	ADDQ $64, SI
+	DECQ CX
+	JNZ loop1
+	VZEROUPPER
+	RET

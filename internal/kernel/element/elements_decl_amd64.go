@@ -641,3 +641,8 @@ func choose64OneB(dst *byte, c *byte, a *byte, b *byte, n int)
 //
 //go:noescape
 func choose64(dst *byte, c *byte, a *byte, b *byte, n int)
+
+// unzipPairs takes n groups of eight pairs apart; n > 0.
+//
+//go:noescape
+func unzipPairs(first *byte, second *byte, pairs *byte, n int)

@@ -18,10 +18,12 @@ func main() {
 			Params: "c Comparison, k kind, one bool, dst, a, b *byte, n int", Portable: `panic("element: no kernel")`},
 		{Name: "choose", Doc: "chooses between the elements of n > 0 vectors of 32 bytes; where one of them is set that is one vector for all.",
 			Params: "size int, oneA, oneB bool, dst, c, a, b *byte, n int", Portable: `panic("element: no kernel")`},
+		{Name: "unzip", Doc: "takes n > 0 groups of eight pairs of 32 bits apart.", Params: "first, second, pairs *byte, n int", Portable: `panic("element: no kernel")`},
 	}}, asm.Unit{Base: "elements", Arch: "amd64", Generate: func(f *asm.File) {
 		binaries(f)
 		comparisons(f)
 		choices(f)
+		unzip(f)
 	}})
 }
 
@@ -368,4 +370,25 @@ func choice(f *asm.File, size int, oneA, oneB bool) string {
 		}
 	})
 	return name
+}
+
+func unzip(f *asm.File) {
+	fn := f.Func("unzipPairs", "unzipPairs takes n groups of eight pairs apart; n > 0.", asm.Typed("first", "*byte"), asm.Typed("second", "*byte"), asm.Typed("pairs", "*byte"), asm.Int("n"))
+	fn.Load("first", "DI")
+	fn.Load("second", "DX")
+	fn.Load("pairs", "SI")
+	fn.Load("n", "CX")
+	fn.Loop("CX", func() {
+		fn.I("VMOVUPS (SI), Y0")
+		fn.I("VMOVUPS 32(SI), Y1")
+		for i, at := range []string{"DI", "DX"} {
+			fn.I("VSHUFPS $%#x, Y1, Y0, Y%d", []int{0x88, 0xdd}[i], 2+i)
+			fn.I("VPERMQ $0xd8, Y%d, Y%[1]d", 2+i)
+			fn.I("VMOVUPS Y%d, (%s)", 2+i, at)
+			fn.I("ADDQ $32, %s", at)
+		}
+		fn.I("ADDQ $64, SI")
+	})
+	fn.Ret()
+	served(f, "unzip", "unzipPairs(first, second, pairs, n)")
 }
