@@ -151,16 +151,15 @@ func Magnitudes(set isa.Set, c Comparison, dst []bool, a []int32, b int32) {
 			groups, done = groups-some, done+some*width
 		}
 	}
-	for rest := dst[done:]; len(rest) > 0; {
-		var near [loopPart]int32
-		part := near[:min(len(near), len(rest))]
-		for i := range part {
-			part[i] = a[n-len(rest)+i] & math.MaxInt32
+	dst, a = dst[done:], a[done:]
+	if c == Equal {
+		for i, x := range a {
+			dst[i] = x&math.MaxInt32 == b
 		}
-		var second operand[int32]
-		second.begin([]int32{b}, 0, true)
-		compareLoop(c, rest[:len(part)], part, second.next(len(part)))
-		rest = rest[len(part):]
+		return
+	}
+	for i, x := range a {
+		dst[i] = x&math.MaxInt32 > b
 	}
 }
 
