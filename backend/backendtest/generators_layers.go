@@ -258,7 +258,7 @@ func roiAlign(m *maker, op string) []*graph.Value {
 	which := m.leaf(m.fill(tensor.Int64, []int{count}, func(int) float64 { return float64(m.r.IntN(x[0])) }))
 	c := m.call(op, m.operand(tensor.Float32, x...), m.within(tensor.Float32, -5, 20, count, 4), which)
 	c.int("sampling_ratio", pick(m, 0, 1, 2, 3)).int("output_height", m.between(1, 4)).int("output_width", m.between(1, 4))
-	return one(c.float("spatial_scale", pick(m, 1.0, 0.5, 0.25)).text("coordinate_transformation_mode", pick(m, "half_pixel", "output_half_pixel")).one())
+	return one(c.float("spatial_scale", pick(m, 1.0, 0.5, 0.25)).text("coordinate_transformation_mode", pick(m, "half_pixel", "output_half_pixel")).text("mode", pick(m, "avg", "max")).one())
 }
 
 // normGenerators are normalisations, softmax and reductions.

@@ -64,9 +64,6 @@ func convKindOf(n *graph.Node) (convKind, *property.Reason) {
 	if !ok1 || !ok2 {
 		return 0, property.Because(property.DynamicShape, "weights %v are %v", w, w.Type)
 	}
-	if is5D(x) && !fixedWeights(n) {
-		return 0, property.Because(property.Unsupported, "weights %v over three axes are not constant", w)
-	}
 	groups := int(n.Int("group", 1))
 	switch {
 	case groups == 1 && ic <= planarChannels:
@@ -312,7 +309,14 @@ func (p *planner) convBias(c *convCall, bias *graph.Value, floats int) (err erro
 
 // packWeights emits the packing of weights that are no constants and returns their place.
 func (p *planner) packWeights(plan *conv.Plan, src place.Memory) place.Memory {
-	dst, chunks := p.Temp(4*plan.WeightFloats()), plan.PackChunks()
+	dst := p.Temp(4 * plan.WeightFloats())
+	p.packWeightsTo(plan, src, dst)
+	return dst
+}
+
+// packWeightsTo emits the packing of weights that are no constants.
+func (p *planner) packWeightsTo(plan *conv.Plan, src, dst place.Memory) {
+	chunks := plan.PackChunks()
 	const bytesPerNano = 12.0
 	nanos := float64(dst.Size) / bytesPerNano / float64(max(chunks, 1))
 	p.emit(step{chunks: chunks, grain: grainFor(nanos), body: func(st *state, _, lo, hi int) {
@@ -320,7 +324,6 @@ func (p *planner) packWeights(plan *conv.Plan, src place.Memory) place.Memory {
 			panic(err)
 		}
 	}}, []place.Memory{src}, []place.Memory{dst})
-	return dst
 }
 
 func (p *planner) emitConv(c convCall) {
@@ -419,9 +422,6 @@ func convTransposeSignatures(n *graph.Node) ([]graph.Signature, *property.Reason
 	}
 	if !isImage(x) || len(w.Type.Shape) != len(x.Type.Shape) {
 		return nil, property.Because(property.ShapeReason, "over one to three axes only, %v is %v", w, w.Type)
-	}
-	if is5D(x) && !fixedWeights(n) {
-		return nil, property.Because(property.Unsupported, "weights %v over three axes are not constant", w)
 	}
 	if !fixed(w) {
 		return []graph.Signature{convSignature(n, convDense, rowMaj)}, nil

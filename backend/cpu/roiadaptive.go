@@ -17,13 +17,59 @@ import (
 // adaptive are such regions. The tables of a region's axis are, for each bin, its first pixel, how many it has and where their weights begin, and
 // the weights.
 type adaptive struct {
+	regionGrid
 	n                   *graph.Node
 	images, channels    int
-	size, bins          [2]int // of the height and the width
-	scale, shift        float64
 	rois, batch, image  place.Memory
 	dst, spans, weights place.Memory
 	room                scratch
+}
+
+// regionGrid is how the bins of regions lie in images, and the samples in bins.
+type regionGrid struct {
+	size, bins   [2]int // of the height and the width
+	ratio        int    // samples of a bin along an axis, 0 for as many as it has pixels
+	scale, shift float64
+}
+
+// gridOf returns the grid of a node whose images have that size.
+func gridOf(n *graph.Node, size [2]int) regionGrid {
+	g := regionGrid{size: size, bins: [2]int{int(n.Int("output_height", 1)), int(n.Int("output_width", 1))},
+		ratio: int(max(n.Int("sampling_ratio", 0), 0)), scale: float64(n.Float("spatial_scale", 1))}
+	if roiHalfPixel(n) {
+		g.shift = 0.5
+	}
+	return g
+}
+
+// along returns where the bins of a region [x0, y0, x1, y1] begin along an axis, how long a bin is, and how many samples it has.
+func (g *regionGrid) along(roi []float32, axis int) (begin, bin float64, samples int) {
+	begin = float64(roi[1-axis])*g.scale - g.shift
+	length := float64(roi[3-axis])*g.scale - g.shift - begin
+	if g.shift == 0 {
+		length = math.Max(length, 1)
+	}
+	bin = length / float64(g.bins[axis])
+	switch {
+	case g.ratio > 0:
+		samples = g.ratio
+	case bin > 0:
+		samples = int(math.Min(math.Ceil(bin), mostSamples+1))
+	}
+	return begin, bin, samples
+}
+
+// sampleAt returns the two pixels that a position lies between and the second's weight; ok is false more than a pixel outside.
+func sampleAt(p float64, size int) (low, high int, part float64, ok bool) {
+	if !(p >= -1 && p <= float64(size)) {
+		return 0, 0, 0, false
+	}
+	p = math.Max(p, 0)
+	low = min(int(p), size-1)
+	if high = min(low+1, size-1); high > low {
+		part = p - float64(low)
+	}
+	return low, high, part, true
 }
 
 // entries bounds the weights of an axis: bins follow each other, so that two of them share two pixels at most.
@@ -37,13 +83,9 @@ var errManySamples = errors.New("too many samples")
 
 func planRoiAdaptive(p *planner, n *graph.Node) error {
 	dx, count := p.Dims[n.Inputs[0].ID], p.Dims[n.Inputs[2].ID][0]
-	a := &adaptive{n: n, images: dx[0], channels: dx[1], size: [2]int{dx[2], dx[3]}, bins: [2]int{int(n.Int("output_height", 1)), int(n.Int("output_width", 1))},
-		scale: float64(n.Float("spatial_scale", 1)), image: p.In(n.Inputs[0]), rois: p.In(n.Inputs[1]), batch: p.In(n.Inputs[2]), dst: p.Out(n.Outputs[0])}
+	a := &adaptive{regionGrid: gridOf(n, [2]int{dx[2], dx[3]}), n: n, images: dx[0], channels: dx[1], image: p.In(n.Inputs[0]), rois: p.In(n.Inputs[1]), batch: p.In(n.Inputs[2]), dst: p.Out(n.Outputs[0])}
 	if min(dx[2], dx[3]) < 1 || !sameDims(p.Dims[n.Inputs[1].ID], []int{count, 4}) {
 		return property.Because(property.ShapeReason, "%d regions %v of images %v", count, p.Dims[n.Inputs[1].ID], dx)
-	}
-	if roiHalfPixel(n) {
-		a.shift = 0.5
 	}
 	p.mayFail = true
 	a.spans, a.weights = p.Temp(4*3*count*(a.bins[0]+a.bins[1])), p.Temp(4*count*(a.entries(0)+a.entries(1)))
@@ -76,16 +118,7 @@ func (a *adaptive) table(st *state, region, axis int) (spans []int32, weights []
 // locate makes the tables of a region [x0, y0, x1, y1] for an axis.
 func (a *adaptive) locate(st *state, region, axis int) {
 	roi := st.F32(a.rois)[4*region:][:4]
-	begin := float64(roi[1-axis])*a.scale - a.shift
-	length := float64(roi[3-axis])*a.scale - a.shift - begin
-	if a.shift == 0 {
-		length = math.Max(length, 1)
-	}
-	bin, size := length/float64(a.bins[axis]), a.size[axis]
-	samples := 0
-	if bin > 0 {
-		samples = int(math.Min(math.Ceil(bin), mostSamples+1))
-	}
+	begin, bin, samples := a.along(roi, axis)
 	if samples > mostSamples {
 		st.fail(errManySamples)
 		samples = 0
@@ -96,14 +129,9 @@ func (a *adaptive) locate(st *state, region, axis int) {
 		first, end := 0, 0
 		for k := range samples {
 			p := begin + float64(b)*bin + (float64(k)+0.5)*bin/float64(samples)
-			if !(p >= -1 && p <= float64(size)) {
+			low, high, part, ok := sampleAt(p, a.size[axis])
+			if !ok {
 				continue
-			}
-			p = math.Max(p, 0)
-			low := min(int(p), size-1)
-			high, part := min(low+1, size-1), p-float64(low)
-			if high == low {
-				part = 0
 			}
 			if end == 0 {
 				first = low

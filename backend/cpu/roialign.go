@@ -11,7 +11,8 @@ import (
 )
 
 // RoiAlign of blocked images: the mean of a fixed number of bilinear samples per bin. Where the samples of a region lie is the same for
-// all channels, so that it is computed once, before they are read.
+// all channels, so that it is computed once, before they are read. Maxima stand in roimax.go, means of as many samples as a bin has pixels in
+// roiadaptive.go.
 
 func roiAlignSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 	x, rois, batch := n.Inputs[0], n.Inputs[1], n.Inputs[2]
@@ -20,7 +21,7 @@ func roiAlignSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 		return nil, property.Because(property.DTypeReason, "float32 images and regions only, %v is %v, %v is %v", x, x.Type, rois, rois.Type)
 	case batch.Type.DType != tensor.Int64:
 		return nil, operators.NotFloat32(batch)
-	case n.Str("mode", "avg") != "avg":
+	case n.Str("mode", "avg") != "avg" && !roiMaximum(n):
 		return nil, property.Because(property.Attribute, "mode %q", n.Str("mode", "avg"))
 	}
 	for _, name := range []string{"output_height", "output_width", "sampling_ratio"} {
@@ -28,7 +29,7 @@ func roiAlignSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 			return nil, property.Because(property.Attribute, "%s %d", name, k)
 		}
 	}
-	if n.Int("sampling_ratio", 0) < 1 {
+	if n.Int("sampling_ratio", 0) < 1 && !roiMaximum(n) {
 		return operators.RowMajor(n), nil
 	}
 	s := graph.UniformSignature("nchw16c", n, rowMaj)
@@ -53,12 +54,18 @@ func (t *regionTables) of(st *state, region int) (y, x conv.RegionAxis) {
 	return y, x
 }
 
+// roiMaximum reports whether a bin is the largest of its weighted pixels.
+func roiMaximum(n *graph.Node) bool { return n.Str("mode", "avg") == "max" }
+
 // roiHalfPixel reports whether corners of regions are half a pixel off.
 func roiHalfPixel(n *graph.Node) bool {
 	return n.Op.Since >= 16 && n.Str("coordinate_transformation_mode", "half_pixel") == "half_pixel"
 }
 
 func planRoiAlign(p *planner, n *graph.Node) error {
+	if roiMaximum(n) {
+		return planRoiMax(p, n)
+	}
 	if n.Int("sampling_ratio", 0) < 1 {
 		return planRoiAdaptive(p, n)
 	}

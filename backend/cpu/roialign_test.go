@@ -26,12 +26,22 @@ var _ = Describe("regions of images", func() {
 		which := m.feed(tensor.From(of, count))
 		args := []any{x, rois, which, graph.IntAttr("sampling_ratio", int64(m.between(0, 3))), graph.IntAttr("output_height", int64(m.between(1, 4))),
 			graph.IntAttr("output_width", int64(m.between(1, 4))), graph.FloatAttr("spatial_scale", pick(m, float32(1), 0.5, 0.25)),
-			graph.StringAttr("coordinate_transformation_mode", pick(m, "half_pixel", "output_half_pixel"))}
+			graph.StringAttr("coordinate_transformation_mode", pick(m, "half_pixel", "output_half_pixel")), graph.StringAttr("mode", pick(m, "avg", "max"))}
 		y := m.op("RoiAlign", args...)
 		if m.between(0, 1) == 1 { // which reads blocks of channels
 			y = m.op("MaxPool", y, graph.IntsAttr("kernel_shape", 1, 1))
 		}
 		m.sample(y)
+	}))
+
+	It("have maxima as the reference kernels do, of infinities and NaN too", seeds(12, func(m *model) {
+		t := m.floats(2, m.between(1, 33), 7, 9)
+		for range m.between(1, 40) {
+			tensor.Of[float32](t)[m.r.IntN(t.Len())] = pick(m, float32(math.NaN()), float32(math.Inf(1)), float32(math.Inf(-1)))
+		}
+		rois := m.op("Mul", operand(m, 5, 4), m.op("Constant", graph.TensorAttr("value", tensor.Scalar(float32(7)))))
+		m.sample(m.op("RoiAlign", m.feed(t), rois, m.feed(tensor.From([]int64{0, 1, 0, 1, 1}, 5)), graph.StringAttr("mode", "max"),
+			graph.IntAttr("sampling_ratio", int64(m.between(0, 2))), graph.IntAttr("output_height", 3), graph.IntAttr("output_width", 2)))
 	}))
 
 	It("are refused by what they ask for: images that there are not, and samples without end", func(ctx SpecContext) {

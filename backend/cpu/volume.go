@@ -1,6 +1,7 @@
 package cpu
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/carve-dev/carve/graph"
@@ -135,7 +136,7 @@ func besideSource(s conv.Spec) conv.Map {
 func (p *planner) volumeConv(n *graph.Node, in []*graph.Value, out *graph.Value, t tail) error {
 	x, w := in[0], in[1]
 	dx, dw, dy := p.Dims[x.ID], p.Dims[w.ID], p.Dims[out.ID]
-	v := volumeSteps{p: p, tail: t, w: w, dx: dx, dw: dw, dy: dy, weights: place.Nowhere, residual: place.Nowhere,
+	v := volumeSteps{p: p, tail: t, w: w, dx: dx, dw: dw, dy: dy, convCall: convCall{weights: place.Nowhere, residual: place.Nowhere},
 		spec: conv.Spec{C: dx[1], OC: dy[1], Groups: int(n.Int("group", 1)), Transposed: n.Is("ConvTranspose")}}
 	window, err := graph.ConvAttrs(n, dw[2:])
 	if err != nil {
@@ -157,10 +158,12 @@ func (p *planner) volumeConv(n *graph.Node, in []*graph.Value, out *graph.Value,
 		v.spec.Source, v.src, channels = conv.Planar, p.sliced(dx, v.src), dx[1]
 	}
 	v.from, v.to = channels*dx[3]*dx[4], ceilDiv(dy[1], 16)*16*dy[3]*dy[4]
-	if len(in) > 2 && in[2] != nil {
-		if v.bias, err = p.paddedBias(in[2], ceilDiv(dy[1], 16)*16); err != nil {
-			return err
-		}
+	var bias *graph.Value
+	if len(in) > 2 {
+		bias = in[2]
+	}
+	if err := p.convBias(&v.convCall, bias, ceilDiv(dy[1], 16)*16); err != nil {
+		return err
 	}
 	if t.residual != nil {
 		v.residual = p.In(t.residual)
@@ -182,17 +185,14 @@ func (p *planner) volumeConv(n *graph.Node, in []*graph.Value, out *graph.Value,
 
 // volumeSteps is a convolution over three axes while its steps are emitted.
 type volumeSteps struct {
-	p    *planner
-	spec conv.Spec // of one slice
-	tail tail
-	bias []float32
+	convCall // of all slices
+	p        *planner
+	spec     conv.Spec // of one slice
+	tail     tail
 
 	w          *graph.Value
 	dx, dw, dy []int // of source, weights and result
 	from, to   int   // floats of a slice of source and result
-	src, dst   place.Memory
-	weights    place.Memory // Nowhere until their size is known
-	residual   place.Memory
 }
 
 // emitTap emits the convolutions, one per image, of a run's slices with the slice of the kernel of tap i. The first adds bias and
@@ -206,18 +206,18 @@ func (v *volumeSteps) emitTap(s conv.Spec, run *depthRun, i int) error {
 	if i == len(run.taps)-1 {
 		tail{act: v.tail.act, levels: v.tail.levels}.epilogue(p.kernels, &s.Epilogue)
 	}
-	c := convCall{bias: v.bias, biasAt: place.Nowhere, residual: v.residual, work: run.count}
+	c := convCall{bias: v.bias, biasAt: v.biasAt, residual: v.residual, work: run.count}
 	s.Residual = v.tail.residual != nil
 	if i > 0 {
-		c.bias, c.residual, s.Residual = nil, v.dst, true
+		c.bias, c.biasAt, c.residual, s.Residual = nil, place.Nowhere, v.dst, true
 	}
 	var err error
 	if c.plan, err = conv.NewConv(p.target, s); err != nil {
 		return err
 	}
 	one := 4 * c.plan.WeightFloats()
-	if v.weights.Slot < 0 {
-		v.weights = p.ConstantIn(v.w, v.w.Format, v.dw[2]*one)
+	if err := v.ready(c.plan, one); err != nil {
+		return err
 	}
 	c.weights = v.weights.Part(tap.kernel*one, one)
 	for b := range v.dx[0] {
@@ -232,6 +232,33 @@ func (v *volumeSteps) emitTap(s conv.Spec, run *depthRun, i int) error {
 		one.residual = part(c.residual, v.dy[2], run.first, run.apart, v.to)
 		one.dst = part(v.dst, v.dy[2], run.first, run.apart, v.to)
 		p.emitConv(one)
+	}
+	return nil
+}
+
+// ready makes the weights ready, of which those of a slice have so many bytes, once for all plans: these differ in their maps alone. Weights that
+// are no constants are packed slice by slice.
+func (v *volumeSteps) ready(plan *conv.Plan, one int) error {
+	p, w := v.p, v.w
+	switch need := v.dw[2] * one; {
+	case v.weights.Slot >= 0:
+	case w.IsConst():
+		v.weights = p.ConstantIn(w, w.Format, need)
+	case w.Format != rowMaj: // packed before the loop that captures them
+		if v.weights = p.In(w); v.weights.Size < need {
+			return fmt.Errorf("weights %v have %d bytes in %v, and %d are read", w, v.weights.Size, w.Format, need)
+		}
+	default:
+		slice := v.dw[3] * v.dw[4]
+		slices, size := p.In(w), 4*v.dw[0]*v.dw[1]*slice
+		if v.dw[2] > 1 {
+			slices = p.Temp(v.dw[2] * size)
+			p.permute([]int{1, v.dw[0] * v.dw[1], v.dw[2], slice}, []int{0, 2, 1, 3}, 4, p.In(w), slices)
+		}
+		v.weights = p.Temp(need)
+		for k := range v.dw[2] {
+			p.packWeightsTo(plan, slices.Part(k*size, size), v.weights.Part(k*one, one))
+		}
 	}
 	return nil
 }

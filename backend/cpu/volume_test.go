@@ -29,14 +29,22 @@ func box(m *model) (in, k [3]int, attrs []any) {
 	return in, k, attrs
 }
 
+// mostlyConstant adds weights that are computed now and then.
+func mostlyConstant(m *model, shape ...int) *graph.Value {
+	if m.chance(3) {
+		return operand(m, shape...)
+	}
+	return m.constant(shape...)
+}
+
 var _ = Describe("operators over three axes", func() {
 	It("convolve as the reference kernels do", seeds(40, func(m *model) {
 		c, oc, g := channels(m)
 		in, k, attrs := box(m)
 		x := operand(m, m.between(1, 3), c, in[0], in[1], in[2])
-		args := []any{x, m.constant(oc, c/g, k[0], k[1], k[2])}
+		args := []any{x, mostlyConstant(m, oc, c/g, k[0], k[1], k[2])}
 		if m.chance(2) {
-			args = append(args, m.constant(oc))
+			args = append(args, mostlyConstant(m, oc))
 		}
 		y := m.op("Conv", append(append(args, group(g)), attrs...)...)
 		if m.chance(2) {
@@ -59,7 +67,7 @@ var _ = Describe("operators over three axes", func() {
 				begin[i] = 1
 			}
 		}
-		y := m.op("ConvTranspose", operand(m, m.between(1, 2), c, in[0], in[1], in[2]), m.constant(c, oc/g, k[0], k[1], k[2]), m.constant(oc),
+		y := m.op("ConvTranspose", operand(m, m.between(1, 2), c, in[0], in[1], in[2]), mostlyConstant(m, c, oc/g, k[0], k[1], k[2]), mostlyConstant(m, oc),
 			group(g), strides(s...), graph.IntsAttr("output_padding", out...), pads(append(begin, end...)...))
 		m.sample(activate(m, y))
 	}))

@@ -458,3 +458,13 @@ func unzip(set isa.Set, first, second, pairs *byte, n int) {
 		panic("element: no kernel")
 	}
 }
+
+// maxScaled writes the largest of dst, src*low and src*high for n > 0 vectors of 8 floats, and NaN where one of them is.
+func maxScaled(set isa.Set, dst, src *float32, low, high float32, n int) {
+	switch set {
+	case isa.AVX512, isa.AVX2:
+		maxScaledFloats(dst, src, low, high, n)
+	default:
+		panic("element: no kernel")
+	}
+}

@@ -27,3 +27,8 @@ func choose(set isa.Set, size int, oneA, oneB bool, dst, c, a, b *byte, n int) {
 func unzip(set isa.Set, first, second, pairs *byte, n int) {
 	panic("element: no kernel")
 }
+
+// maxScaled writes the largest of dst, src*low and src*high for n > 0 vectors of 8 floats, and NaN where one of them is.
+func maxScaled(set isa.Set, dst, src *float32, low, high float32, n int) {
+	panic("element: no kernel")
+}

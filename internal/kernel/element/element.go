@@ -254,6 +254,20 @@ func Unzip(set isa.Set, first, second, pairs []uint32) {
 	}
 }
 
+// MaxScaled makes each element of dst the largest of itself and of src's times low and times high, and NaN where one of the three is.
+func MaxScaled(set isa.Set, dst, src []float32, low, high float32) {
+	src = src[:len(dst)]
+	done := 0
+	if hasKernels(set) {
+		for vectors := len(dst) / 8; vectors > 0; {
+			some := min(vectors, most)
+			maxScaled(set, &dst[done], &src[done], low, high, some)
+			vectors, done = vectors-some, done+8*some
+		}
+	}
+	maxScaledLoop(dst[done:], src[done:], low, high)
+}
+
 // has reports whether there are kernels for an operator on a type.
 func has(set isa.Set, op Op, code int) bool { return hasKernels(set) && (op != Mul || code%4 != 3) }
 

@@ -206,6 +206,28 @@ func pairs(r *rand.Rand) {
 	}
 }
 
+func scaledMaxima(r *rand.Rand) {
+	for _, set := range sets() {
+		_, a, b, at := operands[float32](r)
+		if len(b) < len(a) {
+			a, b = b, a[:1]
+			at = func(int) float32 { return b[0] }
+		}
+		low := []float32{0, r.Float32()}[r.IntN(2)]
+		high := low + r.Float32()
+		want := make([]float32, len(a))
+		for i, v := range a {
+			want[i] = max(v, at(i)*low, at(i)*high)
+		}
+		element.MaxScaled(set, a, b, low, high)
+		for i, v := range want {
+			if a[i] != v && (a[i] == a[i] || v == v) {
+				Expect(a[i]).To(Equal(v), "%v, %d elements, element %d, factors %v and %v", set, len(a), i, low, high)
+			}
+		}
+	}
+}
+
 var _ = Describe("elements", func() {
 	It("are what Go makes of them", func() {
 		for seed := range testshare.Of(4) {
@@ -235,6 +257,7 @@ var _ = Describe("elements", func() {
 			choices[uint16](r)
 			choices[uint32](r)
 			choices[uint64](r)
+			scaledMaxima(r)
 		}
 	})
 

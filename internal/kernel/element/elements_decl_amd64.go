@@ -646,3 +646,8 @@ func choose64(dst *byte, c *byte, a *byte, b *byte, n int)
 //
 //go:noescape
 func unzipPairs(first *byte, second *byte, pairs *byte, n int)
+
+// maxScaledFloats writes the largest of dst, src*low and src*high for n vectors of 8 floats; n > 0.
+//
+//go:noescape
+func maxScaledFloats(dst *float32, src *float32, low float32, high float32, n int)

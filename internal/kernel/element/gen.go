@@ -19,11 +19,14 @@ func main() {
 		{Name: "choose", Doc: "chooses between the elements of n > 0 vectors of 32 bytes; where one of them is set that is one vector for all.",
 			Params: "size int, oneA, oneB bool, dst, c, a, b *byte, n int", Portable: `panic("element: no kernel")`},
 		{Name: "unzip", Doc: "takes n > 0 groups of eight pairs of 32 bits apart.", Params: "first, second, pairs *byte, n int", Portable: `panic("element: no kernel")`},
+		{Name: "maxScaled", Doc: "writes the largest of dst, src*low and src*high for n > 0 vectors of 8 floats, and NaN where one of them is.",
+			Params: "dst, src *float32, low, high float32, n int", Portable: `panic("element: no kernel")`},
 	}}, asm.Unit{Base: "elements", Arch: "amd64", Generate: func(f *asm.File) {
 		binaries(f)
 		comparisons(f)
 		choices(f)
 		unzip(f)
+		scaledMaximum(f)
 	}})
 }
 
@@ -391,4 +394,31 @@ func unzip(f *asm.File) {
 	})
 	fn.Ret()
 	served(f, "unzip", "unzipPairs(first, second, pairs, n)")
+}
+
+// scaledMaximum writes the kernel of maxima of products with two factors. VMAXPS returns what is written first where an operand is NaN.
+func scaledMaximum(f *asm.File) {
+	fn := f.Func("maxScaledFloats", "maxScaledFloats writes the largest of dst, src*low and src*high for n vectors of 8 floats; n > 0.",
+		asm.Ptr("dst"), asm.Ptr("src"), asm.Float("low"), asm.Float("high"), asm.Int("n"))
+	fn.Load("dst", "DI")
+	fn.Load("src", "SI")
+	fn.Load("n", "CX")
+	fn.I("VBROADCASTSS %s, Y14", fn.Addr("low"))
+	fn.I("VBROADCASTSS %s, Y15", fn.Addr("high"))
+	vectors(fn, 2, func(u int) {
+		so, low, high, mask := 4*u, 4*u+1, 4*u+2, 4*u+3
+		fn.I("VMOVUPS %d(SI), Y%d", 32*u, high)
+		fn.I("VMOVUPS %d(DI), Y%d", 32*u, so)
+		fn.I("VMULPS Y14, Y%d, Y%d", high, low)
+		fn.I("VMULPS Y15, Y%[1]d, Y%[1]d", high)
+		fn.I("VMAXPS Y%[2]d, Y%[1]d, Y%[1]d", high, low)
+		fn.I("VCMPPS $3, Y%[1]d, Y%[1]d, Y%[2]d", so, mask)
+		fn.I("VMAXPS Y%[1]d, Y%[2]d, Y%[1]d", high, so)
+		fn.I("VBLENDVPS Y%[1]d, Y%[2]d, Y%[3]d, Y%[3]d", mask, so, high)
+		fn.I("VMOVUPS Y%d, %d(DI)", high, 32*u)
+	}, func(n int) {
+		fn.I("ADDQ $%d, DI", 32*n)
+		fn.I("ADDQ $%d, SI", 32*n)
+	})
+	served(f, "maxScaled", "maxScaledFloats(dst, src, low, high, n)")
 }

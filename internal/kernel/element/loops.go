@@ -142,3 +142,16 @@ func chooseLoop[T Bits](dst []T, c []uint8, a, b []T) {
 		dst[i] = b[i] ^ (a[i]^b[i])&-T(c[i])
 	}
 }
+
+// maxScaledLoop is MaxScaled in Go. Of a 0 and a -0 it takes the one that the kernel takes.
+func maxScaledLoop(dst, src []float32, low, high float32) {
+	for i, v := range src[:len(dst)] {
+		p, q, d := v*high, v*low, dst[i]
+		if !(p > q) {
+			p = q
+		}
+		if d == d && !(d > p) {
+			dst[i] = p
+		}
+	}
+}
