@@ -13,17 +13,21 @@ import (
 	"github.com/carve-dev/carve/property"
 )
 
-// Cast: row-major, by vector kernels. Models of half precision are computed in float32 (graph.SimplifyOptions.Rank), so that their casts stand at their inputs and outputs.
+// Cast: row-major, by vector kernels, and by tables to and from floats of 8 bits. Models of half precision are computed in float32 (graph.SimplifyOptions.Rank), so that their
+// casts stand at their inputs and outputs.
 
 func castSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 	for _, v := range []*graph.Value{n.Inputs[0], n.Outputs[0]} {
 		switch v.Type.DType {
 		case tensor.Float32, tensor.Float64, tensor.Bool, tensor.Float16, tensor.BFloat16:
 		default:
-			if !isWhole(v) {
+			if !isWhole(v) && !isFloat8(v.Type.DType) {
 				return nil, property.Because(property.DTypeReason, "no cast for %v", v.Type.DType)
 			}
 		}
+	}
+	if from, to := n.Inputs[0].Type.DType, n.Outputs[0].Type.DType; from == tensor.Float64 && isFloat8(to) {
+		return nil, property.Because(property.DTypeReason, "%v would be rounded twice to be %v", n.Inputs[0], to)
 	}
 	return operators.RowMajor(n), nil
 }
@@ -52,6 +56,10 @@ func planCast(p *planner, n *graph.Node) error {
 	switch source, dest := castKinds[from], castKinds[to]; {
 	case sameBits(from, to):
 		p.ViewOr(y, x, p.copyStep)
+	case isFloat8(to):
+		return p.castToFloat8(n)
+	case isFloat8(from):
+		return p.castFromFloat8(n)
 	case from.IsFloat() && isHalf(to), isHalf(from):
 		p.castHalf(n, dest)
 	default:

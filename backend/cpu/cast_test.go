@@ -87,6 +87,28 @@ var _ = Describe("Cast", func() {
 		m.exact(m.op("Cast", x, to(tensor.Float16)), m.op("Cast", x, to(tensor.BFloat16)))
 	}))
 
+	It("to and from floats of 8 bits agrees with the reference kernels, for all of these and next to the middle of two", seeds(16, func(m *model) {
+		dt := pick(m, tensor.Float8E4M3FN, tensor.Float8E4M3FNUZ, tensor.Float8E5M2, tensor.Float8E5M2FNUZ)
+		all, err := tensor.New(dt, 1<<8)
+		Expect(err).NotTo(HaveOccurred())
+		for i, b := 0, all.Bytes(); i < len(b); i++ {
+			b[i] = byte(i)
+		}
+		values, err := tensor.Convert(all, tensor.Float32, nil)
+		Expect(err).NotTo(HaveOccurred())
+		numbers := []float32{float32(math.NaN()), math.Float32frombits(0xff800001), float32(math.Inf(1)), float32(math.Inf(-1)), math.MaxFloat32, 1e-45, -1e-45, 449, 464, 465, -480, 61440, 61441}
+		for range m.between(1, 3000) {
+			a, b := tensor.Of[float32](values)[m.r.IntN(256)], tensor.Of[float32](values)[m.r.IntN(256)]
+			numbers = append(numbers, math.Float32frombits(math.Float32bits(pick(m, a, (a+b)/2))+uint32(m.between(-1, 1))), math.Float32frombits(m.r.Uint32()))
+		}
+		x, y := m.feed(tensor.From(numbers, len(numbers))), m.feed(all)
+		saturate := graph.IntAttr("saturate", int64(m.between(0, 1)))
+		m.exact(m.op("Cast", m.op("Cast", x, to(dt), saturate), to(tensor.Float32)), m.op("Cast", y, to(tensor.Float32)),
+			m.op("Cast", m.op("Cast", y, to(pick(m, tensor.Float8E5M2, tensor.Float8E4M3FNUZ)), saturate), to(tensor.Float32)),
+			m.op("Cast", m.op("Cast", m.op("Cast", x, to(pick(m, tensor.Float16, tensor.BFloat16, tensor.Int64, tensor.Bool))), to(dt), saturate), to(tensor.Float16)),
+			m.op("Cast", y, to(tensor.Float64)), m.op("Cast", y, to(tensor.Bool)))
+	}))
+
 	It("of half precision takes all numbers of it, in pieces of any length", func() {
 		for _, dt := range []tensor.DType{tensor.Float16, tensor.BFloat16} {
 			m := newModel(1)
