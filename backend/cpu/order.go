@@ -2,11 +2,15 @@ package cpu
 
 import (
 	"math"
+	"math/bits"
 	"slices"
+	"unsafe"
 
 	"github.com/carve-dev/carve/backend"
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/tensor"
+	"github.com/carve-dev/carve/internal/kernel/element"
+	"github.com/carve-dev/carve/internal/kernel/isa"
 	"github.com/carve-dev/carve/internal/operators"
 	"github.com/carve-dev/carve/internal/place"
 	"github.com/carve-dev/carve/property"
@@ -100,30 +104,102 @@ type topRows struct {
 	largest, floats bool // floats: of float32
 	element         int  // bytes
 	rank            ranking
+	set             isa.Set
 }
 
-func topRowsOf(n *graph.Node, d []int, axis, k int) topRows {
+func topRowsOf(set isa.Set, n *graph.Node, d []int, axis, k int) topRows {
 	dt := n.Inputs[0].Type.DType
-	return topRows{k: k, count: d[axis], inner: product(d[axis+1:]), largest: n.Int("largest", 1) != 0, floats: dt == tensor.Float32, element: dt.Size(), rank: rankingOf(dt)}
+	return topRows{set: set, k: k, count: d[axis], inner: product(d[axis+1:]), largest: n.Int("largest", 1) != 0, floats: dt == tensor.Float32, element: dt.Size(), rank: rankingOf(dt)}
 }
 
-// sifts reports whether rows are floats side by side of which so few are taken that most are passed over without a rank.
+// sifts reports whether rows are floats of which so few are taken that most are passed over without a rank.
 func (t *topRows) sifts() bool {
 	const leastSifted = 256
-	return t.floats && t.inner == 1 && t.k > 0 && t.count >= leastSifted && 4*t.k <= t.count
+	return t.floats && t.k > 0 && t.count >= leastSifted && 4*t.k <= t.count
 }
 
-// run orders row i of src. values and at may be nil.
+// columns returns how many rows that lie beside each other are sifted at once, 0 where each is for itself.
+func (t *topRows) columns() int {
+	if t.inner < 8 || t.k > few || !t.sifts() {
+		return 0
+	}
+	return min(t.inner, siftBlock)
+}
+
+// columnBytes is the scratch memory of columns: of each the first k keys so far and room for one more, and its limit.
+func (t *topRows) columnBytes() int { return t.columns() * (8*(t.k+1) + 4) }
+
+// runAll orders rows [lo, hi). room has columnBytes().
+func (t *topRows) runAll(r *rows, lo, hi int, room, src, values []byte, at []int64) {
+	if columns := t.columns(); columns > 0 {
+		keys, limits := place.Elements[uint64](room[:8*columns*(t.k+1)]), place.Elements[float32](room[8*columns*(t.k+1):])
+		for lo < hi {
+			n := min(columns, hi-lo, t.inner-lo%t.inner)
+			t.siftColumns(place.Elements[float32](src)[lo/t.inner*t.count*t.inner+lo%t.inner:], keys, limits[:n])
+			for c := range n {
+				first := keys[c*(t.k+1):][:t.k]
+				for i := range first {
+					first[i] &= math.MaxUint32
+				}
+				t.put(first, lo+c, src, values, at)
+			}
+			lo += n
+		}
+	}
+	for i := lo; i < hi; i++ {
+		t.run(r, i, src, values, at)
+	}
+}
+
+// siftColumns finds the keys of the first k elements of some columns, which begin beside each other in src. An element of each is compared with
+// the last of the first k of its column so far at once.
+func (t *topRows) siftColumns(src []float32, keys []uint64, limits []float32) {
+	flip, skip, each := uint64(0), element.AtLeast, t.k+1
+	if t.largest {
+		flip, skip = math.MaxUint32, element.AtMost
+	}
+	for c := range limits {
+		for j := range t.k {
+			insertKey(keys[c*each:][:j+1], keyOf(j, src[j*t.inner+c], flip))
+		}
+		limits[c] = floatOf(keys[c*each+t.k-1], flip)
+	}
+	var words [siftBlock / 8]uint64
+	skipped := (*[siftBlock]bool)(unsafe.Pointer(&words))[:len(limits)]
+	for j := t.k; j < t.count; j++ {
+		row := src[j*t.inner:][:len(limits)]
+		element.Compare(t.set, skip, skipped, row, limits) // NaN is not skipped
+		for w := range words[:ceilDiv(len(row), 8)] {
+			for taken := words[w] ^ 0x0101010101010101; taken != 0; taken &= taken - 1 {
+				c := 8*w + bits.TrailingZeros64(taken)/8
+				if c >= len(row) {
+					break
+				}
+				list := keys[c*each:][:each]
+				if key := keyOf(j, row[c], flip); key < list[t.k-1] {
+					insertKey(list, key)
+					limits[c] = floatOf(list[t.k-1], flip)
+				}
+			}
+		}
+	}
+}
+
+// run orders row i of src, which is read as it lies. values and at may be nil.
 func (t *topRows) run(r *rows, i int, src, values []byte, at []int64) {
 	base := i/t.inner*t.count*t.inner + i%t.inner
-	out := i/t.inner*t.k*t.inner + i%t.inner
-	var first []uint64
-	if t.sifts() {
-		first = r.sift(place.Elements[float32](src)[base:][:t.count], t.k, t.largest)
-	} else {
-		t.rank(r.keys, src, base, t.inner)
-		first = r.first(t.k, t.element > 4, t.largest)
+	if t.inner == 1 && t.sifts() {
+		t.put(r.sift(t.set, place.Elements[float32](src)[base:][:t.count], t.k, t.largest), i, src, values, at)
+		return
 	}
+	t.rank(r.keys, src, base, t.inner)
+	t.put(r.first(t.k, t.element > 4, t.largest), i, src, values, at)
+}
+
+// put writes the first elements of row i.
+func (t *topRows) put(first []uint64, i int, src, values []byte, at []int64) {
+	base := i/t.inner*t.count*t.inner + i%t.inner
+	out := i/t.inner*t.k*t.inner + i%t.inner
 	for j, e := range first {
 		if values != nil {
 			from := (base + int(e)*t.inner) * t.element
@@ -156,20 +232,19 @@ func planTopK(p *planner, n *graph.Node) error {
 			}
 		}
 	}
-	t := topRowsOf(n, d, axis, k)
+	t := topRowsOf(p.target.Set, n, d, axis, k)
 	if err := t.check(n); err != nil {
 		return err
 	}
 	src, values, indices := p.In(n.Inputs[0]), p.Out(n.Output(0)), p.Out(n.Output(1))
-	room := rowBytes(t.count)
+	keys, columns := rowBytes(t.count), t.columnBytes()
+	room := ceilDiv(keys+columns, 64) * 64
 	scratch := p.Temp(p.e.threads * room)
 	p.emit(step{chunks: product(d[:axis]) * t.inner, grain: grainFor(float64(t.count) * 5), body: func(st *state, worker, lo, hi int) {
-		both := place.Elements[uint64](st.Bytes(scratch)[worker*room:][:room])
+		mine := st.Bytes(scratch)[worker*room:][:room]
+		both := place.Elements[uint64](mine[:keys])
 		r := rows{keys: both[:t.count], order: both[t.count:]}
-		s, o, at := st.Bytes(src), st.Bytes(values), of[int64](st, indices)
-		for i := lo; i < hi; i++ {
-			t.run(&r, i, s, o, at)
-		}
+		t.runAll(&r, lo, hi, mine[keys:][:columns], st.Bytes(src), st.Bytes(values), of[int64](st, indices))
 	}}, []place.Memory{src}, []place.Memory{values, indices, scratch})
 	return nil
 }
@@ -181,7 +256,7 @@ func chooseTopK(c *choice) error {
 	if c.x[1].Len() != 1 {
 		return property.Because(property.ShapeReason, "K has %d elements", c.x[1].Len())
 	}
-	t := topRowsOf(n, x.Shape, axis, int(oneInteger(c.x[1])))
+	t := topRowsOf(c.in.e.target.Set, n, x.Shape, axis, int(oneInteger(c.x[1])))
 	if err := t.check(n); err != nil {
 		return err
 	}

@@ -14,8 +14,8 @@ import (
 var _ = Describe("what pipelines of classical models are made of", func() {
 	It("the nearest of many rows: TopK of few elements of long rows", seeds(30, func(m *model) {
 		n := m.between(4, 400)
-		k := m.between(1, min(32, n/4))
-		x := m.floats(m.between(1, 5), n)
+		k := m.between(1, pick(m, min(32, n/4), n/4))
+		x := m.floats(m.between(1, pick(m, 5, 20)), n)
 		d := tensor.Of[float32](x)
 		for i := range d {
 			switch m.r.IntN(20) {

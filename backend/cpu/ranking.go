@@ -8,6 +8,8 @@ import (
 	"unsafe"
 
 	"github.com/carve-dev/carve/graph/tensor"
+	"github.com/carve-dev/carve/internal/kernel/element"
+	"github.com/carve-dev/carve/internal/kernel/isa"
 	"github.com/carve-dev/carve/internal/place"
 )
 
@@ -155,34 +157,93 @@ func (r *rows) first(k int, wide, largest bool) []uint64 {
 	return r.order[:k]
 }
 
-// sift is first for a row of floats of which few are taken: those that come before the last of the first k so far are kept, and whenever there
-// are twice as many the first k of them.
-func (r *rows) sift(row []float32, k int, largest bool) []uint64 {
-	flip := uint64(0)
+// siftBlock is how many floats are compared with the limit at once.
+const siftBlock = 128
+
+// sift is first for a row of floats of which few are taken: those that come before the last of the first k so far are kept, blocks of floats compared
+// with that one at once. Where k is small they are kept in order, else whenever there are twice as many the first k of them.
+func (r *rows) sift(set isa.Set, row []float32, k int, largest bool) []uint64 {
+	s := sifted{k: k, kept: r.keys[:0], room: min(max(2*k, 64), len(row)), last: math.MaxUint64}
+	skip := element.AtLeast
 	if largest {
-		flip = math.MaxUint32
+		s.flip, skip = math.MaxUint32, element.AtMost
 	}
-	kept, last, limit := r.keys[:0], uint64(math.MaxUint64), float32(math.NaN())
-	room := min(max(2*k, 64), len(row))
-	for j, v := range row {
-		if largest && v <= limit || !largest && v >= limit { // neither holds for NaN, nor while there is no limit
-			continue
-		}
-		key := (rank32(v)^flip)<<32 | uint64(j)
-		if key >= last {
-			continue
-		}
-		if kept = append(kept, key); len(kept) == room {
-			lowest(kept, k)
-			kept, last = kept[:k], kept[k-1]
-			limit = row[last&math.MaxUint32]
+	begin := min(len(row), max(8, k))
+	for j := range begin {
+		s.offer(j, row[j])
+	}
+	var words [siftBlock / 8]uint64
+	skipped := (*[siftBlock]bool)(unsafe.Pointer(&words))
+	limit := unsafe.Slice((*float32)(unsafe.Pointer(&r.order[0])), 1) // order is written at the end
+	for lo, size := begin, 0; lo < len(row); lo += size {
+		size = min(lo/8*8, siftBlock, len(row)-lo) // the limit falls fast at first
+		block := row[lo:][:size]
+		limit[0] = floatOf(s.last, s.flip)
+		element.Compare(set, skip, skipped[:len(block)], block, limit) // NaN is not skipped
+		for w := range words[:ceilDiv(len(block), 8)] {
+			for taken := words[w] ^ 0x0101010101010101; taken != 0; taken &= taken - 1 {
+				if j := 8*w + bits.TrailingZeros64(taken)/8; j < len(block) {
+					s.offer(lo+j, block[j])
+				}
+			}
 		}
 	}
-	lowest(kept, k)
-	for j, key := range kept[:k] {
+	if k > few {
+		lowest(s.kept, k)
+	}
+	for j, key := range s.kept[:k] {
 		r.order[j] = key & math.MaxUint32
 	}
 	return r.order[:k]
+}
+
+// sifted are the keys of the floats of a row that may be among the first k: all of the first few in order, or any.
+type sifted struct {
+	k, room    int
+	flip, last uint64 // last: of the first k so far
+	kept       []uint64
+}
+
+// offer keeps element j where it comes before the last.
+func (s *sifted) offer(j int, v float32) {
+	key := keyOf(j, v, s.flip)
+	if key >= s.last {
+		return
+	}
+	s.kept = append(s.kept, key)
+	if s.k > few {
+		if len(s.kept) == s.room {
+			toFront(s.kept, s.k)
+			s.kept = s.kept[:s.k]
+			s.last = slices.Max(s.kept)
+		}
+		return
+	}
+	insertKey(s.kept, key)
+	if s.kept = s.kept[:min(len(s.kept), s.k)]; len(s.kept) == s.k {
+		s.last = s.kept[s.k-1]
+	}
+}
+
+// keyOf returns the key of element j of a row.
+func keyOf(j int, v float32, flip uint64) uint64 { return (rank32(v)^flip)<<32 | uint64(j) }
+
+// floatOf returns the float of a key, and NaN where there is none yet.
+func floatOf(key, flip uint64) float32 {
+	b := uint32(key>>32 ^ flip) //nolint:gosec // a rank of 32 bits
+	if key == math.MaxUint64 || b == math.MaxUint32 {
+		return float32(math.NaN())
+	}
+	return math.Float32frombits(b ^ (^uint32(int32(b)>>31) | 1<<31)) //nolint:gosec // as in rank32
+}
+
+// insertKey puts a key where it belongs in a list in order whose last place is free.
+func insertKey(list []uint64, key uint64) {
+	at := len(list) - 1
+	for ; at > 0 && list[at-1] > key; at-- {
+		list[at] = list[at-1]
+	}
+	list[at] = key
 }
 
 // few is the most elements that are found by insertion.
@@ -203,11 +264,7 @@ func (r *rows) insertKeys(k int, flip uint64) []uint64 {
 		if key >= last {
 			continue
 		}
-		at := k - 1
-		for ; at > 0 && first[at-1] > key; at-- {
-			first[at] = first[at-1]
-		}
-		first[at] = key
+		insertKey(first, key)
 		last = first[k-1]
 	}
 	for j := range first {
@@ -244,6 +301,12 @@ func (r *rows) insert(k int, flip uint64) []uint64 {
 
 // lowest puts the k lowest keys, of which no two are equal, to the front and sorts them.
 func lowest(keys []uint64, k int) {
+	toFront(keys, k)
+	slices.Sort(keys[:k])
+}
+
+// toFront puts the k lowest keys, of which no two are equal, to the front.
+func toFront(keys []uint64, k int) {
 	rest, rounds := keys, 2*bits.Len(uint(len(keys)))
 	for n := k; n > 0 && n < len(rest); rounds-- {
 		if len(rest) < 32 || rounds == 0 { // or pivots were bad
@@ -261,7 +324,6 @@ func lowest(keys []uint64, k int) {
 			rest, n = rest[below:], n-below
 		}
 	}
-	slices.Sort(keys[:k])
 }
 
 // median returns a key near the middle: the median of nine, of which at least one key is lower.
