@@ -79,7 +79,33 @@ func (m *model) extract(x, at *graph.Value) *graph.Value {
 	return out[0]
 }
 
+// expression returns a random regular expression.
+func expression(m *model, depth int) string {
+	if depth == 0 {
+		return pick(m, "a", "b", "ab", ".", "[ab]", "[^a]", `\d`, `\w`, "", "x", "é", "^", "$", `\b`, "(?i:AB)", "(?s:.)", "(?m:^b$)")
+	}
+	e := func() string { return expression(m, depth-1) }
+	return pick(m, func() string { return e() + e() }, func() string { return e() + e() + e() }, func() string { return "(" + e() + "|" + e() + ")" }, func() string { return "(?:" + e() + ")*" },
+		func() string { return "(" + e() + ")+?" }, func() string { return "(?:" + e() + ")?" }, func() string { return "(?:" + e() + "){1,3}" })()
+}
+
 var _ = Describe("strings", func() {
+	It("match regular expressions as the reference kernels do, of few states and of too many", seeds(60, func(m *model) {
+		pattern := expression(m, m.between(0, 4))
+		if m.chance(8) {
+			pattern = "(a|b)*a(a|b){12}"
+		}
+		list := make([]string, m.between(1, 200))
+		for i := range list {
+			for range m.between(0, pick(m, 4, 30)) {
+				list[i] += pick(m, "a", "b", "a", "b", "B", "x", "1", "\n", "é", "\xff")
+			}
+		}
+		x, columns := m.texts(list, 40, 5), 5
+		y := m.op("RegexFullMatch", x, graph.StringAttr("pattern", pattern))
+		m.check(y, m.op("RegexFullMatch", m.column(x, columns), graph.StringAttr("pattern", pattern)))
+	}))
+
 	It("are looked up, column by column", seeds(12, func(m *model) {
 		keys := m.words(m.between(1, 60), m.chance(3))
 		rows, columns := m.between(1, 300), m.between(1, 5)
