@@ -17,6 +17,7 @@ import (
 	"github.com/carve-dev/carve/internal/kernel/vec"
 	"github.com/carve-dev/carve/internal/place"
 	"github.com/carve-dev/carve/internal/pool"
+	"github.com/carve-dev/carve/property"
 )
 
 // executable is a compiled subgraph, generic in its symbols. It is immutable.
@@ -172,8 +173,15 @@ func (p *planner) settle(n *graph.Node) {
 	}
 }
 
+// needsAxis are operators that go along an axis of their first operand: there is none where a run makes that a scalar, whose rank was unknown before.
+var needsAxis = map[string]bool{"Softmax": true, "LogSoftmax": true, "Hardmax": true, "LpNormalization": true, "LayerNormalization": true, "RMSNormalization": true,
+	"ArgMax": true, "ArgMin": true, "Gather": true, "GatherElements": true, "ScatterElements": true, "Scatter": true, "Split": true, "TopK": true, "CumSum": true, "DFT": true}
+
 // plan emits the steps of a node; none where there is nothing to compute.
 func (p *planner) plan(n *graph.Node) error {
+	if needsAxis[n.Op.Name] && len(p.Dims[n.Inputs[0].ID]) == 0 {
+		return property.Because(property.ShapeReason, "an axis of the scalar %v", n.Inputs[0])
+	}
 	if err := p.checkStrided(n); err != nil || p.nothing(n) {
 		return err
 	}
