@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
+	"sync"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -78,16 +80,47 @@ func vague(g *graph.Graph) {
 
 var errAccepted = errors.New("accepted")
 
+// recovered is a log's handler that notes one that was recovered from: of a backend that refuses shapes so, whose group others run then.
+type recovered struct {
+	mu   sync.Mutex
+	text string
+}
+
+func (p *recovered) Enabled(context.Context, slog.Level) bool { return true }
+func (p *recovered) WithAttrs([]slog.Attr) slog.Handler       { return p }
+func (p *recovered) WithGroup(string) slog.Handler            { return p }
+
+// Handle implements slog.Handler.
+func (p *recovered) Handle(_ context.Context, r slog.Record) error {
+	r.Attrs(func(a slog.Attr) bool {
+		if text := a.Value.String(); strings.Contains(text, "panic") {
+			p.mu.Lock()
+			p.text = r.Message + ": " + text
+			p.mu.Unlock()
+		}
+		return true
+	})
+	return nil
+}
+
 // runsOrFails runs a graph and reports what is neither a result nor an error that names a cause.
 func runsOrFails(ctx context.Context, g *graph.Graph, feeds map[string]tensor.Value, wrong error, o *carve.Options) error {
 	m := carve.FromGraph(g)
 	defer m.Close()
-	p, err := carve.Compile(ctx, m, o)
+	var noted recovered
+	logged := carve.Options{}
+	if o != nil {
+		logged = *o
+	}
+	logged.Logger = slog.New(&noted)
+	p, err := carve.Compile(ctx, m, &logged)
 	if err == nil {
 		defer p.Close()
 		_, err = p.Run(ctx, feeds)
 	}
 	switch {
+	case noted.text != "":
+		return errors.New(noted.text)
 	case err == nil && wrong != nil:
 		return fmt.Errorf("%w: %w", errAccepted, wrong)
 	case err != nil && slices.ContainsFunc([]string{"runtime error", "internal error", "panic in loop body"}, func(s string) bool { return strings.Contains(err.Error(), s) }):

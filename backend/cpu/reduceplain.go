@@ -117,12 +117,12 @@ func foldRow[T integer](set isa.Set, op element.Op, lanes *[foldedLanes]T, row [
 	}
 	v := lanes[0]
 	for _, x := range lanes[1:n] {
-		switch op {
-		case element.Max:
+		switch {
+		case op == element.Max:
 			v = max(v, x)
-		case element.Min:
+		case op == element.Min:
 			v = min(v, x)
-		case element.Mul:
+		case op == element.Mul:
 			v *= x
 		default:
 			v += x

@@ -63,6 +63,9 @@ func roiHalfPixel(n *graph.Node) bool {
 }
 
 func planRoiAlign(p *planner, n *graph.Node) error {
+	if dx, boxes, of := p.Dims[n.Inputs[0].ID], p.Dims[n.Inputs[1].ID], p.Dims[n.Inputs[2].ID]; len(dx) != 4 || len(boxes) != 2 || len(of) != 1 {
+		return property.Because(property.ShapeReason, "regions %v of images %v with indices %v", boxes, dx, of)
+	}
 	if roiMaximum(n) {
 		return planRoiMax(p, n)
 	}

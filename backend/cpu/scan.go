@@ -94,10 +94,10 @@ func runningOf[T, A float32 | float64 | int32 | int64](n *graph.Node, join func(
 			if r.multiplies {
 				start = 1
 			}
-			for i, to := range row(o, 0) {
+			for i := range row(o, 0) {
+				to := start
 				switch {
 				case r.exclusive:
-					to = start
 				case r.multiplies:
 					to = row(s, 0)[i]
 				default:

@@ -248,10 +248,10 @@ func genericTotals(multiplies, exclusive bool, dst, src *float32, totals *float6
 // genericWholes makes float64 of integers.
 func genericWholes(from Type, dst *float64, src *byte, n int) {
 	d := unsafe.Slice(dst, n)
-	switch from {
-	case Uint32:
+	switch {
+	case from == Uint32:
 		doublesFrom(d, unsafe.Slice((*uint32)(unsafe.Pointer(src)), n))
-	case Uint64:
+	case from == Uint64:
 		doublesFrom(d, unsafe.Slice((*uint64)(unsafe.Pointer(src)), n))
 	default:
 		doublesFrom(d, unsafe.Slice((*int64)(unsafe.Pointer(src)), n))
