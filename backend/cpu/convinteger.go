@@ -348,7 +348,6 @@ func (p *planner) startOutputs(c *integerConv, x integerOperand, add []int32) {
 	}
 	kernels, signed := p.integers, x.signed()
 	if zero, ok := x.constantZero(); ok {
-		c.product.Middle = inMiddle(zero, c.shift)
 		kernels.Subtract(begin, c.summed, int32(zero+c.shift))
 		c.starts = p.Own(asBytes(begin))
 		return

@@ -65,9 +65,6 @@ func (o *integerOperand) constantZero() (zero int, ok bool) {
 	return zeroPoint(o.zero.Const.Bytes(), 0, o.signed()), true
 }
 
-// inMiddle reports whether a zero point of an operand of a product lies nearer to the middle of what kernels read, uint8, than to its ends.
-func inMiddle(zero, shift int) bool { return zero+shift >= 64 && zero+shift < 192 }
-
 // zeroPoint returns zero point i, the last one for what is behind it.
 func zeroPoint(b []byte, i int, signed bool) int {
 	if len(b) == 0 {
@@ -119,9 +116,6 @@ type sums struct {
 	starts  place.Memory // what the sums of columns begin with, of each matrix
 	offs    place.Memory // zero points of A's rows, where it has several
 	zeros   place.Memory // zero points of B's columns as int32, in whole panels; nowhere where they are 0
-	zero    place.Memory // of A; nowhere where it is 0
-	signed  bool         // A is
-	shift   int          // what is added to A's elements
 }
 
 // batches divides a product of operands of these dims, with the rules of MatMul.
@@ -239,7 +233,6 @@ func (p *planner) startSums(s *sums, a integerOperand, matrices int) {
 	s.starts = p.Temp(4 * width)
 	by, one, signed := shift(a.signed(), s.product.Signed), a.one(), a.signed()
 	columns, dst, zero, kernels := s.columns, s.starts, p.In(a.zero), p.integers
-	s.zero, s.signed, s.shift = zero, signed, by
 	if !one {
 		s.offs = p.Temp(4 * a.zeros(p))
 	}
@@ -374,7 +367,7 @@ func (p *planner) emitParts(s *sums, rows int, run func(st *state, worker int, p
 			run(st, worker, part)
 		}
 	}
-	p.emit(st, append([]place.Memory{s.rows, s.packed, s.columns, s.starts, s.offs, s.zeros, s.rowSums, s.zero}, reads...), writes)
+	p.emit(st, append([]place.Memory{s.rows, s.packed, s.columns, s.starts, s.offs, s.zeros, s.rowSums}, reads...), writes)
 }
 
 // emitSums emits a product. done reads and writes what is given besides.
@@ -386,7 +379,6 @@ func (p *planner) emitSums(s *sums, done finish, reads, writes []place.Memory) {
 		x := scratch.of(st, worker)
 		product := s.product
 		product.Columns = s.columnSumsOf(st, s.columns)[part.of*quant.Panel:][:part.panels*quant.Panel]
-		product.Middle = inMiddle(zeroPoint(st.Bytes(s.zero), 0, s.signed), s.shift)
 		kernels.Multiply(&product, x, part.a, part.at, part.b, part.start, part.panels)
 		s.takeOff(st, kernels, x, &part)
 		done(st, x, s.product.LDC, part.row, len(part.at), part.col, part.cols)

@@ -120,9 +120,6 @@ func (k Kernels) multiplyParts(near *pairRows, p *Product, c *int32, a *byte, ro
 			if p.Columns != nil && quads <= pairRow/4 {
 				x.sums, x.turns, x.summed = p.Columns[at*Panel:][:x.panels*Panel], p.Signed, true
 			}
-			if p.Middle && x.turns {
-				x.kind = pairsTurned
-			}
 			k.multiplyPart(&x, a, rows)
 		}
 	}

@@ -31,8 +31,6 @@ type Product struct {
 	Signed bool
 	// LDC is the distance of rows of the result, in elements, at least Panel.
 	LDC int
-	// Middle says that A's elements gather around 128 rather than 0, where they are uint8. Results are the same, whether they do or not.
-	Middle bool
 	// Words, if not nil, are the panels of B as Kernels.Words widens them. With them sums that are rounded may take less time; results are the same.
 	Words []int16
 	// Columns, if not nil, are the sums of the columns of the panels of B, as ColumnSums writes them. With them products may take less

@@ -124,7 +124,7 @@ var _ = Describe("products", func() {
 				b := fillBytes(guarded[byte](panels*size, front), r)
 				ld := quant.Panel * (panels + r.IntN(2))
 				c, from := guarded[int32]((n-1)*ld+panels*quant.Panel, front), start(panels*quant.Panel, r, front)
-				p := &quant.Product{Segments: segments, Quads: quads, Signed: signed, LDC: ld, Middle: r.IntN(2) == 0}
+				p := &quant.Product{Segments: segments, Quads: quads, Signed: signed, LDC: ld}
 				if r.IntN(2) == 0 {
 					p.Columns = guarded[int32](panels*quant.Panel, front)
 					k.ColumnSums(p.Columns, b, len(segments)*quads, panels, signed)
@@ -180,7 +180,7 @@ var _ = Describe("products", func() {
 				b := fillBytes(guarded[byte](panels*size, front), r)
 				ld := quant.Panel * (panels + r.IntN(2))
 				c, from := guarded[int32]((n-1)*ld+panels*quant.Panel, front), start(panels*quant.Panel, r, front)
-				p := &quant.Product{Segments: segments, Quads: quads, Signed: signed, LDC: ld, Middle: r.IntN(2) == 0}
+				p := &quant.Product{Segments: segments, Quads: quads, Signed: signed, LDC: ld}
 				if r.IntN(2) == 0 {
 					p.Columns = guarded[int32](panels*quant.Panel, front)
 					k.ColumnSums(p.Columns, b, len(segments)*quads, panels, signed)
