@@ -170,6 +170,15 @@ var _ = Describe("operands of shapes that contradict each other", func() {
 
 	It("are errors where only a run knows them", func(ctx SpecContext) { all(ctx, false, hide, nil) })
 
+	It("are errors where a run makes a scalar of what has an axis", func(ctx SpecContext) {
+		feeds := map[string]tensor.Value{"x": tensor.From([]float32{1}), "s": tensor.From([]int64{})}
+		for _, op := range []string{"Softmax", "LogSoftmax", "Hardmax", "LpNormalization", "ArgMax"} {
+			g, err := graph.Parse("graph {\n  opset 17\n  input %x: f32[1]\n  input %s: i64[0]\n  %a = Reshape(%x, %s)\n  %y = " + op + "(%a)\n  output %y\n}")
+			Expect(err).NotTo(HaveOccurred())
+			Expect(runsOrFails(ctx, g, feeds, errors.New(op), nil)).To(Succeed())
+		}
+	})
+
 	It("are errors: many, on every backend", Label("slow"), func(ctx SpecContext) {
 		for _, o := range []*carve.Options{nil, {Backends: onReference}} {
 			all(ctx, true, symbols, o)

@@ -274,16 +274,28 @@ func (c *convCall) tensors(st *state) conv.Tensors {
 	return t
 }
 
-// convConstants makes weights and bias ready.
-func (p *planner) convConstants(c *convCall, w, bias *graph.Value) error {
-	switch need := 4 * c.plan.WeightFloats(); {
+// packedBefore returns weights that are ready when a run begins, of so many bytes: constants, and those that were packed before the loop that captures them. It
+// returns nowhere for others.
+func (p *planner) packedBefore(w *graph.Value, need int) (place.Memory, error) {
+	switch {
 	case w.IsConst():
-		c.weights = p.ConstantIn(w, w.Format, need)
-	case w.Format != rowMaj: // packed before the loop that captures them
-		if c.weights = p.In(w); c.weights.Size < need {
-			return fmt.Errorf("weights %v have %d bytes in %v, and %d are read", w, c.weights.Size, w.Format, need)
-		}
-	default:
+		return p.ConstantIn(w, w.Format, need), nil
+	case w.Format == rowMaj:
+		return place.Nowhere, nil
+	}
+	m := p.In(w)
+	if m.Size < need {
+		return place.Nowhere, fmt.Errorf("weights %v have %d bytes in %v, and %d are read", w, m.Size, w.Format, need)
+	}
+	return m, nil
+}
+
+// convConstants makes weights and bias ready.
+func (p *planner) convConstants(c *convCall, w, bias *graph.Value) (err error) {
+	if c.weights, err = p.packedBefore(w, 4*c.plan.WeightFloats()); err != nil {
+		return err
+	}
+	if c.weights.Slot < 0 {
 		c.weights = p.packWeights(c.plan, p.In(w))
 	}
 	return p.convBias(c, bias, c.plan.BiasFloats())

@@ -1,7 +1,6 @@
 package cpu
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/carve-dev/carve/graph"
@@ -238,27 +237,23 @@ func (v *volumeSteps) emitTap(s conv.Spec, run *depthRun, i int) error {
 
 // ready makes the weights ready, of which those of a slice have so many bytes, once for all plans: these differ in their maps alone. Weights that
 // are no constants are packed slice by slice.
-func (v *volumeSteps) ready(plan *conv.Plan, one int) error {
-	p, w := v.p, v.w
-	switch need := v.dw[2] * one; {
-	case v.weights.Slot >= 0:
-	case w.IsConst():
-		v.weights = p.ConstantIn(w, w.Format, need)
-	case w.Format != rowMaj: // packed before the loop that captures them
-		if v.weights = p.In(w); v.weights.Size < need {
-			return fmt.Errorf("weights %v have %d bytes in %v, and %d are read", w, v.weights.Size, w.Format, need)
-		}
-	default:
-		slice := v.dw[3] * v.dw[4]
-		slices, size := p.In(w), 4*v.dw[0]*v.dw[1]*slice
-		if v.dw[2] > 1 {
-			slices = p.Temp(v.dw[2] * size)
-			p.permute([]int{1, v.dw[0] * v.dw[1], v.dw[2], slice}, []int{0, 2, 1, 3}, 4, p.In(w), slices)
-		}
-		v.weights = p.Temp(need)
-		for k := range v.dw[2] {
-			p.packWeightsTo(plan, slices.Part(k*size, size), v.weights.Part(k*one, one))
-		}
+func (v *volumeSteps) ready(plan *conv.Plan, one int) (err error) {
+	if v.weights.Slot >= 0 {
+		return nil
+	}
+	p, w, need := v.p, v.w, v.dw[2]*one
+	if v.weights, err = p.packedBefore(w, need); err != nil || v.weights.Slot >= 0 {
+		return err
+	}
+	slice := v.dw[3] * v.dw[4]
+	slices, size := p.In(w), 4*v.dw[0]*v.dw[1]*slice
+	if v.dw[2] > 1 {
+		slices = p.Temp(v.dw[2] * size)
+		p.permute([]int{1, v.dw[0] * v.dw[1], v.dw[2], slice}, []int{0, 2, 1, 3}, 4, p.In(w), slices)
+	}
+	v.weights = p.Temp(need)
+	for k := range v.dw[2] {
+		p.packWeightsTo(plan, slices.Part(k*size, size), v.weights.Part(k*one, one))
 	}
 	return nil
 }
