@@ -30,7 +30,7 @@ var _ = Describe("tuning", func() {
 		DeferCleanup(m.Close)
 		o := &carve.Options{Backends: []backend.Config{{Name: "opencl"}, {Name: "reference"}}, Cache: GinkgoT().TempDir(), Verify: true,
 			Pins: []property.Pin{{Node: "m", Backend: "opencl"}}} // where cpu is much faster by the model, it alone is measured
-		t, err := carve.Tune(ctx, m, &carve.TuneOptions{Options: o, Time: 20 * time.Second})
+		t, err := carve.Tune(ctx, m, &carve.TuneOptions{Options: o, Time: 5 * time.Minute})
 		Expect(err).NotTo(HaveOccurred())
 		Expect(t.Measured).To(BeNumerically(">", 3))
 
