@@ -87,9 +87,9 @@ func Binary[T Integer](set isa.Set, op Op, dst, a, b []T) {
 		}
 	}
 	if done < n {
-		var second operand[T]
-		second.begin(b, done, one)
-		pieces(n-done, one, func(lo, hi int) { loop(op, dst[done+lo:done+hi], a[done+lo:], second.next(hi-lo)) })
+		var second spread[T]
+		second.fill(b, one)
+		pieces(done, n, one, func(lo, hi int) { loop(op, dst[lo:hi], a[lo:], second.of(b, lo, hi, one)) })
 	}
 }
 
@@ -129,9 +129,9 @@ func Compare[T Ordered](set isa.Set, c Comparison, dst []bool, a, b []T) {
 		}
 	}
 	if done < n {
-		var second operand[T]
-		second.begin(b, done, one)
-		pieces(n-done, one, func(lo, hi int) { compareLoop(c, dst[done+lo:done+hi], a[done+lo:], second.next(hi-lo)) })
+		var second spread[T]
+		second.fill(b, one)
+		pieces(done, n, one, func(lo, hi int) { compareLoop(c, dst[lo:hi], a[lo:], second.of(b, lo, hi, one)) })
 	}
 }
 
@@ -223,11 +223,11 @@ func Choose[T Bits](set isa.Set, dst []T, c []uint8, a, b []T) {
 		}
 	}
 	if done < n {
-		var left, right operand[T]
-		left.begin(a, done, oneA)
-		right.begin(b, done, oneB)
-		pieces(n-done, oneA || oneB, func(lo, hi int) {
-			chooseLoop(dst[done+lo:done+hi], c[done+lo:], left.next(hi-lo), right.next(hi-lo))
+		var left, right spread[T]
+		left.fill(a, oneA)
+		right.fill(b, oneB)
+		pieces(done, n, oneA || oneB, func(lo, hi int) {
+			chooseLoop(dst[lo:hi], c[lo:], left.of(a, lo, hi, oneA), right.of(b, lo, hi, oneB))
 		})
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"os/exec"
+	"testing"
 	"unsafe"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -228,6 +229,48 @@ func scaledMaxima(r *rand.Rand) {
 	}
 }
 
+// unallocated expects that functions of n integers, and of one for all, that lie on the stack allocate nothing.
+func unallocated[T element.Integer](n int) {
+	GinkgoHelper()
+	for _, set := range sets() {
+		Expect(testing.AllocsPerRun(5, func() {
+			var dst, a, b [200]T
+			for op := element.Add; op <= element.Xor; op++ {
+				element.Binary(set, op, dst[:n], a[:n], b[:n])
+				element.Binary(set, op, dst[:n], a[:n], b[:1])
+			}
+		})).To(BeZero(), "%T, %d elements with %v", T(0), n, set)
+	}
+	unallocatedComparison[T](n)
+}
+
+func unallocatedComparison[T element.Ordered](n int) {
+	GinkgoHelper()
+	for _, set := range sets() {
+		Expect(testing.AllocsPerRun(5, func() {
+			var dst [200]bool
+			var a, b [200]T
+			for c := element.Equal; c <= element.AtLeast; c++ {
+				element.Compare(set, c, dst[:n], a[:n], b[:n])
+				element.Compare(set, c, dst[:n], a[:n], b[:1])
+			}
+		})).To(BeZero(), "%T, %d elements with %v", T(0), n, set)
+	}
+}
+
+func unallocatedChoice[T element.Bits](n int) {
+	GinkgoHelper()
+	for _, set := range sets() {
+		Expect(testing.AllocsPerRun(5, func() {
+			var which [200]uint8
+			var dst, a, b [200]T
+			for _, one := range [][2]int{{n, n}, {1, n}, {n, 1}, {1, 1}} {
+				element.Choose(set, dst[:n], which[:n], a[:one[0]], b[:one[1]])
+			}
+		})).To(BeZero(), "%T, %d elements with %v", T(0), n, set)
+	}
+}
+
 var _ = Describe("elements", func() {
 	It("are what Go makes of them", func() {
 		for seed := range testshare.Of(4) {
@@ -258,6 +301,25 @@ var _ = Describe("elements", func() {
 			choices[uint32](r)
 			choices[uint64](r)
 			scaledMaxima(r)
+		}
+	})
+
+	It("need no memory of Go's heap", func() {
+		for _, n := range []int{1, 5, 40, 200} {
+			unallocated[int8](n)
+			unallocated[int16](n)
+			unallocated[int32](n)
+			unallocated[int64](n)
+			unallocated[uint8](n)
+			unallocated[uint16](n)
+			unallocated[uint32](n)
+			unallocated[uint64](n)
+			unallocatedComparison[float32](n)
+			unallocatedComparison[float64](n)
+			unallocatedChoice[uint8](n)
+			unallocatedChoice[uint16](n)
+			unallocatedChoice[uint32](n)
+			unallocatedChoice[uint64](n)
 		}
 	})
 

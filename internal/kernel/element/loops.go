@@ -66,44 +66,36 @@ func bitLoop(op Op, dst, a, b []byte) {
 	}
 }
 
-// operand is an operand of loops, of which one element may stand for all.
-type operand[T any] struct {
-	rest []T
-	one  bool
-	same [loopPart]T
-}
-
 // loopPart is how many elements loops go over at a time where one stands for all.
 const loopPart = 64
 
-// begin prepares for the operand's elements from number i on.
-func (o *operand[T]) begin(x []T, i int, one bool) {
-	if o.one = one; !one {
-		o.rest = x[i:]
-		return
-	}
-	for k := range o.same {
-		o.same[k] = x[0]
+// spread has the elements of a part of an operand of which one stands for all.
+type spread[T any] [loopPart]T
+
+// fill prepares for an operand, where one element of it stands for all.
+func (s *spread[T]) fill(x []T, one bool) {
+	if one {
+		for k := range s {
+			s[k] = x[0]
+		}
 	}
 }
 
-// next returns the next n elements, loopPart at most where one stands for all.
-func (o *operand[T]) next(n int) []T {
-	if o.one {
-		return o.same[:n]
+// of returns elements lo to hi of an operand, loopPart at most where one stands for all.
+func (s *spread[T]) of(x []T, lo, hi int, one bool) []T {
+	if one {
+		return s[:hi-lo]
 	}
-	part := o.rest[:n]
-	o.rest = o.rest[n:]
-	return part
+	return x[lo:hi]
 }
 
-// pieces calls body for parts of n elements, from one to the one behind another: all at once where no operand's one element stands for all.
-func pieces(n int, parted bool, body func(lo, hi int)) {
+// pieces calls body for parts of elements done to n, from one to the one behind another: all at once where no operand's one element stands for all.
+func pieces(done, n int, parted bool, body func(lo, hi int)) {
 	size := n
 	if parted {
 		size = loopPart
 	}
-	for lo := 0; lo < n; lo += size {
+	for lo := done; lo < n; lo += size {
 		body(lo, min(lo+size, n))
 	}
 }
