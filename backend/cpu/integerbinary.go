@@ -2,6 +2,7 @@ package cpu
 
 import (
 	"math"
+	"unsafe"
 
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/tensor"
@@ -87,20 +88,28 @@ func planIntegerBinary(p *planner, n *graph.Node) error {
 
 // floatModRow returns the loop over a row of remainders of float32, with the dividend's sign or with the divisor's.
 func floatModRow(set isa.Set, dividend bool) row2[float32, float32, float32] {
-	return elementByElement(func(out, s, t []float32) {
-		var wide, by [128]float64 // a loop that widens element by element takes twice as long: each waits for the one before
-		for len(out) > 0 {
-			a := wide[:min(len(wide), len(out))]
-			b, part := by[:len(a)], out[:len(a)]
-			cast.Doubles(set, a, s[:len(a)])
-			cast.Doubles(set, b, t[:len(a)])
+	return func(out, s []float32, dx int, t []float32, dy int) {
+		var wide, by [128]float64
+		for lo := 0; lo < len(out); lo += len(wide) {
+			part := out[lo:min(lo+len(wide), len(out))]
+			a, b := wide[:len(part)], by[:len(part)]
+			widen(set, a, s[lo*dx:], dx)
+			widen(set, b, t[lo*dy:], dy)
 			remainders(part, a, b)
 			if !dividend {
-				towards(part, t[:len(a)])
+				towards(part, b)
 			}
-			out, s, t = out[len(a):], s[len(a):], t[len(a):]
 		}
-	})
+	}
+}
+
+// widen sets dst to float64 of numbers, or of one for all: a loop that widens element by element takes twice as long, as each waits for the one before.
+func widen(set isa.Set, dst []float64, x []float32, step int) {
+	if step == 0 {
+		setAll(dst, float64(x[0]))
+		return
+	}
+	cast.Doubles(set, dst, x[:len(dst)])
 }
 
 // remainders writes what is left of float32 numbers, with their signs. Up to 2²⁹ times a divisor is exact in float64: what is left is the remainder, or that less one divisor
@@ -123,10 +132,10 @@ func remainders(out []float32, a, b []float64) {
 }
 
 // towards gives remainders the signs of divisors.
-func towards(out, by []float32) {
+func towards(out []float32, by []float64) {
 	for i, m := range out {
 		if b := by[i]; m != 0 && (m < 0) != (b < 0) {
-			out[i] = float32(float64(m) + float64(b))
+			out[i] = float32(float64(m) + b)
 		}
 	}
 }
@@ -142,38 +151,52 @@ func integerRow[T integer](set isa.Set, n *graph.Node) row2[T, T, T] {
 	}
 	switch n.Op.Name {
 	case "Div":
-		return elementByElement(divRow[T])
+		return divRow[T]
 	case "BitShift":
 		if n.Str("direction", "") == "LEFT" {
-			return elementByElement(leftRow[T])
+			return leftRow[T]
 		}
-		return elementByElement(rightRow[T])
+		return rightRow[T]
 	}
 	return each2(integerMod[T](n.Int("fmod", 0) != 0))
 }
 
-func divRow[T integer](out, s, t []T) {
-	s, t = s[:len(out)], t[:len(out)]
-	for i, by := range t {
-		if by == 0 {
+func divRow[T integer](out, s []T, dx int, t []T, dy int) {
+	for i := range out {
+		if by := t[i*dy]; by == 0 {
 			out[i] = 0
 		} else {
-			out[i] = s[i] / by
+			out[i] = s[i*dx] / by
 		}
 	}
 }
 
-func leftRow[T integer](out, s, t []T) {
-	s, t = s[:len(out)], t[:len(out)]
+// bitsOf returns how many bits an integer has.
+func bitsOf[T integer]() uint64 { return 8 * uint64(unsafe.Sizeof(T(0))) }
+
+func leftRow[T integer](out, s []T, dx int, t []T, dy int) {
+	if by := uint64(t[0]); dx == 1 && dy == 0 && by < bitsOf[T]() {
+		by &= bitsOf[T]() - 1 // which tells the compiler
+		for i, x := range s[:len(out)] {
+			out[i] = x << by
+		}
+		return
+	}
 	for i := range out {
-		out[i] = s[i] << uint64(t[i])
+		out[i] = s[i*dx] << uint64(t[i*dy])
 	}
 }
 
-func rightRow[T integer](out, s, t []T) {
-	s, t = s[:len(out)], t[:len(out)]
+func rightRow[T integer](out, s []T, dx int, t []T, dy int) {
+	if by := uint64(t[0]); dx == 1 && dy == 0 && by < bitsOf[T]() {
+		by &= bitsOf[T]() - 1
+		for i, x := range s[:len(out)] {
+			out[i] = x >> by
+		}
+		return
+	}
 	for i := range out {
-		out[i] = s[i] >> uint64(t[i])
+		out[i] = s[i*dx] >> uint64(t[i*dy])
 	}
 }
 

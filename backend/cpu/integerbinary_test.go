@@ -43,13 +43,23 @@ var _ = Describe("operators on two integers", func() {
 		if m.chance(6) {
 			dt, op, attrs = pick(m, tensor.Uint8, tensor.Uint16, tensor.Uint32, tensor.Uint64), "BitShift", []any{graph.StringAttr("direction", pick(m, "LEFT", "RIGHT"))}
 		}
-		shape := []int{m.between(1, 3), m.between(1, 20)}
+		shape := []int{m.between(1, 3), m.between(1, pick(m, 20, 300))}
 		a, b := wholeNumbers(m, dt, shape...), wholeNumbers(m, dt, broadcastTo(m, shape)...)
 		if op != "BitShift" && m.chance(2) {
 			a, b = b, a
 		}
 		m.sample(m.op(op, append([]any{a, b}, attrs...)...))
 	}))
+
+	It("need no memory of Go's heap", func(ctx SpecContext) {
+		m := newModel(1)
+		x := m.feed(tensor.From(make([]int64, 2*700), 2, 700))
+		column := m.feed(tensor.From([]int64{3, 5}, 2, 1))
+		less := m.op("Less", x, column)
+		f := m.input(2, 300)
+		Expect(m.allocations(ctx, m.op("Sub", column, x), m.op("Div", x, column), less, m.op("Where", less, x, column), m.op("ReduceMax", x, m.ints(1)),
+			m.op("Mod", f, m.input(2, 1), graph.IntAttr("fmod", 1)), m.op("Equal", f, m.input(2, 1)))).To(BeZero())
+	})
 
 	It("of floats is Mod alone", seeds(10, func(m *model) {
 		a, b := m.input(4, 9), away(m, m.input(9))

@@ -9,6 +9,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"strings"
+	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	. "github.com/onsi/ginkgo/v2"
@@ -273,6 +274,33 @@ func (m *model) run(w way) error {
 		}
 	}
 	return nil
+}
+
+// allocations returns how many times a run on one thread that makes the outputs allocates memory of Go's heap.
+func (m *model) allocations(ctx context.Context, outputs ...*graph.Value) (n float64) {
+	GinkgoHelper()
+	m.g.SetOutputs(outputs...)
+	cm := carve.FromGraph(m.g)
+	defer cm.Close()
+	p, err := carve.Compile(ctx, cm, &carve.Options{Backends: []backend.Config{{Name: "cpu"}}, Threads: 1, Strict: true})
+	Expect(err).NotTo(HaveOccurred())
+	defer p.Close()
+	var in, outs []*tensor.Tensor
+	for _, port := range p.Inputs() {
+		in = append(in, m.feeds[port.Name].(*tensor.Tensor))
+	}
+	for _, v := range outputs {
+		out, err := tensor.New(v.Type.DType, m.known[v].Shape...)
+		Expect(err).NotTo(HaveOccurred())
+		outs = append(outs, out)
+	}
+	Expect(p.RunInto(ctx, in, outs)).To(Succeed())
+	n = 1
+	for try := 0; n > 0 && try < 3; try++ { // what earlier specs left behind may be cleaned up meanwhile
+		n = testing.AllocsPerRun(20, func() { err = errors.Join(err, p.RunInto(ctx, in, outs)) })
+	}
+	Expect(err).NotTo(HaveOccurred())
+	return n
 }
 
 func hash(s string) uint32 {

@@ -61,45 +61,23 @@ func each2[A, B, R tensor.Element](fn func(a A, b B) R) row2[A, B, R] {
 	}
 }
 
-// elementByElement is the loop over a row of an operator by a loop over elements that lie side by side: one for the whole row is repeated, some times.
-func elementByElement[T tensor.Element](row func(out, s, t []T)) row2[T, T, T] {
-	return func(out, s []T, dx int, t []T, dy int) {
-		if dx == 1 && dy == 1 {
-			row(out, s, t)
-			return
-		}
-		var first, second [128]T
-		for ; len(out) > 0; out = out[min(len(first), len(out)):] {
-			n := min(len(first), len(out))
-			row(out[:n], repeated(&first, &s, dx, n), repeated(&second, &t, dy, n))
-		}
-	}
-}
-
-// repeated returns the next n elements of x, where they step by 1, which it goes past, else n times its first one.
-func repeated[T any](times *[128]T, x *[]T, step, n int) []T {
-	if step == 1 {
-		next := (*x)[:n]
-		*x = (*x)[n:]
-		return next
-	}
-	for i := range times[:n] {
-		times[i] = (*x)[0]
-	}
-	return times[:n]
-}
-
 // vectorRow is the loop over a row of a function of two integers, or of two truth values, which are bytes of 0 and 1.
 func vectorRow[T integer](set isa.Set, op element.Op) row2[T, T, T] {
-	side := elementByElement(func(out, s, t []T) { element.Binary(set, op, out, s, t) })
 	return func(out, s []T, dx int, t []T, dy int) {
 		switch {
-		case dx == 1 && dy == 0:
+		case dx == 1 && dy == 1:
+			element.Binary(set, op, out, s, t)
+		case dx == 1:
 			element.Binary(set, op, out, s, t[:1])
-		case dx == 0 && dy == 1 && op != element.Sub:
+		case dy == 1 && op != element.Sub:
 			element.Binary(set, op, out, t, s[:1])
+		case dy == 1: // s - t is ^(t + ^s)
+			not, all := [1]T{^s[0]}, [1]T{^T(0)}
+			element.Binary(set, element.Add, out, t, not[:])
+			element.Binary(set, element.Xor, out, out, all[:])
 		default:
-			side(out, s, dx, t, dy)
+			element.Binary(set, op, out[:1], s[:1], t[:1])
+			setAll(out, out[0])
 		}
 	}
 }

@@ -95,7 +95,7 @@ func begins(taps []rowTap, results int, set func()) bool {
 	return false
 }
 
-func setAll(x []float32, v float32) {
+func setAll[T any](x []T, v T) {
 	for i := range x {
 		x[i] = v
 	}

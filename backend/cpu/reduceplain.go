@@ -75,15 +75,10 @@ func planReduceProduct[T float32 | float64](p *planner, n *graph.Node) error {
 	})
 }
 
-// fewColumns is how many numbers beside each other are too few for kernels of rows, foldedLanes how many lanes rows are folded to by kernels, and lastLanes how
-// many are left of them for a loop.
-const (
-	fewColumns  = 8
-	foldedLanes = 128
-	lastLanes   = 32
-)
+// fewColumns is how many numbers beside each other are too few for kernels of rows.
+const fewColumns = 8
 
-// byKernels returns a reduction for reduceEach by an operator that there are kernels for: of numbers beside each other row by row, and of long rows in lanes; by plain elsewhere.
+// byKernels returns a reduction for reduceEach by an operator that there are kernels for: of numbers beside each other row by row, and of rows each for itself; by plain elsewhere.
 func byKernels[T integer](set isa.Set, op element.Op, plain func(o, s []T, next, count, by int)) func(o, s []T, next, count, by int) {
 	return func(o, s []T, next, count, by int) {
 		switch {
@@ -92,43 +87,14 @@ func byKernels[T integer](set isa.Set, op element.Op, plain func(o, s []T, next,
 			for k := 1; k < count; k++ {
 				element.Binary(set, op, o, o, s[k*by:][:len(o)])
 			}
-		case by == 1 && count >= 2*foldedLanes:
-			var room [foldedLanes]T
+		case by == 1:
 			for j := range o {
-				o[j] = foldRow(set, op, &room, s[j*next:][:count])
+				o[j] = element.Fold(set, op, s[j*next:][:count])
 			}
 		default:
 			plain(o, s, next, count, by)
 		}
 	}
-}
-
-// foldRow makes one number of a row of more than foldedLanes, in that many lanes.
-func foldRow[T integer](set isa.Set, op element.Op, lanes *[foldedLanes]T, row []T) T {
-	copy(lanes[:], row)
-	for row = row[foldedLanes:]; len(row) > 0; {
-		n := min(foldedLanes, len(row))
-		element.Binary(set, op, lanes[:n], lanes[:n], row[:n])
-		row = row[n:]
-	}
-	n := foldedLanes
-	for ; n > lastLanes; n /= 2 {
-		element.Binary(set, op, lanes[:n/2], lanes[:n/2], lanes[n/2:n])
-	}
-	v := lanes[0]
-	for _, x := range lanes[1:n] {
-		switch {
-		case op == element.Max:
-			v = max(v, x)
-		case op == element.Min:
-			v = min(v, x)
-		case op == element.Mul:
-			v *= x
-		default:
-			v += x
-		}
-	}
-	return v
 }
 
 // products, sumsOf, mostOf and leastOf are reductions for reduceEach, each of which is written out: a function that is called for every

@@ -449,6 +449,75 @@ func choose(set isa.Set, size int, oneA, oneB bool, dst, c, a, b *byte, n int) {
 	}
 }
 
+// fold writes what op makes of all elements of n > 0 vectors of 32 bytes.
+func fold(set isa.Set, op Op, code int, dst, a *byte, n int) {
+	switch set {
+	case isa.AVX512, isa.AVX2:
+		switch op {
+		case Add:
+			switch code {
+			case 0, 4:
+				addU8Fold(dst, a, n)
+			case 1, 5:
+				addU16Fold(dst, a, n)
+			case 2, 6:
+				addU32Fold(dst, a, n)
+			case 3, 7:
+				addU64Fold(dst, a, n)
+			}
+		case Mul:
+			switch code {
+			case 0, 4:
+				mulU8Fold(dst, a, n)
+			case 1, 5:
+				mulU16Fold(dst, a, n)
+			case 2, 6:
+				mulU32Fold(dst, a, n)
+			}
+		case Max:
+			switch code {
+			case 0:
+				maxU8Fold(dst, a, n)
+			case 1:
+				maxU16Fold(dst, a, n)
+			case 2:
+				maxU32Fold(dst, a, n)
+			case 3:
+				maxU64Fold(dst, a, n)
+			case 4:
+				maxS8Fold(dst, a, n)
+			case 5:
+				maxS16Fold(dst, a, n)
+			case 6:
+				maxS32Fold(dst, a, n)
+			case 7:
+				maxS64Fold(dst, a, n)
+			}
+		case Min:
+			switch code {
+			case 0:
+				minU8Fold(dst, a, n)
+			case 1:
+				minU16Fold(dst, a, n)
+			case 2:
+				minU32Fold(dst, a, n)
+			case 3:
+				minU64Fold(dst, a, n)
+			case 4:
+				minS8Fold(dst, a, n)
+			case 5:
+				minS16Fold(dst, a, n)
+			case 6:
+				minS32Fold(dst, a, n)
+			case 7:
+				minS64Fold(dst, a, n)
+			}
+		}
+	default:
+		panic("element: no kernel")
+	}
+}
+
 // unzip takes n > 0 groups of eight pairs of 32 bits apart.
 func unzip(set isa.Set, first, second, pairs *byte, n int) {
 	switch set {

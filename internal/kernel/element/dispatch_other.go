@@ -23,6 +23,11 @@ func choose(set isa.Set, size int, oneA, oneB bool, dst, c, a, b *byte, n int) {
 	panic("element: no kernel")
 }
 
+// fold writes what op makes of all elements of n > 0 vectors of 32 bytes.
+func fold(set isa.Set, op Op, code int, dst, a *byte, n int) {
+	panic("element: no kernel")
+}
+
 // unzip takes n > 0 groups of eight pairs of 32 bits apart.
 func unzip(set isa.Set, first, second, pairs *byte, n int) {
 	panic("element: no kernel")

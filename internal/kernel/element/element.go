@@ -93,6 +93,27 @@ func Binary[T Integer](set isa.Set, op Op, dst, a, b []T) {
 	}
 }
 
+// Fold returns what op, one of Add, Mul, Max and Min, makes of all elements of row, of which there is one at least.
+func Fold[T Integer](set isa.Set, op Op, row []T) T {
+	each, c := width/int(unsafe.Sizeof(T(0))), code[T]()
+	if len(row) < each || !has(set, op, c) {
+		return foldLoop(op, row[0], row[1:])
+	}
+	var made [2]T // so far, and of the next vectors
+	for first := true; len(row) >= each; first = false {
+		some := min(len(row)/each, most)
+		var part [8]T // of 8 bytes at least
+		fold(set, op, c, bytesAt(part[:], 0), bytesAt(row, 0), some)
+		if made[1] = part[0]; first {
+			made[0] = part[0]
+		} else {
+			made[0] = foldLoop(op, made[0], made[1:])
+		}
+		row = row[some*each:]
+	}
+	return foldLoop(op, made[0], row)
+}
+
 // repeated is a vector of one element.
 type repeated[T any] [width]T
 

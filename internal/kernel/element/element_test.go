@@ -6,6 +6,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"os/exec"
+	"slices"
 	"testing"
 	"unsafe"
 
@@ -118,6 +119,29 @@ func binaries[T element.Integer](r *rand.Rand) {
 				}
 			}
 		}
+	}
+}
+
+// folds compares what is made of all elements of rows, some longer than a call of assembly goes over.
+func folds[T element.Integer](r *rand.Rand) {
+	x := random[T](r, 1+r.IntN([]int{40, 300, 300, 140000}[r.IntN(4)]), nil)
+	sum, product := T(0), T(1)
+	for _, v := range x {
+		sum, product = sum+v, product*v
+	}
+	for op, want := range map[element.Op]T{element.Add: sum, element.Mul: product, element.Max: slices.Max(x), element.Min: slices.Min(x)} {
+		for _, set := range sets() {
+			Expect(element.Fold(set, op, x)).To(Equal(want), "op %d of %T with %v, %d elements", op, x, set, len(x))
+		}
+	}
+	odd := make([]T, 1+r.IntN(70))
+	product = 1
+	for i := range odd {
+		odd[i] = T(2*r.IntN(100) + 1)
+		product *= odd[i]
+	}
+	for _, set := range sets() {
+		Expect(element.Fold(set, element.Mul, odd)).To(Equal(product), "product of %T with %v, %d elements", odd, set, len(odd))
 	}
 }
 
@@ -239,6 +263,7 @@ func unallocated[T element.Integer](n int) {
 				element.Binary(set, op, dst[:n], a[:n], b[:n])
 				element.Binary(set, op, dst[:n], a[:n], b[:1])
 			}
+			element.Fold(set, element.Max, a[:n])
 		})).To(BeZero(), "%T, %d elements with %v", T(0), n, set)
 	}
 	unallocatedComparison[T](n)
@@ -277,13 +302,21 @@ var _ = Describe("elements", func() {
 			r := rand.New(rand.NewPCG(3, uint64(seed)))
 			By(fmt.Sprint("seed ", seed))
 			binaries[int8](r)
+			folds[int8](r)
 			binaries[uint8](r)
+			folds[uint8](r)
 			binaries[int16](r)
+			folds[int16](r)
 			binaries[uint16](r)
+			folds[uint16](r)
 			binaries[int32](r)
+			folds[int32](r)
 			binaries[uint32](r)
+			folds[uint32](r)
 			binaries[int64](r)
+			folds[int64](r)
 			binaries[uint64](r)
+			folds[uint64](r)
 			comparisons[float32](r)
 			comparisons[float64](r)
 			comparisons[int8](r)

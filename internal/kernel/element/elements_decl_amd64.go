@@ -302,6 +302,121 @@ func xorBits(dst *byte, a *byte, b *byte, n int)
 //go:noescape
 func xorBitsOne(dst *byte, a *byte, b *byte, n int)
 
+// addU8Fold writes what Add makes of all elements of n vectors; n > 0.
+//
+//go:noescape
+func addU8Fold(dst *byte, a *byte, n int)
+
+// addU16Fold writes what Add makes of all elements of n vectors; n > 0.
+//
+//go:noescape
+func addU16Fold(dst *byte, a *byte, n int)
+
+// addU32Fold writes what Add makes of all elements of n vectors; n > 0.
+//
+//go:noescape
+func addU32Fold(dst *byte, a *byte, n int)
+
+// addU64Fold writes what Add makes of all elements of n vectors; n > 0.
+//
+//go:noescape
+func addU64Fold(dst *byte, a *byte, n int)
+
+// mulU8Fold writes what Mul makes of all elements of n vectors; n > 0.
+//
+//go:noescape
+func mulU8Fold(dst *byte, a *byte, n int)
+
+// mulU16Fold writes what Mul makes of all elements of n vectors; n > 0.
+//
+//go:noescape
+func mulU16Fold(dst *byte, a *byte, n int)
+
+// mulU32Fold writes what Mul makes of all elements of n vectors; n > 0.
+//
+//go:noescape
+func mulU32Fold(dst *byte, a *byte, n int)
+
+// maxU8Fold writes what Max makes of all elements of n vectors; n > 0.
+//
+//go:noescape
+func maxU8Fold(dst *byte, a *byte, n int)
+
+// maxU16Fold writes what Max makes of all elements of n vectors; n > 0.
+//
+//go:noescape
+func maxU16Fold(dst *byte, a *byte, n int)
+
+// maxU32Fold writes what Max makes of all elements of n vectors; n > 0.
+//
+//go:noescape
+func maxU32Fold(dst *byte, a *byte, n int)
+
+// maxU64Fold writes what Max makes of all elements of n vectors; n > 0.
+//
+//go:noescape
+func maxU64Fold(dst *byte, a *byte, n int)
+
+// maxS8Fold writes what Max makes of all elements of n vectors; n > 0.
+//
+//go:noescape
+func maxS8Fold(dst *byte, a *byte, n int)
+
+// maxS16Fold writes what Max makes of all elements of n vectors; n > 0.
+//
+//go:noescape
+func maxS16Fold(dst *byte, a *byte, n int)
+
+// maxS32Fold writes what Max makes of all elements of n vectors; n > 0.
+//
+//go:noescape
+func maxS32Fold(dst *byte, a *byte, n int)
+
+// maxS64Fold writes what Max makes of all elements of n vectors; n > 0.
+//
+//go:noescape
+func maxS64Fold(dst *byte, a *byte, n int)
+
+// minU8Fold writes what Min makes of all elements of n vectors; n > 0.
+//
+//go:noescape
+func minU8Fold(dst *byte, a *byte, n int)
+
+// minU16Fold writes what Min makes of all elements of n vectors; n > 0.
+//
+//go:noescape
+func minU16Fold(dst *byte, a *byte, n int)
+
+// minU32Fold writes what Min makes of all elements of n vectors; n > 0.
+//
+//go:noescape
+func minU32Fold(dst *byte, a *byte, n int)
+
+// minU64Fold writes what Min makes of all elements of n vectors; n > 0.
+//
+//go:noescape
+func minU64Fold(dst *byte, a *byte, n int)
+
+// minS8Fold writes what Min makes of all elements of n vectors; n > 0.
+//
+//go:noescape
+func minS8Fold(dst *byte, a *byte, n int)
+
+// minS16Fold writes what Min makes of all elements of n vectors; n > 0.
+//
+//go:noescape
+func minS16Fold(dst *byte, a *byte, n int)
+
+// minS32Fold writes what Min makes of all elements of n vectors; n > 0.
+//
+//go:noescape
+func minS32Fold(dst *byte, a *byte, n int)
+
+// minS64Fold writes what Min makes of all elements of n vectors; n > 0.
+//
+//go:noescape
+func minS64Fold(dst *byte, a *byte, n int)
+
 // equalFloats compares n groups of 32 elements; n > 0.
 //
 //go:noescape

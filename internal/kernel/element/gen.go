@@ -18,11 +18,13 @@ func main() {
 			Params: "c Comparison, k kind, one bool, dst, a, b *byte, n int", Portable: `panic("element: no kernel")`},
 		{Name: "choose", Doc: "chooses between the elements of n > 0 vectors of 32 bytes; where one of them is set that is one vector for all.",
 			Params: "size int, oneA, oneB bool, dst, c, a, b *byte, n int", Portable: `panic("element: no kernel")`},
+		{Name: "fold", Doc: "writes what op makes of all elements of n > 0 vectors of 32 bytes.", Params: "op Op, code int, dst, a *byte, n int", Portable: `panic("element: no kernel")`},
 		{Name: "unzip", Doc: "takes n > 0 groups of eight pairs of 32 bits apart.", Params: "first, second, pairs *byte, n int", Portable: `panic("element: no kernel")`},
 		{Name: "maxScaled", Doc: "writes the largest of dst, src*low and src*high for n > 0 vectors of 8 floats, and NaN where one of them is.",
 			Params: "dst, src *float32, low, high float32, n int", Portable: `panic("element: no kernel")`},
 	}}, asm.Unit{Base: "elements", Arch: "amd64", Generate: func(f *asm.File) {
 		binaries(f)
+		folds(f)
 		comparisons(f)
 		choices(f)
 		unzip(f)
@@ -85,26 +87,33 @@ const (
 	single    = 14 // b, where it is one
 )
 
+// perType calls kernel for an operator on each type that there are kernels for, and returns the Go cases that choose among them; kernel returns the call of its own.
+func perType(op string, kernel func(name string, code int) string) string {
+	code := fmt.Sprintf("case %s:\nswitch code {\n", op)
+	for c := range 8 {
+		signed := op == "Max" || op == "Min" // signs matter
+		if c >= 4 && !signed || op == "Mul" && c == 3 {
+			continue
+		}
+		cases := fmt.Sprint(c)
+		if !signed {
+			cases += fmt.Sprintf(", %d", c+4)
+		}
+		code += fmt.Sprintf("case %s:\n%s", cases, kernel(strings.ToLower(op)+[]string{"U", "S"}[c/4]+fmt.Sprint(8<<(c%4)), c))
+	}
+	return code + "}\n"
+}
+
 func binaries(f *asm.File) {
 	var code strings.Builder
 	code.WriteString("switch op {\n")
-	for i, op := range []string{"Add", "Sub", "Mul", "Max", "Min"} {
-		fmt.Fprintf(&code, "case %s:\nswitch code {\n", op)
-		for c := range 8 {
-			if c >= 4 && op != "Max" && op != "Min" || op == "Mul" && c == 3 {
-				continue
-			}
-			name := strings.ToLower(op) + []string{"U", "S"}[c/4] + fmt.Sprint(8<<(c%4))
+	for _, op := range []string{"Add", "Sub", "Mul", "Max", "Min"} {
+		code.WriteString(perType(op, func(name string, c int) string {
 			for _, one := range []bool{false, true} {
 				binary(f, name, op, c, one)
 			}
-			cases := fmt.Sprint(c)
-			if i < 3 {
-				cases += fmt.Sprintf(", %d", c+4)
-			}
-			fmt.Fprintf(&code, "case %s:\n%s", cases, both(name, "dst, a, b, n"))
-		}
-		code.WriteString("}\n")
+			return both(name, "dst, a, b, n")
+		}))
 	}
 	for _, op := range []string{"And", "Or", "Xor"} {
 		name := strings.ToLower(op) + "Bits"
@@ -126,14 +135,7 @@ func binary(f *asm.File, name, op string, code int, one bool) {
 	if one {
 		fn.I("VMOVDQU (DX), Y%d", single)
 	}
-	if code == 3 {
-		fn.I("VPCMPEQQ Y%[1]d, Y%[1]d, Y%[1]d", upperBits)
-		fn.I("VPSLLQ $63, Y%[1]d, Y%[1]d", upperBits)
-	}
-	if op == "Mul" && code == 0 {
-		fn.I("VPCMPEQW Y%[1]d, Y%[1]d, Y%[1]d", lowBytes)
-		fn.I("VPSRLW $8, Y%[1]d, Y%[1]d", lowBytes)
-	}
+	masks(fn, op, code)
 	vectors(fn, 4, func(u int) {
 		a, b := fmt.Sprintf("Y%d", 3*u%12), fmt.Sprintf("Y%d", single)
 		fn.I("VMOVDQU %d(SI), %s", 32*u, a)
@@ -150,6 +152,80 @@ func binary(f *asm.File, name, op string, code int, one bool) {
 			fn.I("ADDQ $%d, DX", 32*n)
 		}
 	})
+}
+
+// masks emits what combine needs.
+func masks(fn *asm.Func, op string, code int) {
+	if code == 3 {
+		fn.I("VPCMPEQQ Y%[1]d, Y%[1]d, Y%[1]d", upperBits)
+		fn.I("VPSLLQ $63, Y%[1]d, Y%[1]d", upperBits)
+	}
+	if op == "Mul" && code == 0 {
+		fn.I("VPCMPEQW Y%[1]d, Y%[1]d, Y%[1]d", lowBytes)
+		fn.I("VPSRLW $8, Y%[1]d, Y%[1]d", lowBytes)
+	}
+}
+
+func folds(f *asm.File) {
+	code := "switch op {\n"
+	for _, op := range []string{"Add", "Mul", "Max", "Min"} {
+		code += perType(op, func(name string, c int) string {
+			fold(f, name+"Fold", op, c)
+			return name + "Fold(dst, a, n)\n"
+		})
+	}
+	served(f, "fold", code+"}")
+}
+
+// fold writes a kernel that makes one number of all elements: in four vectors, then one, and then halves of it.
+func fold(f *asm.File, name, op string, code int) {
+	fn := f.Func(name, name+" writes what "+op+" makes of all elements of n vectors; n > 0.", asm.Typed("dst", "*byte"), asm.Typed("a", "*byte"), asm.Int("n"))
+	fn.Load("dst", "DI")
+	fn.Load("a", "SI")
+	fn.Load("n", "CX")
+	masks(fn, op, code)
+	letter := letters[code%4]
+	fn.I("VMOVDQU (SI), Y0")
+	for u := 1; u < 4; u++ { // what changes nothing
+		switch op {
+		case "Add":
+			fn.I("VPXOR Y%[1]d, Y%[1]d, Y%[1]d", u)
+		case "Mul":
+			fn.I("VPCMPEQB Y%[1]d, Y%[1]d, Y%[1]d", u)
+			fn.I("VPABS%[2]s Y%[1]d, Y%[1]d", u, letter)
+		default:
+			fn.I("VMOVDQU Y0, Y%d", u)
+		}
+	}
+	fn.I("ADDQ $32, SI")
+	fn.I("DECQ CX")
+	with := func(u int, b string) {
+		combine(fn, op, letter, code, fmt.Sprintf("Y%d", u), b, fmt.Sprintf("Y%d", 8+u))
+	}
+	next := func(n int) {
+		for u := range n {
+			fn.I("VMOVDQU %d(SI), Y%d", 32*u, 4+u)
+			with(u, fmt.Sprintf("Y%d", 4+u))
+		}
+		fn.I("ADDQ $%d, SI", 32*n)
+	}
+	fn.While("CX", 4, func() { next(4) })
+	end := fn.NewLabel("end")
+	fn.I("TESTQ CX, CX")
+	fn.I("JZ %s", end)
+	fn.Loop("CX", func() { next(1) })
+	fn.Label(end)
+	with(0, "Y1")
+	with(2, "Y3")
+	with(0, "Y2")
+	fn.I("VEXTRACTI128 $1, Y0, X4")
+	with(0, "Y4")
+	for half := 8; half >= 1<<(code%4); half /= 2 {
+		fn.I("VPSRLDQ $%d, Y0, Y4", half)
+		with(0, "Y4")
+	}
+	fn.I("VMOVQ X0, (DI)")
+	fn.Ret()
 }
 
 // combine emits a = a op b. free and vector 15 may be overwritten.

@@ -34,6 +34,29 @@ func loop[T Integer](op Op, dst, a, b []T) {
 	}
 }
 
+// foldLoop is Fold in Go, of v and a row.
+func foldLoop[T Integer](op Op, v T, row []T) T {
+	switch op {
+	case Mul:
+		for _, x := range row {
+			v *= x
+		}
+	case Max:
+		for _, x := range row {
+			v = max(v, x)
+		}
+	case Min:
+		for _, x := range row {
+			v = min(v, x)
+		}
+	case Add, Sub, And, Or, Xor:
+		for _, x := range row {
+			v += x
+		}
+	}
+	return v
+}
+
 // allBytes returns the bytes of elements.
 func allBytes[T any](x []T) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(x))), len(x)*int(unsafe.Sizeof(*new(T))))
