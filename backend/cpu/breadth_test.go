@@ -258,6 +258,18 @@ var _ = Describe("order", func() {
 		m.sample(m.ops("TopK", 2, x, m.ints(int64(m.between(0, d))), axis(a), graph.IntAttr("largest", int64(m.r.IntN(2))))...)
 	}))
 
+	It("of many integers of 64 bits, some of which differ in their lowest bits alone, agrees with the reference kernels", seeds(40, func(m *model) {
+		x := make([]int64, m.between(33, 700))
+		spread := pick(m, 0, 20, 33, 50)
+		for i := range x {
+			if x[i] = int64(m.r.IntN(40)-20) + int64(m.r.IntN(3)-1)<<spread; m.chance(9) {
+				x[i] = pick(m, math.MaxInt64, math.MinInt64, int64(m.r.Uint64()))
+			}
+		}
+		v := m.feed(tensor.From(x, len(x)))
+		m.sample(m.ops("TopK", 2, v, m.ints(int64(m.between(0, len(x)))), graph.IntAttr("largest", int64(m.r.IntN(2))))...)
+	}))
+
 	It("puts NaN where the reference kernels do", func() {
 		m := newModel(1)
 		zero := m.op("Mul", m.input(2), m.scalar(0))

@@ -50,7 +50,7 @@ func integerKindOf[T integer]() integerKind {
 		compare: func(p *planner, n *graph.Node) error {
 			return elementwise2Rows(p, n, compareRow[T](p.target.Set, n.Op.Name))
 		},
-		arg: planArgOf[T], reduce: planReduceIntegers[T], rank: ranks(rankInteger[T])}
+		arg: planArgOf[T], reduce: planReduceIntegers[T], rank: ranksOfIntegers[T]}
 }
 
 // integerKinds are the types of integers.
@@ -182,6 +182,13 @@ func leftRow[T integer](out, s []T, dx int, t []T, dy int) {
 		}
 		return
 	}
+	if dx == 1 && dy == 1 {
+		s, t = s[:len(out)], t[:len(out)]
+		for i := range out {
+			out[i] = s[i] << uint64(t[i])
+		}
+		return
+	}
 	for i := range out {
 		out[i] = s[i*dx] << uint64(t[i*dy])
 	}
@@ -192,6 +199,13 @@ func rightRow[T integer](out, s []T, dx int, t []T, dy int) {
 		by &= bitsOf[T]() - 1
 		for i, x := range s[:len(out)] {
 			out[i] = x >> by
+		}
+		return
+	}
+	if dx == 1 && dy == 1 {
+		s, t = s[:len(out)], t[:len(out)]
+		for i := range out {
+			out[i] = s[i] >> uint64(t[i])
 		}
 		return
 	}

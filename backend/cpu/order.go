@@ -138,10 +138,7 @@ func (t *topRows) runAll(r *rows, lo, hi int, room, src, values []byte, at []int
 			t.siftColumns(place.Elements[float32](src)[lo/t.inner*t.count*t.inner+lo%t.inner:], keys, limits[:n])
 			for c := range n {
 				first := keys[c*(t.k+1):][:t.k]
-				for i := range first {
-					first[i] &= math.MaxUint32
-				}
-				t.put(first, lo+c, src, values, at)
+				t.put(placesOf(first), lo+c, src, values, at)
 			}
 			lo += n
 		}

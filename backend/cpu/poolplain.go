@@ -27,14 +27,14 @@ func tapsOf(x *poolAxis) (taps []rowTap) {
 		from := ceilDiv(max(-shift, 0), x.stride)
 		to := min(x.out, ceilDiv(max(x.in-shift, 0), x.stride))
 		if from < to {
-			taps = append(taps, rowTap{from, to, from*x.stride + shift})
+			taps = append(taps, rowTap{from, to, from*x.stride + shift, k})
 		}
 	}
 	return taps
 }
 
-// rowTap is a tap along a row: results [from, to) read it within the source, the first of them at element first.
-type rowTap struct{ from, to, first int }
+// rowTap is tap number tap along a row: results [from, to) read it within the source, the first of them at element first.
+type rowTap struct{ from, to, first, tap int }
 
 // lastPlace is the last number of an element of a channel that fits beside its rank.
 const lastPlace = math.MaxInt32

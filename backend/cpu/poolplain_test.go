@@ -158,6 +158,13 @@ var _ = Describe("Col2Im", func() {
 		}
 		m.sample(m.op("Col2Im", append([]any{x, m.ints(image...), m.ints(w.kernel...)}, w.attrs...)...))
 	}))
+
+	It("of images that are added up in bands agrees with the reference kernels", seeds(4, func(m *model) {
+		height, width, stride := m.between(120, 140), m.between(140, 160), m.between(1, 4)
+		across := func(in, kernel int) int { return (in+2-kernel)/stride + 1 }
+		x := m.input(1, 2*3*4, across(height, 3)*across(width, 4))
+		m.sample(m.op("Col2Im", x, m.ints(int64(height), int64(width)), m.ints(3, 4), strides(int64(stride), int64(stride)), pads(1, 1, 1, 1)))
+	}))
 })
 
 var _ = Describe("DeformConv", func() {

@@ -54,6 +54,14 @@ func ranks[T tensor.Element](rank func(T) uint64) ranking {
 	}
 }
 
+// ranksOfIntegers is ranks of rankInteger, which is inlined here.
+func ranksOfIntegers[T integer](ranks []uint64, src []byte, base, stride int) {
+	s := place.Elements[T](src)[base:]
+	for j := range ranks {
+		ranks[j] = rankInteger(s[j*stride])
+	}
+}
+
 // ranksOfFloats is ranks of rank32, which is inlined here: rows of distances are long and few of their elements are taken.
 func ranksOfFloats(ranks []uint64, src []byte, base, stride int) {
 	s := place.Elements[float32](src)[base:]
@@ -135,17 +143,7 @@ func (r *rows) first(k int, wide, largest bool) []uint64 {
 	case short:
 		return r.insertKeys(k, flip)
 	case wide:
-		for j := range r.order {
-			r.keys[j] ^= flip
-			r.order[j] = uint64(j)
-		}
-		slices.SortFunc(r.order, func(a, b uint64) int {
-			if c := cmp.Compare(r.keys[a], r.keys[b]); c != 0 {
-				return c
-			}
-			return cmp.Compare(a, b)
-		})
-		return r.order[:k]
+		return r.firstWide(k, flip)
 	}
 	for j, rank := range r.keys {
 		r.keys[j] = (rank^flip)<<32 | uint64(j)
@@ -155,6 +153,51 @@ func (r *rows) first(k int, wide, largest bool) []uint64 {
 		r.order[j] = key & math.MaxUint32
 	}
 	return r.order[:k]
+}
+
+// firstWide is first for ranks of 64 bits: by the upper 32 bits of what they have beyond the lowest, with places below these, and of those that may be among the first k so, by
+// whole ranks.
+func (r *rows) firstWide(k int, flip uint64) []uint64 {
+	if k == 0 {
+		return nil
+	}
+	least, most := uint64(math.MaxUint64), uint64(0)
+	for j, rank := range r.keys {
+		rank ^= flip
+		r.keys[j], least, most = rank, min(least, rank), max(most, rank)
+	}
+	shift := max(bits.Len64(most-least)-32, 0)
+	for j, rank := range r.keys {
+		r.order[j] = (rank-least)>>shift<<32 | uint64(j)
+	}
+	if shift == 0 { // whole ranks
+		lowest(r.order, k)
+		return placesOf(r.order[:k])
+	}
+	toFront(r.order, k)
+	last, n := slices.Max(r.order[:k])>>32, k
+	for j, key := range r.order[k:] {
+		if key>>32 == last {
+			r.order[n], r.order[k+j] = key, r.order[n]
+			n++
+		}
+	}
+	placesOf(r.order[:n])
+	slices.SortFunc(r.order[:n], func(a, b uint64) int {
+		if c := cmp.Compare(r.keys[a], r.keys[b]); c != 0 {
+			return c
+		}
+		return cmp.Compare(a, b)
+	})
+	return r.order[:k]
+}
+
+// placesOf leaves the places of keys.
+func placesOf(keys []uint64) []uint64 {
+	for j := range keys {
+		keys[j] &= math.MaxUint32
+	}
+	return keys
 }
 
 // siftBlock is how many floats are compared with the limit at once.
@@ -267,10 +310,7 @@ func (r *rows) insertKeys(k int, flip uint64) []uint64 {
 		insertKey(first, key)
 		last = first[k-1]
 	}
-	for j := range first {
-		first[j] &= math.MaxUint32
-	}
-	return first
+	return placesOf(first)
 }
 
 // insert finds the first k places one by one: each that comes before the last of those so far takes its place among them.

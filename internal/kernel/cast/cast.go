@@ -124,8 +124,15 @@ func Singles(set isa.Set, dst []float32, src []float64) {
 	}
 }
 
-// rowsTogether is how many rows are added to totals on the way through these: so many streams of memory.
+// rowsTogether is how many rows are added to totals on the way through these, at most: so many streams of memory.
 const rowsTogether = 8
+
+// together returns how many rows of float32, by elements apart, are added to totals at once: few where they meet in the same lines of a first-level cache, whose ways are pages.
+func together(by int) int {
+	const page = 4096
+	apart := 4 * by & -(4 * by) // the largest power of two that divides the distance
+	return max(2, min(rowsTogether, 2*page/max(apart, 1)))
+}
 
 // Totals adds rows of src to totals, or multiplies these by them, and rounds them to rows of dst, before that where exclusive is set. There are so many rows, by elements
 // apart in either slice, the first of them at first; each has an element for every total. dst may be src.
@@ -138,8 +145,8 @@ func Totals(set isa.Set, multiplies, exclusive bool, dst, src []float32, first, 
 		_, _ = dst[at:at+n], src[at:at+n]
 	}
 	whole := n / 4 * 4
-	for ; rows > 0; first, rows = first+rowsTogether*by, rows-rowsTogether {
-		together := min(rows, rowsTogether)
+	for some := together(by); rows > 0; first, rows = first+some*by, rows-some {
+		together := min(rows, some)
 		for at := 0; at < whole; at += part { // no call takes long
 			columns := min(whole-at, part)
 			accumulate(set, multiplies, exclusive, &dst[first+at], &src[first+at], &totals[at], columns/group, columns%group/4, together, by)
