@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/internal/kernel/element"
 	"github.com/carve-dev/carve/internal/operators"
 	"github.com/carve-dev/carve/internal/place"
 	"github.com/carve-dev/carve/property"
@@ -47,6 +48,10 @@ func planGridSample(p *planner, n *graph.Node) error {
 		s.each *= s.taps
 	}
 	src, grid, dst := p.In(n.Inputs[0]), p.In(n.Inputs[1]), p.Out(n.Outputs[0])
+	if s.each == 4 && s.taps == 2 && min(s.dims[0], s.dims[1]) > 1 {
+		planBilinear(p, &s, images, channels, src, grid, dst)
+		return nil
+	}
 	each := s.each
 	offsets, weights := p.Temp(images*s.count*each*4), p.Temp(images*s.count*each*4)
 	p.emit(step{chunks: images * s.count, grain: grainFor(float64(each) * 10), body: func(st *state, _, lo, hi int) {
@@ -63,6 +68,70 @@ func planGridSample(p *planner, n *graph.Node) error {
 		}
 	}}, []place.Memory{src, offsets, weights}, []place.Memory{dst})
 	return nil
+}
+
+// pointBlock is how many points of an image are found at a time; a byte tells one.
+const pointBlock = 64
+
+// planBilinear emits a GridSample that reads two by two pixels for a point. Of a point within the image its first pixel is kept, of one at its edges all four, and
+// its number in its block.
+func planBilinear(p *planner, s *gridSampler, images, channels int, src, grid, dst place.Memory) {
+	points, blocks := images*s.count, ceilDiv(s.count, pointBlock)
+	first, weights, edge := p.Temp(4*points), p.Temp(16*points), p.Temp(16*points)
+	numbers, counts := p.Temp(images*blocks*pointBlock), p.Temp(images*blocks)
+	p.emit(step{chunks: images * blocks, grain: grainFor(pointBlock * 10), body: func(st *state, _, lo, hi int) {
+		g, at, weight, off := st.F32(grid), of[int32](st, first), st.F32(weights), of[int32](st, edge)
+		for i := lo; i < hi; i++ {
+			begin := i % blocks * pointBlock
+			list := st.Bytes(numbers)[i*pointBlock:][:0]
+			for k := range min(pointBlock, s.count-begin) {
+				j := i/blocks*s.count + begin + k
+				var inside bool
+				if at[j], inside = s.within(g[2*j], g[2*j+1], weight[4*j:][:4]); !inside {
+					s.point(g[2*j:][:2], off[4*j:][:4], weight[4*j:][:4])
+					list = append(list, byte(k))
+				}
+			}
+			st.Bytes(counts)[i] = byte(len(list))
+		}
+	}}, []place.Memory{grid}, []place.Memory{first, weights, edge, numbers, counts})
+	set := p.target.Set
+	p.emit(step{chunks: images * channels, grain: grainFor(float64(s.count)), body: func(st *state, _, lo, hi int) {
+		x, y := st.F32(src), st.F32(dst)
+		for i := lo; i < hi; i++ {
+			image := i / channels
+			at := image * s.count
+			out, plane, off, weight := y[i*s.count:][:s.count], x[i*s.size:][:s.size], of[int32](st, edge)[4*at:], st.F32(weights)[4*at:]
+			element.Bilinear(set, out, plane, of[int32](st, first)[at:], weight, s.dims[1])
+			for b, n := range st.Bytes(counts)[image*blocks:][:blocks] {
+				for _, k := range st.Bytes(numbers)[(image*blocks+b)*pointBlock:][:n] {
+					j := b*pointBlock + int(k)
+					out[j] = sumInside(plane, off[4*j:][:4], weight[4*j:][:4])
+				}
+			}
+		}
+	}}, []place.Memory{src, first, weights, edge, numbers, counts}, []place.Memory{dst})
+}
+
+// within finds the first pixel of a point, 0 where its four do not lie in the image, and their weights, as point does.
+func (s *gridSampler) within(gx, gy float32, weight []float32) (first int32, ok bool) {
+	height, width := s.dims[0], s.dims[1]
+	x, y := s.coordinate(float64(gx), width), s.coordinate(float64(gy), height)
+	if !(x >= 0 && y >= 0 && x < float64(width-1) && y < float64(height-1)) {
+		return 0, false
+	}
+	i, j := int(x), int(y)
+	u, v := x-float64(i), y-float64(j)
+	weight[0], weight[1], weight[2], weight[3] = float32((1-u)*(1-v)), float32(u*(1-v)), float32((1-u)*v), float32(u*v)
+	return int32(j*width + i), true //nolint:gosec // a pixel's number
+}
+
+// coordinate returns where among n pixels a normalised coordinate lies.
+func (s *gridSampler) coordinate(g float64, n int) float64 {
+	if s.align {
+		return (g + 1) / 2 * float64(n-1)
+	}
+	return ((g+1)*float64(n) - 1) / 2
 }
 
 // point finds the pixels of a point, whose coordinates begin with that along the last axis, and their weights; those that lie in zeros are -1.
@@ -94,10 +163,7 @@ func (s *gridSampler) point(g []float32, off []int32, weight []float32) {
 
 // axis finds the taps of a normalised coordinate along an axis of n pixels.
 func (s *gridSampler) axis(g float64, n int, at *[4]int, weight *[4]float64) {
-	x := ((g+1)*float64(n) - 1) / 2
-	if s.align {
-		x = (g + 1) / 2 * float64(n-1)
-	}
+	x := s.coordinate(g, n)
 	if !(math.Abs(x) <= 1<<40) { // beyond every padding, or no number
 		for k := range at {
 			at[k], weight[k] = -1, 0
@@ -164,17 +230,6 @@ func keys(d float64) float64 {
 
 // sum computes the points of one channel.
 func (s *gridSampler) sum(out, plane []float32, off []int32, weight []float32) {
-	if s.each == 4 && s.taps == 2 {
-		for i := range out {
-			o, w := off[4*i:4*i+4:4*i+4], weight[4*i:4*i+4:4*i+4]
-			if o[0]|o[1]|o[2]|o[3] >= 0 {
-				out[i] = plane[o[0]]*w[0] + plane[o[1]]*w[1] + plane[o[2]]*w[2] + plane[o[3]]*w[3]
-			} else {
-				out[i] = sumInside(plane, o, w)
-			}
-		}
-		return
-	}
 	each := s.each
 	if each == 8 { // three axes
 		for i := range out {

@@ -12,7 +12,7 @@ var _ = Describe("GridSample", func() {
 		image, points := []int{n, c}, []int{n}
 		axes := pick(m, 1, 2, 2, 3)
 		for range axes {
-			image, points = append(image, m.between(1, 7)), append(points, m.between(1, 6))
+			image, points = append(image, m.between(1, 7)), append(points, m.between(1, pick(m, 6, 13)))
 		}
 		x := operand(m, image...)
 		grid := m.op("Mul", operand(m, append(points, axes)...), m.scalar(1.4)) // some points lie outside

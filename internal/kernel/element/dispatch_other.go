@@ -33,6 +33,11 @@ func unzip(set isa.Set, first, second, pairs *byte, n int) {
 	panic("element: no kernel")
 }
 
+// bilinear writes sums of products of four elements of plane, the one at first, the one behind it, and those so many floats farther, for n > 0 groups of four.
+func bilinear(set isa.Set, dst, plane *float32, first *int32, weights *float32, width, n int) {
+	panic("element: no kernel")
+}
+
 // maxScaled writes the largest of dst, src*low and src*high for n > 0 vectors of 8 floats, and NaN where one of them is.
 func maxScaled(set isa.Set, dst, src *float32, low, high float32, n int) {
 	panic("element: no kernel")

@@ -3,6 +3,7 @@ package element
 import (
 	"math"
 	"math/bits"
+	"slices"
 	"unsafe"
 
 	"github.com/carve-dev/carve/internal/kernel/isa"
@@ -287,6 +288,29 @@ func MaxScaled(set isa.Set, dst, src []float32, low, high float32) {
 		}
 	}
 	maxScaledLoop(dst[done:], src[done:], low, high)
+}
+
+// Bilinear writes sums of the products of four elements of a plane with four weights each: of that at first, that behind it, and the two that lie width farther. It panics where
+// one of them lies outside of the plane.
+func Bilinear(set isa.Set, dst, plane []float32, first []int32, weights []float32, width int) {
+	n := len(dst)
+	first, weights = first[:n], weights[:4*n]
+	done := 0
+	if hasKernels(set) && n >= 4 {
+		_ = plane[slices.Min(first)]
+		_ = plane[int(slices.Max(first))+width+1]
+		for groups := n / 4; groups > 0; {
+			some := min(groups, most)
+			bilinear(set, &dst[done], &plane[0], &first[done], &weights[4*done], width, some)
+			groups, done = groups-some, done+4*some
+		}
+	}
+	for i := done; i < n; i++ {
+		w := weights[4*i:][:4]
+		a := plane[first[i]:]
+		b := a[width:]
+		dst[i] = a[0]*w[0] + a[1]*w[1] + (b[0]*w[2] + b[1]*w[3])
+	}
 }
 
 // has reports whether there are kernels for an operator on a type.

@@ -7044,3 +7044,45 @@ loop4:
 end3:
 	VZEROUPPER
 	RET
+
+// func bilinearFloats(dst *float32, plane *float32, first *int32, weights *float32, width int, n int)
+TEXT ·bilinearFloats(SB), NOSPLIT, $0-48
+	MOVQ dst+0(FP), DI
+	MOVQ plane+8(FP), SI
+	MOVQ first+16(FP), DX
+	MOVQ weights+24(FP), R8
+	MOVQ width+32(FP), R9
+	MOVQ n+40(FP), CX
+	SHLQ $2, R9
+
+loop1:
+	MOVLQSX 0(DX), R10
+	LEAQ (SI)(R10*4), R10
+	VMOVSD (R10), X0
+	VMOVHPS (R10)(R9*1), X0, X0
+	VMULPS 0(R8), X0, X0
+	MOVLQSX 4(DX), R11
+	LEAQ (SI)(R11*4), R11
+	VMOVSD (R11), X1
+	VMOVHPS (R11)(R9*1), X1, X1
+	VMULPS 16(R8), X1, X1
+	MOVLQSX 8(DX), R12
+	LEAQ (SI)(R12*4), R12
+	VMOVSD (R12), X2
+	VMOVHPS (R12)(R9*1), X2, X2
+	VMULPS 32(R8), X2, X2
+	MOVLQSX 12(DX), R13
+	LEAQ (SI)(R13*4), R13
+	VMOVSD (R13), X3
+	VMOVHPS (R13)(R9*1), X3, X3
+	VMULPS 48(R8), X3, X3
+	VHADDPS X1, X0, X0
+	VHADDPS X3, X2, X2
+	VHADDPS X2, X0, X0
+	VMOVUPS X0, (DI)
+	ADDQ $16, DX
+	ADDQ $64, R8
+	ADDQ $16, DI
+	DECQ CX
+	JNZ loop1
+	RET

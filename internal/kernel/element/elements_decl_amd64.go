@@ -766,3 +766,8 @@ func unzipPairs(first *byte, second *byte, pairs *byte, n int)
 //
 //go:noescape
 func maxScaledFloats(dst *float32, src *float32, low float32, high float32, n int)
+
+// bilinearFloats writes sums of four products for n groups of four points; n > 0.
+//
+//go:noescape
+func bilinearFloats(dst *float32, plane *float32, first *int32, weights *float32, width int, n int)

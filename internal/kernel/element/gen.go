@@ -20,6 +20,8 @@ func main() {
 			Params: "size int, oneA, oneB bool, dst, c, a, b *byte, n int", Portable: `panic("element: no kernel")`},
 		{Name: "fold", Doc: "writes what op makes of all elements of n > 0 vectors of 32 bytes.", Params: "op Op, code int, dst, a *byte, n int", Portable: `panic("element: no kernel")`},
 		{Name: "unzip", Doc: "takes n > 0 groups of eight pairs of 32 bits apart.", Params: "first, second, pairs *byte, n int", Portable: `panic("element: no kernel")`},
+		{Name: "bilinear", Doc: "writes sums of products of four elements of plane, the one at first, the one behind it, and those so many floats farther, for n > 0 groups of four.",
+			Params: "dst, plane *float32, first *int32, weights *float32, width, n int", Portable: `panic("element: no kernel")`},
 		{Name: "maxScaled", Doc: "writes the largest of dst, src*low and src*high for n > 0 vectors of 8 floats, and NaN where one of them is.",
 			Params: "dst, src *float32, low, high float32, n int", Portable: `panic("element: no kernel")`},
 	}}, asm.Unit{Base: "elements", Arch: "amd64", Generate: func(f *asm.File) {
@@ -29,6 +31,7 @@ func main() {
 		choices(f)
 		unzip(f)
 		scaledMaximum(f)
+		bilinear(f)
 	}})
 }
 
@@ -497,4 +500,36 @@ func scaledMaximum(f *asm.File) {
 		fn.I("ADDQ $%d, SI", 32*n)
 	})
 	served(f, "maxScaled", "maxScaledFloats(dst, src, low, high, n)")
+}
+
+// bilinear writes the kernel of points between four elements: both of a row in one half of a vector, and halves of four such are added.
+func bilinear(f *asm.File) {
+	fn := f.Func("bilinearFloats", "bilinearFloats writes sums of four products for n groups of four points; n > 0.",
+		asm.Ptr("dst"), asm.Ptr("plane"), asm.Typed("first", "*int32"), asm.Ptr("weights"), asm.Int("width"), asm.Int("n"))
+	fn.Load("dst", "DI")
+	fn.Load("plane", "SI")
+	fn.Load("first", "DX")
+	fn.Load("weights", "R8")
+	fn.Load("width", "R9")
+	fn.Load("n", "CX")
+	fn.I("SHLQ $2, R9")
+	fn.Loop("CX", func() {
+		for u := range 4 {
+			at := []string{"R10", "R11", "R12", "R13"}[u]
+			fn.I("MOVLQSX %d(DX), %s", 4*u, at)
+			fn.I("LEAQ (SI)(%s*4), %[1]s", at)
+			fn.I("VMOVSD (%s), X%d", at, u)
+			fn.I("VMOVHPS (%s)(R9*1), X%d, X%[2]d", at, u)
+			fn.I("VMULPS %d(R8), X%d, X%[2]d", 16*u, u)
+		}
+		fn.I("VHADDPS X1, X0, X0")
+		fn.I("VHADDPS X3, X2, X2")
+		fn.I("VHADDPS X2, X0, X0")
+		fn.I("VMOVUPS X0, (DI)")
+		fn.I("ADDQ $16, DX")
+		fn.I("ADDQ $64, R8")
+		fn.I("ADDQ $16, DI")
+	})
+	fn.Ret()
+	served(f, "bilinear", "bilinearFloats(dst, plane, first, weights, width, n)")
 }
