@@ -345,8 +345,31 @@ func lowest(keys []uint64, k int) {
 	slices.Sort(keys[:k])
 }
 
-// toFront puts the k lowest keys, of which no two are equal, to the front.
+// toFront puts the k lowest keys, of which no two are equal, to the front: of few keys those that are lower than the last of the first k so far, some at a time.
 func toFront(keys []uint64, k int) {
+	if k == 0 || 4*k > len(keys) {
+		divide(keys, k)
+		return
+	}
+	room := min(max(2*k, 64), len(keys))
+	divide(keys[:room], k)
+	last, kept := slices.Max(keys[:k]), k
+	for j := room; j < len(keys); j++ {
+		key := keys[j]
+		if key >= last {
+			continue
+		}
+		keys[j], keys[kept] = keys[kept], key
+		if kept++; kept == room {
+			divide(keys[:room], k)
+			last, kept = slices.Max(keys[:k]), k
+		}
+	}
+	divide(keys[:kept], k)
+}
+
+// divide is toFront by parting keys at one of them, and then what has the place in question.
+func divide(keys []uint64, k int) {
 	rest, rounds := keys, 2*bits.Len(uint(len(keys)))
 	for n := k; n > 0 && n < len(rest); rounds-- {
 		if len(rest) < 32 || rounds == 0 { // or pivots were bad

@@ -3,7 +3,6 @@ package element
 import (
 	"math"
 	"math/bits"
-	"slices"
 	"unsafe"
 
 	"github.com/carve-dev/carve/internal/kernel/isa"
@@ -290,15 +289,13 @@ func MaxScaled(set isa.Set, dst, src []float32, low, high float32) {
 	maxScaledLoop(dst[done:], src[done:], low, high)
 }
 
-// Bilinear writes sums of the products of four elements of a plane with four weights each: of that at first, that behind it, and the two that lie width farther. It panics where
-// one of them lies outside of the plane.
+// Bilinear writes sums of the products of four elements of a plane with four weights each: of that at first, that behind it, and the two that lie width farther. All lie
+// in the plane: to look for one that does not takes longer than the sums.
 func Bilinear(set isa.Set, dst, plane []float32, first []int32, weights []float32, width int) {
 	n := len(dst)
 	first, weights = first[:n], weights[:4*n]
 	done := 0
 	if hasKernels(set) && n >= 4 {
-		_ = plane[slices.Min(first)]
-		_ = plane[int(slices.Max(first))+width+1]
 		for groups := n / 4; groups > 0; {
 			some := min(groups, most)
 			bilinear(set, &dst[done], &plane[0], &first[done], &weights[4*done], width, some)
