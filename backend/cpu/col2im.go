@@ -30,10 +30,10 @@ func colImSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 // overlapped is a Col2Im: in is the image, and out the positions of blocks, of each axis.
 type overlapped struct {
 	axes            [3]poolAxis
-	taps, positions int      // of a block, and of an image
-	along           []rowTap // along a row
-	phases, wide    int      // of a row, and elements of each, some of which may lie behind it
-	band            int      // rows of an image that are added up at once
+	taps, positions int     // of a block, and of an image
+	along           rowTaps // along a row
+	phases, wide    int     // of a row, and elements of each, some of which may lie behind it
+	band            int     // rows of an image that are added up at once
 }
 
 // addedBytes is about how much of an image is added up at once, so that it stays in the second-level cache.

@@ -17,11 +17,11 @@ import (
 // rowWindows are the windows of a pooling, tap by tap: a row of results reads elements of a row of the source that lie a stride apart.
 type rowWindows struct {
 	axes [3]poolAxis
-	taps []rowTap // along the last axis
+	taps rowTaps // along the last axis
 }
 
 // tapsOf returns the taps along an axis that read the source somewhere.
-func tapsOf(x *poolAxis) (taps []rowTap) {
+func tapsOf(x *poolAxis) (taps rowTaps) {
 	for k := range x.kernel {
 		shift := k*x.dilate - x.begin
 		from := ceilDiv(max(-shift, 0), x.stride)
@@ -35,6 +35,14 @@ func tapsOf(x *poolAxis) (taps []rowTap) {
 
 // rowTap is tap number tap along a row: results [from, to) read it within the source, the first of them at element first.
 type rowTap struct{ from, to, first, tap int }
+
+// rowTaps are taps of an axis.
+type rowTaps []rowTap
+
+// same reports whether each result of an axis is the element at its place.
+func (t rowTaps) same(x *poolAxis) bool {
+	return len(t) == 1 && t[0] == rowTap{to: x.in, tap: t[0].tap} && x.out == x.in && x.stride == 1
+}
 
 // lastPlace is the last number of an element of a channel that fits beside its rank.
 const lastPlace = math.MaxInt32
