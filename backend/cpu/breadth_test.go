@@ -394,9 +394,11 @@ var _ = Describe("gathering and scattering", func() {
 		if m.chance(3) {
 			idx = m.op("Cast", idx, to(tensor.Int32))
 		}
-		dt := pick(m, tensor.Float32, tensor.Int64)
+		dt, reduction := pick(m, tensor.Float32, tensor.Int64), graph.StringAttr("reduction", pick(m, "none", "add", "mul", "max", "min"))
+		if m.chance(3) {
+			dt, reduction = pick(m, tensor.Float16, tensor.Uint8), graph.StringAttr("reduction", "none")
+		}
 		x := small(m, dt, shape...)
-		reduction := graph.StringAttr("reduction", pick(m, "none", "add", "mul", "max", "min"))
 		m.sample(m.op("GatherElements", x, idx, axis(a-pick(m, 0, len(shape)))), m.op("ScatterElements", x, idx, small(m, dt, part...), axis(a), reduction))
 	}))
 

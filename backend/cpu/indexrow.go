@@ -22,6 +22,10 @@ func rowFrom(d, idx []int, axis, i int) indexRow {
 // gather sets elements i to i+n-1 of o, of size bytes, to those of s that the indices in the same places name.
 func (x *indices) gather(o, s []byte, size, i, n int, r indexRow) {
 	switch size {
+	case 1:
+		gatherRow(x, o[i:i+n], s, i, r)
+	case 2:
+		gatherRow(x, place.Elements[uint16](o)[i:i+n], place.Elements[uint16](s), i, r)
 	case 4:
 		gatherRow(x, place.Elements[uint32](o)[i:i+n], place.Elements[uint32](s), i, r)
 	case 8:
@@ -64,6 +68,10 @@ func gatherBy[T any, I int32 | int64](o, s []T, index []I, r indexRow) int {
 // scatter sets those elements of o that the indices i to i+n-1 name to the elements of u in the same places, in order.
 func (x *indices) scatter(o, u []byte, size, i, n int, r indexRow) {
 	switch size {
+	case 1:
+		scatterRow(x, o, u[i:i+n], i, r)
+	case 2:
+		scatterRow(x, place.Elements[uint16](o), place.Elements[uint16](u)[i:i+n], i, r)
 	case 4:
 		scatterRow(x, place.Elements[uint32](o), place.Elements[uint32](u)[i:i+n], i, r)
 	case 8:

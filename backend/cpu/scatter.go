@@ -49,6 +49,10 @@ func (x *indices) at(i, length int) int {
 // move copies an element, or some, of size bytes.
 func move(dst, src []byte, size int) {
 	switch size {
+	case 1:
+		dst[0] = src[0]
+	case 2:
+		binary.NativeEndian.PutUint16(dst, binary.NativeEndian.Uint16(src))
 	case 4:
 		binary.NativeEndian.PutUint32(dst, binary.NativeEndian.Uint32(src))
 	case 8:
