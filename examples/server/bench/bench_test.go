@@ -35,6 +35,9 @@ var _ = Describe("bench", func() {
 			Expect(out.String()).To(ContainSubstring("\n" + name + " "))
 		}
 		Expect(out.String()).To(ContainSubstring(judged))
+		if subject == "batched" {
+			Expect(out.String()).To(ContainSubstring("\n" + bareTripLoop + " "))
+		}
 		Expect(out.String()).To(ContainSubstring("p99 at 80 %, of p50"))
 	},
 		Entry(nil, "small", "added to a run at p50"),

@@ -35,10 +35,12 @@ const (
 	plainEcho  = "echo, plain client"
 	clientEcho = "echo, net/http"
 
-	// The same, with a run by the caller behind each answer: what a server could reach that costs nothing but its library.
-	plainLoop  = "echo and loop, plain"
-	clientLoop = "echo and loop, net/http"
-	grpcLoop   = "gRPC echo and loop"
+	// The same, with a run by the caller behind each answer: what a server could reach that costs nothing but its library, and nothing but
+	// the bytes.
+	bareTripLoop = "loopback and loop"
+	plainLoop    = "echo and loop, plain"
+	clientLoop   = "echo and loop, net/http"
+	grpcLoop     = "gRPC echo and loop"
 )
 
 // echoes are what the served ways are seen beside, loops the same with a run.
@@ -153,9 +155,9 @@ func (x *subject) start(ctx context.Context, set *settings) (s *stage, err error
 // ceilings adds the echoes with a run behind them. Callers have inputs of their own for it, as requests have that are read: what many of
 // them take of the caches is no server's fault.
 func (s *stage) ceilings(run func(map[string]tensor.Value) error, inputs map[string]tensor.Value) {
-	for _, name := range []string{plainBinary, clientBinary, gRPC} {
-		trip, own := s.way(echoes[name]), make(chan map[string]tensor.Value, maxIdle)
-		s.ways = append(s.ways, &way{name: loops[name], ask: func() error {
+	for _, of := range []struct{ trip, loop string }{{loopback, bareTripLoop}, {plainEcho, plainLoop}, {clientEcho, clientLoop}, {bareGRPC, grpcLoop}} {
+		trip, own := s.way(of.trip), make(chan map[string]tensor.Value, maxIdle)
+		s.ways = append(s.ways, &way{name: of.loop, ask: func() error {
 			if err := trip.ask(); err != nil {
 				return err
 			}
