@@ -378,6 +378,21 @@ var _ = Describe("Plan", func() {
 		}
 	})
 
+	It("are chosen on small maps too, where products read weights as fast as they come", func() {
+		for _, target := range isa.Targets() {
+			if target.Set != isa.AVX2 {
+				continue
+			}
+			for _, r := range []struct{ channels, side, m int }{
+				{64, 56, winograd.F4}, {256, 20, winograd.F4}, {64, 20, winograd.F4}, {256, 14, winograd.F2}, {512, 10, winograd.F2}, {384, 8, winograd.F2},
+				{512, 7, winograd.F2}, {1024, 16, winograd.F2}, {64, 7, 0}, {512, 4, 0},
+			} {
+				s := conv.Spec{N: 1, C: r.channels, OC: r.channels, Map: conv.Map{H: r.side, W: r.side, Kernel: [2]int{3, 3}, Pad: [4]int{1, 1, 1, 1}}}
+				Expect(winograd.Best(target, s)).To(Equal(r.m), "%d channels of %d", r.channels, r.side)
+			}
+		}
+	})
+
 	It("turns down what does not fit, and buffers that are too short", func() {
 		fits := conv.Spec{N: 1, C: 16, OC: 16, Map: conv.Map{H: 8, W: 8, Kernel: [2]int{3, 3}}}
 		for _, change := range []func(s *conv.Spec){
