@@ -147,13 +147,19 @@ func (p *planner) gruStep(g *gru, k int) {
 	h := g.hidden
 	grain := productGrain(g.first)
 	p.emit(step{work: g.first.Cost(), chunks: g.first.Chunks(), grain: grain, body: func(st *state, _, lo, hi int) {
+		if g.lengths.idle(st, g.batch, g.at(k)) {
+			return
+		}
 		runTurning(g.first, k, lo, hi, gemm.Args{A: g.state(st, k), B: st.F32(g.r), Bias: g.recurrentBias.of(st), Res: g.inputs(st, k), C: st.F32(g.gates)})
-	}}, []place.Memory{g.h0, g.y, g.r, g.input, g.recurrentBias.at}, []place.Memory{g.gates})
+	}}, []place.Memory{g.h0, g.y, g.r, g.input, g.recurrentBias.at, g.lengths.in}, []place.Memory{g.gates})
 	if !g.linear {
-		p.emit(step{serial: func(st *state) { g.resetState(st, k) }}, []place.Memory{g.gates, g.h0, g.y}, []place.Memory{g.reset, g.gates})
+		p.emit(step{serial: func(st *state) { g.resetState(st, k) }}, []place.Memory{g.gates, g.h0, g.y, g.lengths.in}, []place.Memory{g.reset, g.gates})
 		p.emit(step{work: g.second.Cost(), chunks: g.second.Chunks(), grain: grain, body: func(st *state, _, lo, hi int) {
+			if g.lengths.idle(st, g.batch, g.at(k)) {
+				return
+			}
 			runTurning(g.second, k, lo, hi, gemm.Args{A: st.F32(g.reset), B: st.F32(g.r)[2*h*h:], Res: g.inputs(st, k)[2*h:], C: st.F32(g.candidate)})
-		}}, []place.Memory{g.reset, g.r, g.input}, []place.Memory{g.candidate})
+		}}, []place.Memory{g.reset, g.r, g.input, g.lengths.in}, []place.Memory{g.candidate})
 	}
 	p.emit(step{serial: func(st *state) { g.finish(st, k) }}, []place.Memory{g.gates, g.candidate, g.input, g.h0, g.lengths.in}, []place.Memory{g.y})
 }
@@ -162,6 +168,9 @@ func (p *planner) gruStep(g *gru, k int) {
 func (g *gru) resetState(st *state, k int) {
 	h, gates, reset, prev := g.hidden, st.F32(g.gates), st.F32(g.reset), g.state(st, k)
 	for b := range g.batch {
+		if g.lengths.over(st, b, g.at(k)) {
+			continue
+		}
 		g.letThrough(reset[b*h:(b+1)*h], gates[b*3*h+h:b*3*h+2*h], prev[b*g.states.row:][:h], nil)
 	}
 }

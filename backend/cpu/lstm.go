@@ -102,6 +102,19 @@ func (l lengths) over(st *state, b, time int) bool {
 	return l.in.Slot >= 0 && time >= int(of[int32](st, l.in)[b])
 }
 
+// idle reports whether no row has a step at a time, which then leaves the states as they are.
+func (l lengths) idle(st *state, batch, time int) bool {
+	if l.in.Slot < 0 {
+		return false
+	}
+	for _, x := range of[int32](st, l.in)[:batch] {
+		if time < int(x) {
+			return false
+		}
+	}
+	return true
+}
+
 // pad clears results [seq, dirs, batch, hidden] of a direction where rows are over.
 func (l lengths) pad(st *state, y []float32, s states, dir, batch, hidden int) {
 	if l.in.Slot < 0 {
@@ -347,6 +360,9 @@ func (p *planner) recurrence(q *recurrence) error {
 			}
 		}
 		s := step{work: q.product.Cost(), chunks: q.product.Chunks(), grain: productGrain(q.product), body: func(st *state, _, lo, hi int) {
+			if q.lengths.idle(st, q.batch, q.at(k)) {
+				return
+			}
 			g := q.gates(st, k)
 			before := q.state(st, k)
 			if q.rounded.Slot >= 0 {
@@ -393,6 +409,9 @@ func (p *planner) lstmGates(q *recurrence, k int) error {
 	source := q.x.Part(q.first(k)*q.batch*q.in*4, rows*q.in*4)
 	all, weights, bias := q.all, q.w, q.bias
 	s := step{work: pre.Cost(), chunks: pre.Chunks(), grain: 1, body: func(st *state, _, lo, hi int) {
+		if q.lengths.idle(st, q.batch, q.first(k)) {
+			return
+		}
 		pre.Run(lo, hi, gemm.Args{A: st.F32(source), B: st.F32(weights), Bias: bias.of(st), C: st.F32(all)})
 	}}
 	if k > 0 {

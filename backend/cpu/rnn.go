@@ -75,12 +75,17 @@ func planRNN(p *planner, n *graph.Node) error {
 			before, own, next := prev, input.Part(t*bh*4, bh*4), y.Part((t*dirs+d)*bh*4, bh*4)
 			before, _ = p.gateInputs(r, before, batch, hidden)
 			p.emit(step{work: product.Cost(), chunks: product.Chunks(), grain: grain, body: func(st *state, _, lo, hi int) {
+				if lengths.idle(st, batch, t) {
+					return
+				}
 				runTurning(product, k, lo, hi, gemm.Args{A: st.F32(before), B: st.F32(recurrent), Res: st.F32(own), C: st.F32(next)})
-			}}, []place.Memory{before, recurrent, own}, []place.Memory{next})
+			}}, []place.Memory{before, recurrent, own, lengths.in}, []place.Memory{next})
 			kept := prev
 			p.emit(step{serial: func(st *state) {
 				h := st.F32(next)
-				functions.apply(0, h)
+				if !lengths.idle(st, batch, t) {
+					functions.apply(0, h)
+				}
 				for b := range batch {
 					if lengths.over(st, b, t) {
 						copy(h[b*hidden:][:hidden], st.F32(kept)[b*hidden:])
