@@ -15,38 +15,29 @@ import (
 // than a part of their union. Boxes that were kept are found by the cells of a grid that they touch, so that the time does not
 // grow with their number where they lie apart. Arithmetic is in float64, as in package reference.
 
-// rect is a box with ordered corners.
-type rect struct{ y0, x0, y1, x1, area float64 }
+// rect is a box with ordered corners; up and left are its lower ones, negated, so that those of an intersection are minima like the others.
+type rect struct{ up, left, y1, x1, area float64 }
+
+// apart reports whether two boxes overlap by so much less than a part of their union that rounding does not matter; what is neither apart nor
+// compared with a limit below 0 is for overlaps to say. It has no branch that depends on boxes but the last.
+func (a *rect) apart(b *rect, limit float64) bool {
+	h, w := min(a.y1, b.y1)+min(a.up, b.up), min(a.x1, b.x1)+min(a.left, b.left)
+	both := min(-h, 0) * -w // not positive where the boxes do not touch
+	return both < limit*(a.area+b.area-both)
+}
+
+// clearly is the part of a limit that is below it for certain.
+const clearly = 1 - 1e-8
 
 // overlaps reports whether the intersection of two boxes is more than the part iou of their union.
 func (a *rect) overlaps(b *rect, iou float64) bool {
-	y0, y1, x0, x1 := a.y0, a.y1, a.x0, a.x1
-	if b.y0 > y0 {
-		y0 = b.y0
-	}
-	if b.y1 < y1 {
-		y1 = b.y1
-	}
-	if b.x0 > x0 {
-		x0 = b.x0
-	}
-	if b.x1 < x1 {
-		x1 = b.x1
-	}
-	h, w := y1-y0, x1-x0
+	h, w := min(a.y1, b.y1)+min(a.up, b.up), min(a.x1, b.x1)+min(a.left, b.left)
 	if !(h > 0 && w > 0) {
 		return 0 > iou
 	}
 	both := h * w
 	union := a.area + b.area - both
-	if union <= 0 {
-		return 0 > iou
-	}
-	limit := iou * union
-	if near := math.Abs(limit) * 1e-9; both > limit+near || both < limit-near {
-		return both > limit
-	}
-	return both/union > iou
+	return union > 0 && both/union > iou || union <= 0 && 0 > iou
 }
 
 // grid finds kept boxes by place: a uniform grid over the plane. Boxes with a positive intersection share a cell. What touches more
@@ -56,7 +47,9 @@ type grid struct {
 	nx, ny       int     // 0 without a grid
 	head         []int32 // by cell: the last entry, -1 for none
 	entries      []entry
-	large, kept  []int32
+	large, kept  []rect
+	tests        int // of boxes of the image with each other that there were without the grid
+	shaped, used bool
 }
 
 // entry is a kept box in one of the cells that it touches.
@@ -64,86 +57,121 @@ type entry struct{ box, before int32 } // before is the entry before it in the c
 
 const (
 	mostCells = 32
-	fewBoxes  = 64 // are looked through one by one
+	fewBoxes  = 64 // are sorted in one go
+	gridBoxes = 16 // kept ones at least are put into a grid
+	// gridTests are the tests, for each box of an image, that take as long as it takes to make its grid.
+	gridTests = 8
 	// gridBytes is the memory of a grid for each box.
-	gridBytes = 32*4 + mostCells*8 + 8
+	gridBytes = 32*4 + mostCells*8 + 2*40
 )
 
-// shape sets the grid up for boxes: about one cell for their average side, and at most some 32 for each box.
-func (g *grid) shape(boxes []rect, iou float64) {
-	g.nx, g.ny = 0, 0
-	if len(boxes) < fewBoxes || !(iou >= 0) { // below 0, boxes that do not touch suppress each other
-		return
-	}
+// shape sets the grid up for n boxes: about one cell for their average side, and at most some 32 for each box.
+func (g *grid) shape(n int, box func(int) rect) {
+	g.nx, g.ny, g.shaped = 0, 0, true
 	x0, y0, x1, y1, side := math.Inf(1), math.Inf(1), math.Inf(-1), math.Inf(-1), 0.0
-	for i := range boxes {
-		b := &boxes[i]
-		x0, y0, x1, y1 = math.Min(x0, b.x0), math.Min(y0, b.y0), math.Max(x1, b.x1), math.Max(y1, b.y1)
-		side += b.x1 - b.x0 + b.y1 - b.y0
+	for i := range n {
+		b := box(i)
+		x0, y0, x1, y1 = min(x0, -b.left), min(y0, -b.up), max(x1, b.x1), max(y1, b.y1)
+		side += b.x1 + b.left + b.y1 + b.up
 	}
-	span := math.Max(x1-x0, y1-y0)
+	span := max(x1-x0, y1-y0)
 	if all := span + side; all != all || math.IsInf(all, 0) || span <= 0 {
 		return
 	}
-	n := float64(len(boxes))
+	count := float64(n)
 	g.x0, g.y0 = x0, y0
-	g.cell = max(side/(2*n), math.Sqrt((x1-x0)*(y1-y0)/(32*n)), span/(32*n), span/65536)
-	g.nx, g.ny = int((x1-x0)/g.cell)+1, int((y1-y0)/g.cell)+1
+	g.cell = max(side/(2*count), math.Sqrt((x1-x0)*(y1-y0)/(32*count)), span/(32*count), span/65536)
+	g.nx, g.ny = int((x1-g.x0)/g.cell)+1, int((y1-g.y0)/g.cell)+1
 	g.head = slices.Grow(g.head[:0], g.nx*g.ny)[:g.nx*g.ny]
 }
 
-// clear forgets the boxes.
-func (g *grid) clear() {
-	if g.nx > 0 {
-		for i := range g.head {
-			g.head[i] = -1
-		}
-	}
-	g.entries, g.large, g.kept = g.entries[:0], g.large[:0], g.kept[:0]
+// forget forgets the kept boxes. The grid waits until they are many.
+func (g *grid) forget() {
+	g.entries, g.large, g.kept, g.used = g.entries[:0], g.large[:0], g.kept[:0], false
 }
 
-// keep keeps box at unless one that was kept overlaps it by more than iou. It reports whether it did.
-func (g *grid) keep(boxes []rect, at int32, iou float64) bool {
-	b := &boxes[at]
-	small := g.nx > 0
-	var xa, xb, ya, yb int
-	if small {
-		xa, xb, ya, yb = int((b.x0-g.x0)/g.cell), int((b.x1-g.x0)/g.cell), int((b.y0-g.y0)/g.cell), int((b.y1-g.y0)/g.cell)
-		small = (xb-xa+1)*(yb-ya+1) <= mostCells
+// pays reports whether the grid for n boxes is there, or is worth making, and so many kept ones are worth putting into it.
+func (g *grid) pays(kept, n int) bool {
+	return kept >= gridBoxes && g.tests > gridTests*n && (g.nx > 0 || !g.shaped)
+}
+
+// use puts the boxes that were kept so far into the grid, if these boxes have one.
+func (g *grid) use() {
+	if g.used = g.nx > 0; !g.used {
+		return
 	}
-	if !small {
-		if b.overlapsAny(boxes, g.kept, iou) {
+	for i := range g.head {
+		g.head[i] = -1
+	}
+	for i := range g.kept {
+		g.enter(i, g.cells(&g.kept[i]))
+	}
+}
+
+// touched are the cells that a box touches, from xa and ya to xb and yb; few says whether there are few enough for it to be in all.
+type touched struct {
+	xa, xb, ya, yb int
+	few            bool
+}
+
+func (g *grid) cells(b *rect) touched {
+	c := touched{xa: int((-b.left - g.x0) / g.cell), xb: int((b.x1 - g.x0) / g.cell), ya: int((-b.up - g.y0) / g.cell), yb: int((b.y1 - g.y0) / g.cell)}
+	c.few = (c.xb-c.xa+1)*(c.yb-c.ya+1) <= mostCells
+	return c
+}
+
+// enter puts a kept box into the cells that it touches.
+func (g *grid) enter(at int, c touched) {
+	if !c.few {
+		g.large = append(g.large, g.kept[at])
+		return
+	}
+	for y := c.ya; y <= c.yb; y++ {
+		for x := c.xa; x <= c.xb; x++ {
+			cell := &g.head[y*g.nx+x]
+			g.entries = append(g.entries, entry{int32(at), *cell})
+			*cell = int32(len(g.entries) - 1)
+		}
+	}
+}
+
+// keep keeps a box unless one that was kept overlaps it by more than iou. It reports whether it did.
+func (g *grid) keep(b rect, iou float64) bool {
+	var c touched
+	if g.used {
+		c = g.cells(&b)
+	}
+	if !c.few {
+		g.tests += len(g.kept)
+		if b.overlapsAny(g.kept, iou) {
 			return false
 		}
-		g.large, g.kept = append(g.large, at), append(g.kept, at)
-		return true
-	}
-	if b.overlapsAny(boxes, g.large, iou) {
+	} else if b.overlapsAny(g.large, iou) || g.covered(&b, c, iou) {
 		return false
 	}
-	for y := ya; y <= yb; y++ {
-		for _, last := range g.head[y*g.nx+xa : y*g.nx+xb+1] {
+	if g.kept = append(g.kept, b); g.used {
+		g.enter(len(g.kept)-1, c)
+	}
+	return true
+}
+
+// covered reports whether a box in the cells that another touches overlaps it by more than iou, which is not negative.
+func (g *grid) covered(b *rect, c touched, iou float64) bool {
+	for y := c.ya; y <= c.yb; y++ {
+		for _, last := range g.head[y*g.nx+c.xa : y*g.nx+c.xb+1] {
 			for e := last; e >= 0; e = g.entries[e].before {
-				if b.overlaps(&boxes[g.entries[e].box], iou) {
-					return false
+				if k := &g.kept[g.entries[e].box]; !b.apart(k, iou*clearly) && b.overlaps(k, iou) {
+					return true
 				}
 			}
 		}
 	}
-	for y := ya; y <= yb; y++ {
-		for x := xa; x <= xb; x++ {
-			cell := &g.head[y*g.nx+x]
-			g.entries = append(g.entries, entry{at, *cell})
-			*cell = int32(len(g.entries) - 1)
-		}
-	}
-	g.kept = append(g.kept, at)
-	return true
+	return false
 }
 
-func (a *rect) overlapsAny(boxes []rect, list []int32, iou float64) bool {
-	for _, k := range list {
-		if a.overlaps(&boxes[k], iou) {
+func (a *rect) overlapsAny(list []rect, iou float64) bool {
+	for i := range list {
+		if k := &list[i]; (iou < 0 || !a.apart(k, iou*clearly)) && a.overlaps(k, iou) {
 			return true
 		}
 	}
@@ -153,8 +181,9 @@ func (a *rect) overlapsAny(boxes []rect, list []int32, iou float64) bool {
 // classes is the work of NonMaxSuppression, spread over images and classes.
 type classes struct {
 	c           *choice
-	boxes       []rect // of all images
-	n, count    int    // boxes of an image, and classes
+	corners     []float32 // of the boxes of all images
+	center      bool      // they are centres and sizes
+	n, count    int       // boxes of an image, and classes
 	scores      []float32
 	limit       int64
 	iou, lowest float64
@@ -165,7 +194,7 @@ type classes struct {
 // suppressor is the scratch memory of a worker.
 type suppressor struct {
 	grid
-	image int // that the grid is for
+	image int // whose boxes the grid is for: the first one's number, -1 for none
 	keys  []uint64
 }
 
@@ -198,11 +227,10 @@ func suppress(c *choice) error {
 	if t := c.operand(2); t != nil && t.Len() > 0 {
 		w.limit = oneInteger(t)
 	}
-	total := bt.Shape[0] * w.n
-	if err := c.reserve(total*40 + c.in.threads*w.n*(8+gridBytes)); err != nil {
+	if err := c.reserve(c.in.threads * w.n * (8 + gridBytes)); err != nil {
 		return err
 	}
-	w.read(place.Elements[float32](bt.Bytes()), total)
+	w.corners, w.center = place.Elements[float32](bt.Bytes()), c.in.n.Int("center_point_box", 0) != 0
 	if w.workers == nil {
 		w.workers = make([]suppressor, c.in.threads)
 	}
@@ -235,19 +263,18 @@ func suppress(c *choice) error {
 	return nil
 }
 
-// read turns boxes into corners.
-func (w *classes) read(s []float32, total int) {
-	w.boxes = slices.Grow(w.boxes[:0], total)[:total]
-	center := w.c.in.n.Int("center_point_box", 0) != 0
-	for i := range w.boxes {
-		a, b, c, d := float64(s[4*i]), float64(s[4*i+1]), float64(s[4*i+2]), float64(s[4*i+3])
-		r := rect{y0: math.Min(a, c), x0: math.Min(b, d), y1: math.Max(a, c), x1: math.Max(b, d)}
-		if center {
-			r = rect{y0: b - d/2, x0: a - c/2, y1: b + d/2, x1: a + c/2}
-		}
-		r.area = (r.y1 - r.y0) * (r.x1 - r.x0)
-		w.boxes[i] = r
+// box returns box i of all images.
+func (w *classes) box(i int) rect {
+	s := w.corners[4*i:][:4]
+	a, b, c, d := float64(s[0]), float64(s[1]), float64(s[2]), float64(s[3])
+	var r rect
+	if w.center {
+		r = rect{up: -(b - d/2), left: -(a - c/2), y1: b + d/2, x1: a + c/2}
+	} else {
+		r = rect{up: -min(a, c), left: -min(b, d), y1: max(a, c), x1: max(b, d)}
 	}
+	r.area = (r.y1 + r.up) * (r.x1 + r.left)
+	return r
 }
 
 func suppressClasses(arg any, worker, lo, hi int) {
@@ -261,13 +288,11 @@ func suppressClasses(arg any, worker, lo, hi int) {
 func (w *classes) class(s *suppressor, i int) {
 	kept := w.kept[i][:0]
 	defer func() { w.kept[i] = kept }()
-	image := i / w.count
-	boxes := w.boxes[image*w.n : (image+1)*w.n]
-	if s.image != image {
-		s.shape(boxes, w.iou)
-		s.image = image
+	first := i / w.count * w.n
+	s.forget()
+	if s.image != first {
+		s.image, s.tests, s.shaped = first, 0, false
 	}
-	s.clear()
 	s.keys = s.keys[:0]
 	for k, v := range w.scores[i*w.n : (i+1)*w.n] {
 		if float64(v) > w.lowest {
@@ -287,9 +312,15 @@ func (w *classes) class(s *suppressor, i int) {
 			lowest(s.keys[sorted:], more)
 			sorted += more
 		}
-		key := s.keys[k]
-		if at := int32(key & math.MaxUint32); s.keep(boxes, at, w.iou) {
-			kept = append(kept, at)
+		at := int32(s.keys[k] & math.MaxUint32)
+		if !s.keep(w.box(first+int(at)), w.iou) {
+			continue
+		}
+		if kept = append(kept, at); !s.used && s.pays(len(kept), w.n) && w.iou >= 0 { // below 0, boxes that do not touch suppress each other
+			if !s.shaped {
+				s.shape(w.n, func(i int) rect { return w.box(first + i) })
+			}
+			s.use()
 		}
 	}
 }
