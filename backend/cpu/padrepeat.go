@@ -33,51 +33,108 @@ func repeatedIndex(mode string, k, n int) int {
 	return k
 }
 
-// stretch is a run of elements that lie one behind the other in a row of the operand and of the result.
-type stretch struct{ dst, src, length int }
+// stretch is a run of a row of the result, whose elements lie a step apart in a row of the operand: one behind the other, in the opposite order,
+// or they are one element.
+type stretch struct{ dst, src, length, step int }
 
 // stretches describes a row of the result.
 func stretches(index []int) []stretch {
 	var runs []stretch
 	for i, k := range index {
-		if last := len(runs) - 1; last >= 0 && runs[last].src+runs[last].length == k {
-			runs[last].length++
-			continue
+		if last := len(runs) - 1; last >= 0 {
+			r := &runs[last]
+			if step := k - index[i-1]; step >= -1 && step <= 1 && (r.length == 1 || step == r.step) {
+				r.step, r.length = step, r.length+1
+				continue
+			}
 		}
-		runs = append(runs, stretch{i, k, 1})
+		runs = append(runs, stretch{i, k, 1, 1})
 	}
 	return runs
 }
 
+// stretched writes a row of the result.
+func stretched[T any](d, s []T, runs []stretch) {
+	for i := range runs {
+		r := &runs[i]
+		switch to := d[r.dst:][:r.length]; r.step {
+		case 1:
+			copy(to, s[r.src:][:r.length])
+		case 0:
+			fillRow(to, s[r.src])
+		default:
+			for k, x := range s[r.src-r.length+1:][:r.length] {
+				to[len(to)-1-k] = x
+			}
+		}
+	}
+}
+
 func planPadRepeated(p *planner, n *graph.Node, before []int) error {
 	x, y := n.Inputs[0], n.Outputs[0]
-	dx, dy, size, mode := p.Dims[x.ID], p.Dims[y.ID], x.Type.DType.Size(), n.Str("mode", "")
+	dx, dy, mode := p.Dims[x.ID], p.Dims[y.ID], n.Str("mode", "")
 	if product(dx) == 0 {
 		return property.Because(property.ShapeReason, "nothing to repeat in %v", dx)
 	}
-	index := make([][]int, len(dx)) // per axis, for every index of the result that of the operand
+	r := repeatedRows{dims: dy, strides: tensor.CompactStrides(dx)}
 	for a := range dx {
-		index[a] = make([]int, dy[a])
-		for i := range index[a] {
-			index[a][i] = repeatedIndex(mode, i-before[a], dx[a])
+		index := make([]int, dy[a])
+		for i := range index {
+			index[i] = repeatedIndex(mode, i-before[a], dx[a])
 		}
+		r.index = append(r.index, index)
 	}
-	src, dst := p.In(x), p.Out(y)
-	last := len(dx) - 1
-	row, runs, strides := dy[last]*size, stretches(index[last]), tensor.CompactStrides(dx)
-	p.emit(step{chunks: product(dy[:last]), grain: grainFor(float64(row)*0.1 + float64(len(runs))*5), body: func(st *state, _, lo, hi int) {
-		d, s := st.Bytes(dst), st.Bytes(src)
-		for i := lo; i < hi; i++ {
-			from, left := 0, i
-			for a := last - 1; a >= 0; a-- {
-				from += index[a][left%dy[a]] * strides[a]
-				left /= dy[a]
+	r.runs = stretches(r.index[len(dx)-1])
+	switch x.Type.DType.Size() {
+	case 1:
+		padRepeated[uint8](p, n, &r)
+	case 2:
+		padRepeated[uint16](p, n, &r)
+	case 4:
+		padRepeated[uint32](p, n, &r)
+	case 8:
+		padRepeated[uint64](p, n, &r)
+	default:
+		padRepeated[complex128](p, n, &r)
+	}
+	return nil
+}
+
+// repeatedRows says which element of the operand every element of the result, of these dims, is.
+type repeatedRows struct {
+	dims, strides []int
+	index         [][]int // on each axis
+	runs          []stretch
+}
+
+// from returns where row i of the result begins in the operand, of those along all axes up to a.
+func (r *repeatedRows) from(i, a int) int {
+	sum := 0
+	for ; a >= 0; a-- {
+		sum += r.index[a][i%r.dims[a]] * r.strides[a]
+		i /= r.dims[a]
+	}
+	return sum
+}
+
+func padRepeated[T tensor.Element](p *planner, n *graph.Node, r *repeatedRows) {
+	src, dst, last := p.In(n.Inputs[0]), p.Out(n.Outputs[0]), len(r.dims)-1
+	high, wide := 1, r.dims[last] // of a matrix of the result
+	if last > 0 {
+		high = r.dims[last-1]
+	}
+	p.emit(step{chunks: product(r.dims[:last]), grain: grainFor(float64(wide)*0.3 + float64(len(r.runs))*5), body: func(st *state, _, lo, hi int) {
+		d, s := of[T](st, dst), of[T](st, src)
+		for i, matrix := lo, -1; i < hi; i++ {
+			row := i % high
+			if row == 0 || matrix < 0 {
+				matrix = r.from(i/high, last-2)
 			}
-			for _, r := range runs {
-				at := (from + r.src) * size
-				copy(d[i*row+r.dst*size:], s[at:at+r.length*size])
+			from := matrix
+			if last > 0 {
+				from += r.index[last-1][row] * r.strides[last-1]
 			}
+			stretched(d[i*wide:][:wide], s[from:], r.runs)
 		}
 	}}, []place.Memory{src}, []place.Memory{dst})
-	return nil
 }
