@@ -12,7 +12,7 @@ import (
 // mostEinsum is the most operands of an Einsum that is taken two by two: which two come next is found in a time that grows with the fourth power.
 const mostEinsum = 24
 
-// lowerEinsums replaces an Einsum of floating-point operands by the operators that it stands for, which backends know and
+// lowerEinsums replaces an Einsum, of a type that has products of matrices, by the operators that it stands for, which backends know and
 // the other passes see through: sums over letters of one operand alone, transpositions, reshapes, and for two operands one
 // MatMul, or one Mul where no letter is summed over; of an operand that has a letter twice the diagonal is cut out first. More operands, up to mostEinsum, are taken
 // two by two. What is left are equations with more, with a letter twice whose dim is symbolic, and with dims that broadcast or are not known to be equal.
@@ -64,7 +64,7 @@ func (l *einsumLowering) read() bool {
 	const hidden = "0123456789"
 	most := 0 // dims of an ellipsis
 	for i, v := range l.n.Inputs {
-		if v == nil || !v.Type.IsTensor() || v.Type.Shape == nil || !floating(v.Type.DType) {
+		if v == nil || !v.Type.IsTensor() || v.Type.Shape == nil {
 			return false
 		}
 		t := eq.Inputs[i]
