@@ -33,8 +33,17 @@ func planIntegerProduct[T int32 | int64](p *planner, n *graph.Node) error {
 		for i := lo; i < hi; i++ {
 			out := z[i*cols:][:cols]
 			clear(out)
-			for j, v := range x[a[i/rows]+i%rows*k:][:k] {
-				for c, w := range y[b[i/rows]+j*cols:][:cols] {
+			left, right := x[a[i/rows]+i%rows*k:][:k], y[b[i/rows]:]
+			for len(left) >= 4 { // what is summed is read and written once for four rows
+				p, q, r, s := left[0], left[1], left[2], left[3]
+				second, third, fourth := right[cols:][:len(out)], right[2*cols:][:len(out)], right[3*cols:][:len(out)]
+				for c, w := range right[:len(out)] {
+					out[c] += p*w + q*second[c] + r*third[c] + s*fourth[c]
+				}
+				left, right = left[4:], right[4*cols:]
+			}
+			for j, v := range left {
+				for c, w := range right[j*cols:][:cols] {
 					out[c] += v * w
 				}
 			}
