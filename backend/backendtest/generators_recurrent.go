@@ -23,6 +23,9 @@ func dynamicLSTM(m *maker, op string) []*graph.Value {
 	if m.chance(2) {
 		c.operand(3, m.constant(m.random(f, 1, 8*hidden)))
 	}
+	if m.chance(3) {
+		c.operand(4, m.leaf(m.fill(tensor.Int32, []int{batch}, func(int) float64 { return float64(m.between(0, seq)) })))
+	}
 	for _, i := range []int{5, 6} {
 		if m.chance(2) {
 			c.operand(i, m.operand(f, 1, batch, hidden))

@@ -1,6 +1,8 @@
 package cpu
 
 import (
+	"slices"
+
 	"github.com/carve-dev/carve/backend"
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/internal/kernel/gemm"
@@ -82,7 +84,7 @@ func (p *planner) lengthsOf(n *graph.Node, seq int) lengths {
 	if v := n.Input(4); v != nil {
 		return lengths{n, p.In(v), seq}
 	}
-	return lengths{in: place.Nowhere}
+	return lengths{in: place.Nowhere, seq: seq}
 }
 
 // check panics with a *backend.RangeError where a row has more steps than there are.
@@ -104,15 +106,15 @@ func (l lengths) over(st *state, b, time int) bool {
 
 // idle reports whether no row has a step at a time, which then leaves the states as they are.
 func (l lengths) idle(st *state, batch, time int) bool {
-	if l.in.Slot < 0 {
-		return false
+	return l.in.Slot >= 0 && time >= l.longest(st, batch)
+}
+
+// longest returns the most steps that a row has.
+func (l lengths) longest(st *state, batch int) int {
+	if l.in.Slot < 0 || batch == 0 {
+		return l.seq
 	}
-	for _, x := range of[int32](st, l.in)[:batch] {
-		if time < int(x) {
-			return false
-		}
-	}
-	return true
+	return int(slices.Max(of[int32](st, l.in)[:batch]))
 }
 
 // pad clears results [seq, dirs, batch, hidden] of a direction where rows are over.

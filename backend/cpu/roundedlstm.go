@@ -25,9 +25,6 @@ func roundedLSTMSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) 
 			return nil, operators.NotFloat32(v)
 		}
 	}
-	if why := lengthsRefused(n); why != nil {
-		return nil, why
-	}
 	if why := plainRefused(n, lstmActivations); why != nil {
 		return nil, why
 	}
@@ -198,10 +195,13 @@ func (g *roundedProduct) made() []place.Memory {
 	return []place.Memory{g.near, g.factors, g.starts, g.rowSums}
 }
 
-// round rounds so many rows, which lie ld apart, by one scale.
-func (g *roundedProduct) round(st *state, src []float32, rows, ld int) {
+// round rounds so many rows, which lie ld apart, by one scale; what rows that have no step at a time are is of no account.
+func (g *roundedProduct) round(st *state, src []float32, rows, ld int, over lengths, time int) {
 	var all quant.Range
 	for r := range rows {
+		if over.over(st, r, time) {
+			continue
+		}
 		all.Join(g.kernels.integers.Range(src[r*ld:][:g.k]))
 	}
 	l := dynamicLevels(all)
@@ -210,6 +210,9 @@ func (g *roundedProduct) round(st *state, src []float32, rows, ld int) {
 	}
 	near, rowSums := st.Bytes(g.near), of[int32](st, g.rowSums)
 	for r := range rows {
+		if over.over(st, r, time) {
+			continue
+		}
 		row := near[r*g.width:][:g.width]
 		clear(row[g.k:])
 		if !(l.Scale > 0) { // nothing but zeros, or NaN among them
@@ -274,7 +277,7 @@ type roundedDirection struct {
 // begin prepares the first step, and rounds the sequence.
 func (r *roundedDirection) begin(st *state) {
 	r.prepare(st)
-	r.input.round(st, st.F32(r.x), r.seq*r.batch, r.in)
+	r.input.round(st, st.F32(r.x), r.lengths.longest(st, r.batch)*r.batch, r.in, lengths{in: place.Nowhere}, 0)
 }
 
 // before does what comes before the gates of step k: the cell of the step before, where its gates' memory is not yet needed by others, and
@@ -283,22 +286,29 @@ func (r *roundedDirection) before(st *state, k int) {
 	if k%r.block > 0 {
 		r.pointwise(st, k-1)
 	}
-	r.hiddenState.round(st, r.state(st, k), r.batch, r.states.row)
+	if time := r.at(k); !r.lengths.idle(st, r.batch, time) {
+		r.hiddenState.round(st, r.state(st, k), r.batch, r.states.row, r.lengths, time)
+	}
 }
 
 // inputs writes chunks of the input's part of the gates of a block, that of step k.
 func (r *roundedDirection) inputs(st *state, worker, lo, hi, k int) {
-	r.input.multiply(st, worker, lo, hi, r.first(k)*r.batch, min(r.block, r.seq-k)*r.batch, st.F32(r.all), r.gateBias)
+	first := r.first(k)
+	if times := min(r.block, r.seq-k, r.lengths.longest(st, r.batch)-first); times > 0 {
+		r.input.multiply(st, worker, lo, hi, first*r.batch, times*r.batch, st.F32(r.all), r.gateBias)
+	}
 }
 
 // adds adds chunks of the state's part to the gates of step k.
 func (r *roundedDirection) adds(st *state, worker, lo, hi, k int) {
-	r.hiddenState.multiply(st, worker, lo, hi, 0, r.batch, r.gates(st, k), nil)
+	if !r.lengths.idle(st, r.batch, r.at(k)) {
+		r.hiddenState.multiply(st, worker, lo, hi, 0, r.batch, r.gates(st, k), nil)
+	}
 }
 
 // memory returns what a direction reads, and what it writes.
 func (r *roundedDirection) memory() (reads, writes []place.Memory) {
-	reads = []place.Memory{r.h0, r.c0, r.x, r.input.weights, r.hiddenState.weights}
+	reads = []place.Memory{r.h0, r.c0, r.x, r.lengths.in, r.input.weights, r.hiddenState.weights}
 	writes = append([]place.Memory{r.all, r.zero, r.c, r.y, r.lastH, r.lastC, r.input.sums.at, r.hiddenState.sums.at}, r.input.made()...)
 	return reads, append(writes, r.hiddenState.made()...)
 }

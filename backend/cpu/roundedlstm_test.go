@@ -46,6 +46,13 @@ func roundedLSTM(m *model) []*graph.Value {
 	if m.chance(2) {
 		list[3] = m.constant(dirs, 8*hidden)
 	}
+	if m.chance(3) {
+		counts := make([]int32, batch)
+		for i := range counts {
+			counts[i] = int32(m.between(0, seq))
+		}
+		list[4] = m.feed(tensor.From(counts))
+	}
 	for _, i := range []int{5, 6} {
 		if m.chance(2) {
 			list[i] = operand(m, dirs, batch, hidden)

@@ -75,7 +75,7 @@
 // Of the default domain, LayerNormalization before version 17 and SimplifiedLayerNormalization, which ONNX Runtime has there, become
 // standard.
 //
-// DynamicQuantizeLSTM rounds the sequence and the hidden states to 8 bits, as ONNX Runtime does. With lengths, peepholes, a clip, coupled
+// DynamicQuantizeLSTM rounds the sequence and the hidden states to 8 bits, as ONNX Runtime does. With peepholes, a clip, coupled
 // gates or other activations weights alone are rounded, so that results are nearer to those without quantisation.
 //
 // What differs from ONNX Runtime: quantised element-wise operators compute in float32 and round once, ties to even. Rows of a

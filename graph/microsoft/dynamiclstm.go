@@ -3,6 +3,7 @@ package microsoft
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/carve-dev/carve/graph"
@@ -10,7 +11,7 @@ import (
 )
 
 // dynamicLSTM is an LSTM with weights of 8 bits. What they are multiplied by is rounded to 8 bits as well, which its results show: the
-// sequence by one scale, and all hidden states before a step by one. With what its kernel does not know it is an LSTM whose weights
+// sequence by one scale, as far as the longest row goes, and the hidden states before a step by one, of rows that have it. With what its kernel does not know it is an LSTM whose weights
 // were dequantised, on all backends.
 var dynamicLSTM = operator{
 	name: "DynamicQuantizeLSTM",
@@ -26,7 +27,7 @@ var dynamicLSTM = operator{
 	eval: evalDynamicLSTM,
 }
 
-// keepsDynamicLSTM reports whether evalDynamicLSTM computes a node: one without lengths, peepholes, other activations, clipping or coupled
+// keepsDynamicLSTM reports whether evalDynamicLSTM computes a node: one without peepholes, other activations, clipping or coupled
 // gates, whose scales and zero points are constants.
 func keepsDynamicLSTM(n *graph.Node) bool {
 	for i, name := range n.Strs("activations") {
@@ -35,7 +36,7 @@ func keepsDynamicLSTM(n *graph.Node) bool {
 		}
 	}
 	_, _, err := DynamicLSTMParameters(n)
-	return err == nil && n.Input(4) == nil && n.Input(7) == nil && n.Attrs.Lookup("clip") == nil && n.Int("input_forget", 0) == 0
+	return err == nil && n.Input(7) == nil && n.Attrs.Lookup("clip") == nil && n.Int("input_forget", 0) == 0
 }
 
 // DynamicLSTMWeights are the scales and zero points of one of the two weights of a DynamicQuantizeLSTM, for each direction and column.
@@ -105,6 +106,9 @@ func evalDynamicLSTM(c *call) error {
 	l := lstmRun{seq: x.Shape[0], batch: x.Shape[1], in: x.Shape[2], dirs: w.Shape[0], hidden: w.Shape[2] / 4}
 	if w.Shape[1] != l.in || r.Rank() != 3 || r.Shape[0] != l.dirs || r.Shape[1] != l.hidden || r.Shape[2] != w.Shape[2] || w.Shape[2] != 4*l.hidden {
 		return fmt.Errorf("%w: weights %v and %v for %v", ErrShape, w, r, x)
+	}
+	if err := l.readLengths(c); err != nil {
+		return err
 	}
 	state := l.dirs * l.batch * l.hidden
 	var bias []float32
@@ -201,31 +205,68 @@ func roundedRows(x []float32) ([]int32, float32) {
 type lstmRun struct {
 	seq, batch, in, dirs, hidden int
 
+	lengths    []int64   // steps of each row of the batch
 	x, y, bias []float32 // bias of one direction
 	w, r       integers
 }
 
+// readLengths reads the lengths of rows, which are all steps where there are none.
+func (l *lstmRun) readLengths(c *call) error {
+	l.lengths = slices.Repeat([]int64{int64(l.seq)}, l.batch)
+	if !c.has(4) {
+		return nil
+	}
+	list, err := c.ints(4)
+	if err != nil {
+		return err
+	}
+	if len(list) != l.batch {
+		return fmt.Errorf("%w: %d lengths for %d rows", ErrShape, len(list), l.batch)
+	}
+	for _, n := range list {
+		if n < 0 || n > int64(l.seq) {
+			return fmt.Errorf("%w: length %d of %d steps", ErrShape, n, l.seq)
+		}
+	}
+	l.lengths = list
+	return nil
+}
+
 // direction computes direction d from the states h and cell, which become the last ones.
 func (l *lstmRun) direction(d int, reverse bool, h, cell []float32) {
-	gates, rows := 4*l.hidden, l.seq*l.batch
-	all := make([]float32, rows*gates)
+	gates, longest := 4*l.hidden, 0
+	for _, n := range l.lengths {
+		longest = max(longest, int(n))
+	}
+	all := make([]float32, longest*l.batch*gates)
 	for i := range all {
 		all[i] = l.bias[i%gates]
 	}
-	l.w.addTo(all, l.x)
+	l.w.addTo(all, l.x[:longest*l.batch*l.in])
+	before := make([]float32, len(h))
 	sigmoid := func(v float32) float32 { return float32(1 / (1 + math.Exp(-float64(v)))) }
 	tanh := func(v float32) float32 { return float32(math.Tanh(float64(v))) }
-	for k := range l.seq {
+	for k := range longest {
 		if reverse {
-			k = l.seq - 1 - k
+			k = longest - 1 - k
 		}
 		g := all[k*l.batch*gates:][:l.batch*gates]
-		l.r.addTo(g, h)
+		out := l.y[(k*l.dirs+d)*l.batch*l.hidden:]
+		copy(before, h)
+		for i := range before {
+			if int64(k) >= l.lengths[i/l.hidden] {
+				before[i] = 0
+			}
+		}
+		l.r.addTo(g, before)
 		for i := range h {
+			if int64(k) >= l.lengths[i/l.hidden] {
+				continue
+			}
 			row, j := g[i/l.hidden*gates:], i%l.hidden // ONNX orders the gates i, o, f, c
 			cell[i] = sigmoid(row[2*l.hidden+j])*cell[i] + sigmoid(row[j])*tanh(row[3*l.hidden+j])
 			h[i] = sigmoid(row[l.hidden+j]) * tanh(cell[i])
+			out[i] = h[i]
 		}
-		copy(l.y[(k*l.dirs+d)*l.batch*l.hidden:], h)
 	}
 }

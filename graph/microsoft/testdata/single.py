@@ -393,8 +393,9 @@ def dynamic_lstm():
         params.append((byte_values(wt, nd, rows, 4 * h), scale(*z.shape), z))
     (w, ws, wz), (r, rs, rz) = params
     x, bias = real(s, b, i), real(nd, 8 * h) if flip() else None
+    lengths = np.array([pick(1, 2, 3), pick(1, 2, 3)], np.int32) if flip() else None
     a = dict(hidden_size=h, direction="bidirectional" if nd == 2 else pick("forward", "reverse"))
-    return Case("DynamicQuantizeLSTM", [x, w, r, bias, None, start, None, None, ws, wz, rs, rz], outputs=3, const=(1, 2, 3, 8, 9, 10, 11), **a)
+    return Case("DynamicQuantizeLSTM", [x, w, r, bias, lengths, start, None, None, ws, wz, rs, rz], outputs=3, const=(1, 2, 3, 8, 9, 10, 11), **a)
 
 
 def nbits():
