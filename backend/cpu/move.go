@@ -57,7 +57,7 @@ func (p *planner) strided(c copySpec, src, dst place.Memory) {
 		p.copyRows(c, src, dst)
 	case c.src[last] == 1 && c.dst[last] == 1:
 		p.copyRows(c, src, dst)
-	case (c.size == 4 || c.size == 1) && last >= 1 && c.dst[last] == 1 && p.transposed(c, src, dst):
+	case c.size <= 4 && last >= 1 && c.dst[last] == 1 && p.transposed(c, src, dst):
 	default:
 		p.copyElements(c, src, dst)
 	}
@@ -140,7 +140,7 @@ func (w *copyWalk) next() {
 	}
 }
 
-// transposed handles a copy of elements of four bytes or of one whose innermost target dim is contiguous there, and another dim that is
+// transposed handles a copy of elements of one, two or four bytes whose innermost target dim is contiguous there, and another dim that is
 // contiguous in the source: a batch of two-dimensional transposes. It reports whether the copy is one.
 func (p *planner) transposed(c copySpec, src, dst place.Memory) bool {
 	last := len(c.dims) - 1
@@ -171,6 +171,27 @@ func (p *planner) transposed(c copySpec, src, dst place.Memory) bool {
 		}}, []place.Memory{src}, []place.Memory{dst})
 		return true
 	}
+	if set, apart := p.target.Set, cols == 3 && ldSrc == 3; c.size == 1 && (apart || rows == 3 && ldDst == 3) { // pictures whose channels stand beside each other
+		const some = 1 << 15 // pixels of a chunk, at most
+		pixels := cols
+		if apart {
+			pixels = rows
+		}
+		parts := ceilDiv(pixels, some)
+		p.emit(step{chunks: batches * parts, grain: grainFor(float64(min(pixels, some))*0.1 + 10), body: func(st *state, _, lo, hi int) {
+			for i := lo; i < hi; i++ {
+				do, so := rest.offsets(i/parts, len(rest.dims))
+				at := i % parts * some
+				d, s, n := st.Bytes(dst)[do:], st.Bytes(src)[so:], min(some, pixels-at)
+				if apart {
+					element.UnzipThree(set, d[at:][:n], d[ldDst+at:], d[2*ldDst+at:], s[3*at:])
+				} else {
+					element.ZipThree(set, d[3*at:], s[at:][:n], s[ldSrc+at:], s[2*ldSrc+at:])
+				}
+			}
+		}}, []place.Memory{src}, []place.Memory{dst})
+		return true
+	}
 	const band = 64
 	bands, target, bytes := ceilDiv(cols, band), p.target, p.integers
 	p.emit(step{chunks: batches * bands, grain: grainFor(float64(rows*min(band, cols)) * 0.5), body: func(st *state, _, lo, hi int) {
@@ -179,6 +200,10 @@ func (p *planner) transposed(c copySpec, src, dst place.Memory) bool {
 			do, so := rest.offsets(b, len(rest.dims))
 			if c.size == 1 {
 				bytes.Transpose(st.Bytes(dst)[do+c0*ldDst:], st.Bytes(src)[so+c0:], rows, min(band, cols-c0), ldSrc, ldDst)
+				continue
+			}
+			if c.size == 2 {
+				element.Transpose(target.Set, of[uint16](st, dst)[do/2+c0*ldDst:], of[uint16](st, src)[so/2+c0:], rows, min(band, cols-c0), ldSrc, ldDst)
 				continue
 			}
 			do, so = do/4, so/4
@@ -198,6 +223,8 @@ func (p *planner) copyElements(c copySpec, src, dst place.Memory) {
 		body = func(st *state, _, lo, hi int) { copyTyped(&c, of[uint32](st, dst), of[uint32](st, src), last, lo, hi) }
 	case 8:
 		body = func(st *state, _, lo, hi int) { copyTyped(&c, of[uint64](st, dst), of[uint64](st, src), last, lo, hi) }
+	case 2:
+		body = func(st *state, _, lo, hi int) { copyTyped(&c, of[uint16](st, dst), of[uint16](st, src), last, lo, hi) }
 	case 1:
 		body = func(st *state, _, lo, hi int) { copyTyped(&c, of[uint8](st, dst), of[uint8](st, src), last, lo, hi) }
 	}

@@ -63,20 +63,26 @@ var _ = Describe("Resize of integers", func() {
 	})
 })
 
-var _ = Describe("Transpose of bytes", func() {
-	It("agrees with the reference kernels", seeds(40, func(m *model) {
+var _ = Describe("Transpose of elements of one and two bytes", func() {
+	It("agrees with the reference kernels", seeds(80, func(m *model) {
 		shape := m.shape(m.between(2, 4), 1, 5)
 		shape[m.r.IntN(len(shape))], shape[m.r.IntN(len(shape))] = m.between(1, 150), m.between(1, 70)
-		x, err := tensor.New(pick(m, tensor.Uint8, tensor.Int8, tensor.Bool), shape...)
+		perm := make([]int64, len(shape))
+		for i, a := range m.r.Perm(len(shape)) {
+			perm[i] = int64(a)
+		}
+		if m.chance(3) { // pictures of three channels
+			shape, perm = []int{m.between(1, 3), m.between(1, 30), pick(m, m.between(1, 30), 2200), 3}, []int64{0, 3, 1, 2}
+			if m.chance(2) {
+				shape, perm = []int{shape[0], 3, shape[1], shape[2]}, []int64{0, 2, 3, 1}
+			}
+		}
+		x, err := tensor.New(pick(m, tensor.Uint8, tensor.Int8, tensor.Bool, tensor.Int16, tensor.Uint16, tensor.Float16), shape...)
 		Expect(err).NotTo(HaveOccurred())
 		for i := range x.Bytes() {
 			if x.Bytes()[i] = byte(m.r.IntN(256)); x.DType == tensor.Bool {
 				x.Bytes()[i] &= 1
 			}
-		}
-		perm := make([]int64, len(shape))
-		for i, a := range m.r.Perm(len(shape)) {
-			perm[i] = int64(a)
 		}
 		m.exact(m.op("Transpose", m.feed(x), graph.IntsAttr("perm", perm...)))
 	}))

@@ -528,6 +528,36 @@ func unzip(set isa.Set, first, second, pairs *byte, n int) {
 	}
 }
 
+// unzipThree takes n > 0 groups of sixteen triples of bytes apart.
+func unzipThree(set isa.Set, first, second, third, triples *byte, n int) {
+	switch set {
+	case isa.AVX512, isa.AVX2:
+		unzipTriples(first, second, third, triples, n)
+	default:
+		panic("element: no kernel")
+	}
+}
+
+// zipThree makes n > 0 groups of sixteen triples of bytes.
+func zipThree(set isa.Set, triples, first, second, third *byte, n int) {
+	switch set {
+	case isa.AVX512, isa.AVX2:
+		zipTriples(triples, first, second, third, n)
+	default:
+		panic("element: no kernel")
+	}
+}
+
+// turn transposes eight rows of n > 0 groups of eight elements of 16 bits; rows lie lds and ldd elements apart.
+func turn(set isa.Set, dst, src *uint16, ldd, lds, n int) {
+	switch set {
+	case isa.AVX512, isa.AVX2:
+		turnShorts(dst, src, ldd, lds, n)
+	default:
+		panic("element: no kernel")
+	}
+}
+
 // bilinear writes sums of products of four elements of plane, the one at first, the one behind it, and those so many floats farther, for n > 0 groups of four.
 func bilinear(set isa.Set, dst, plane *float32, first *int32, weights *float32, width, n int) {
 	switch set {

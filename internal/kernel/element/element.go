@@ -275,6 +275,77 @@ func Unzip(set isa.Set, first, second, pairs []uint32) {
 	}
 }
 
+// UnzipThree writes the first of each three bytes to first, the second to second, and the third to third. The operands share no memory.
+func UnzipThree(set isa.Set, first, second, third, triples []byte) {
+	n := len(first)
+	second, third, triples = second[:n], third[:n], triples[:3*n]
+	if inGroups(set, n, func(at, groups int) { unzipThree(set, &first[at], &second[at], &third[at], &triples[3*at], groups) }) {
+		return
+	}
+	for i := range first {
+		t := (*[3]byte)(triples[3*i:])
+		first[i], second[i], third[i] = t[0], t[1], t[2]
+	}
+}
+
+// ZipThree is the inverse of UnzipThree.
+func ZipThree(set isa.Set, triples, first, second, third []byte) {
+	n := len(first)
+	second, third, triples = second[:n], third[:n], triples[:3*n]
+	if inGroups(set, n, func(at, groups int) { zipThree(set, &triples[3*at], &first[at], &second[at], &third[at], groups) }) {
+		return
+	}
+	for i := range first {
+		t := (*[3]byte)(triples[3*i:])
+		t[0], t[1], t[2] = first[i], second[i], third[i]
+	}
+}
+
+// Transpose writes column c of src, of rows rows of cols elements that lie lds apart, to row c of dst, whose rows lie ldd apart. The operands share no memory.
+func Transpose(set isa.Set, dst, src []uint16, rows, cols, lds, ldd int) {
+	if rows == 0 || cols == 0 {
+		return
+	}
+	dst, src = dst[:(cols-1)*ldd+rows], src[:(rows-1)*lds+cols]
+	const side = 8
+	if rows < side || cols < side || !hasKernels(set) {
+		for c := range cols {
+			for r := range rows {
+				dst[c*ldd+r] = src[r*lds+c]
+			}
+		}
+		return
+	}
+	const most = most / side
+	for r := 0; r < rows; r += side {
+		r = min(r, rows-side) // the last blocks overlap those before
+		whole := cols / side
+		for at := 0; at < whole; at += most {
+			turn(set, &dst[side*at*ldd+r], &src[r*lds+side*at], ldd, lds, min(whole-at, most))
+		}
+		if cols%side != 0 {
+			turn(set, &dst[(cols-side)*ldd+r], &src[r*lds+cols-side], ldd, lds, 1)
+		}
+	}
+}
+
+// inGroups calls do for groups of sixteen of n elements, the last ones again where they are no whole group, and reports whether there are kernels for so many.
+func inGroups(set isa.Set, n int, do func(at, groups int)) bool {
+	const group = 16
+	if n < group || !hasKernels(set) {
+		return false
+	}
+	for at, groups := 0, n/group; groups > 0; {
+		some := min(groups, most)
+		do(at, some)
+		groups, at = groups-some, at+some*group
+	}
+	if n%group > 0 {
+		do(n-group, 1)
+	}
+	return true
+}
+
 // MaxScaled makes each element of dst the largest of itself and of src's times low and times high, and NaN where one of the three is.
 func MaxScaled(set isa.Set, dst, src []float32, low, high float32) {
 	src = src[:len(dst)]

@@ -1,6 +1,7 @@
 package element_test
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"math"
@@ -231,6 +232,55 @@ func pairs(r *rand.Rand) {
 	}
 }
 
+// triples takes triples between pages that fault apart, and makes them again.
+func triples(r *rand.Rand) {
+	n := r.IntN([]int{20, 200, 200, 140000}[r.IntN(4)])
+	all := guarded[byte](r, 3*n)
+	for i := range all {
+		all[i] = byte(r.Uint32())
+	}
+	for _, set := range sets() {
+		first, second, third, again := guarded[byte](r, n), guarded[byte](r, n), guarded[byte](r, n), guarded[byte](r, 3*n)
+		element.UnzipThree(set, first, second, third, all)
+		for i := range first {
+			if got := []byte{first[i], second[i], third[i]}; !bytes.Equal(got, all[3*i:][:3]) {
+				Fail(fmt.Sprintf("triple %d of %d with %v: %v for %v", i, n, set, got, all[3*i:][:3]))
+			}
+		}
+		element.ZipThree(set, again, first, second, third)
+		Expect(bytes.Equal(again, all)).To(BeTrue(), "%d triples made with %v", n, set)
+	}
+}
+
+// transpositions compares matrices between pages that fault, whose rows may lie farther apart than they are long.
+func transpositions(r *rand.Rand) {
+	rows, cols := r.IntN(40), r.IntN(40)
+	if r.IntN(8) == 0 {
+		rows, cols = 8+r.IntN(3), 60000+r.IntN(10)
+	}
+	lds, ldd := cols+r.IntN(3), rows+r.IntN(3)
+	src := guarded[uint16](r, max(0, rows-1)*lds+cols)
+	for i := range src {
+		src[i] = uint16(r.Uint32())
+	}
+	for _, set := range sets() {
+		dst := guarded[uint16](r, max(0, cols-1)*ldd+rows)
+		for i := range dst {
+			dst[i] = 7
+		}
+		element.Transpose(set, dst, src, rows, cols, lds, ldd)
+		for i, x := range dst {
+			want := uint16(7) // between rows nothing is written
+			if c, k := i/ldd, i%ldd; k < rows {
+				want = src[k*lds+c]
+			}
+			if x != want {
+				Fail(fmt.Sprintf("%d rows of %d, %d and %d apart, with %v: element %d is %d for %d", rows, cols, lds, ldd, set, i, x, want))
+			}
+		}
+	}
+}
+
 func scaledMaxima(r *rand.Rand) {
 	for _, set := range sets() {
 		_, a, b, at := operands[float32](r)
@@ -355,6 +405,8 @@ var _ = Describe("elements", func() {
 			comparisons[uint64](r)
 			magnitudes(r)
 			pairs(r)
+			triples(r)
+			transpositions(r)
 			choices[uint8](r)
 			choices[uint16](r)
 			choices[uint32](r)

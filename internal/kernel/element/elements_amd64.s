@@ -12,6 +12,82 @@ DATA inOrder<>+24(SB)/4, $0x00000003
 DATA inOrder<>+28(SB)/4, $0x00000007
 GLOBL inOrder<>(SB), RODATA|NOPTR, $32
 
+DATA unzipTriplesBytes<>+0(SB)/4, $0x09060300
+DATA unzipTriplesBytes<>+4(SB)/4, $0x80800f0c
+DATA unzipTriplesBytes<>+8(SB)/4, $0x80808080
+DATA unzipTriplesBytes<>+12(SB)/4, $0x80808080
+DATA unzipTriplesBytes<>+16(SB)/4, $0x80808080
+DATA unzipTriplesBytes<>+20(SB)/4, $0x05028080
+DATA unzipTriplesBytes<>+24(SB)/4, $0x800e0b08
+DATA unzipTriplesBytes<>+28(SB)/4, $0x80808080
+DATA unzipTriplesBytes<>+32(SB)/4, $0x80808080
+DATA unzipTriplesBytes<>+36(SB)/4, $0x80808080
+DATA unzipTriplesBytes<>+40(SB)/4, $0x01808080
+DATA unzipTriplesBytes<>+44(SB)/4, $0x0d0a0704
+DATA unzipTriplesBytes<>+48(SB)/4, $0x0a070401
+DATA unzipTriplesBytes<>+52(SB)/4, $0x8080800d
+DATA unzipTriplesBytes<>+56(SB)/4, $0x80808080
+DATA unzipTriplesBytes<>+60(SB)/4, $0x80808080
+DATA unzipTriplesBytes<>+64(SB)/4, $0x80808080
+DATA unzipTriplesBytes<>+68(SB)/4, $0x06030080
+DATA unzipTriplesBytes<>+72(SB)/4, $0x800f0c09
+DATA unzipTriplesBytes<>+76(SB)/4, $0x80808080
+DATA unzipTriplesBytes<>+80(SB)/4, $0x80808080
+DATA unzipTriplesBytes<>+84(SB)/4, $0x80808080
+DATA unzipTriplesBytes<>+88(SB)/4, $0x02808080
+DATA unzipTriplesBytes<>+92(SB)/4, $0x0e0b0805
+DATA unzipTriplesBytes<>+96(SB)/4, $0x0b080502
+DATA unzipTriplesBytes<>+100(SB)/4, $0x8080800e
+DATA unzipTriplesBytes<>+104(SB)/4, $0x80808080
+DATA unzipTriplesBytes<>+108(SB)/4, $0x80808080
+DATA unzipTriplesBytes<>+112(SB)/4, $0x80808080
+DATA unzipTriplesBytes<>+116(SB)/4, $0x07040180
+DATA unzipTriplesBytes<>+120(SB)/4, $0x80800d0a
+DATA unzipTriplesBytes<>+124(SB)/4, $0x80808080
+DATA unzipTriplesBytes<>+128(SB)/4, $0x80808080
+DATA unzipTriplesBytes<>+132(SB)/4, $0x80808080
+DATA unzipTriplesBytes<>+136(SB)/4, $0x03008080
+DATA unzipTriplesBytes<>+140(SB)/4, $0x0f0c0906
+GLOBL unzipTriplesBytes<>(SB), RODATA|NOPTR, $144
+
+DATA zipTriplesBytes<>+0(SB)/4, $0x01808000
+DATA zipTriplesBytes<>+4(SB)/4, $0x80028080
+DATA zipTriplesBytes<>+8(SB)/4, $0x80800380
+DATA zipTriplesBytes<>+12(SB)/4, $0x05808004
+DATA zipTriplesBytes<>+16(SB)/4, $0x80800080
+DATA zipTriplesBytes<>+20(SB)/4, $0x02808001
+DATA zipTriplesBytes<>+24(SB)/4, $0x80038080
+DATA zipTriplesBytes<>+28(SB)/4, $0x80800480
+DATA zipTriplesBytes<>+32(SB)/4, $0x80008080
+DATA zipTriplesBytes<>+36(SB)/4, $0x80800180
+DATA zipTriplesBytes<>+40(SB)/4, $0x03808002
+DATA zipTriplesBytes<>+44(SB)/4, $0x80048080
+DATA zipTriplesBytes<>+48(SB)/4, $0x80068080
+DATA zipTriplesBytes<>+52(SB)/4, $0x80800780
+DATA zipTriplesBytes<>+56(SB)/4, $0x09808008
+DATA zipTriplesBytes<>+60(SB)/4, $0x800a8080
+DATA zipTriplesBytes<>+64(SB)/4, $0x06808005
+DATA zipTriplesBytes<>+68(SB)/4, $0x80078080
+DATA zipTriplesBytes<>+72(SB)/4, $0x80800880
+DATA zipTriplesBytes<>+76(SB)/4, $0x0a808009
+DATA zipTriplesBytes<>+80(SB)/4, $0x80800580
+DATA zipTriplesBytes<>+84(SB)/4, $0x07808006
+DATA zipTriplesBytes<>+88(SB)/4, $0x80088080
+DATA zipTriplesBytes<>+92(SB)/4, $0x80800980
+DATA zipTriplesBytes<>+96(SB)/4, $0x80800b80
+DATA zipTriplesBytes<>+100(SB)/4, $0x0d80800c
+DATA zipTriplesBytes<>+104(SB)/4, $0x800e8080
+DATA zipTriplesBytes<>+108(SB)/4, $0x80800f80
+DATA zipTriplesBytes<>+112(SB)/4, $0x800b8080
+DATA zipTriplesBytes<>+116(SB)/4, $0x80800c80
+DATA zipTriplesBytes<>+120(SB)/4, $0x0e80800d
+DATA zipTriplesBytes<>+124(SB)/4, $0x800f8080
+DATA zipTriplesBytes<>+128(SB)/4, $0x0b80800a
+DATA zipTriplesBytes<>+132(SB)/4, $0x800c8080
+DATA zipTriplesBytes<>+136(SB)/4, $0x80800d80
+DATA zipTriplesBytes<>+140(SB)/4, $0x0f80800e
+GLOBL zipTriplesBytes<>(SB), RODATA|NOPTR, $144
+
 // func addU8(dst *byte, a *byte, b *byte, n int)
 TEXT ·addU8(SB), NOSPLIT, $0-32
 	MOVQ dst+0(FP), DI
@@ -6985,6 +7061,155 @@ loop1:
 	DECQ CX
 	JNZ loop1
 	VZEROUPPER
+	RET
+
+// func unzipTriples(first *byte, second *byte, third *byte, triples *byte, n int)
+TEXT ·unzipTriples(SB), NOSPLIT, $0-40
+	MOVQ first+0(FP), DI
+	MOVQ second+8(FP), DX
+	MOVQ third+16(FP), BX
+	MOVQ triples+24(FP), SI
+	MOVQ n+32(FP), CX
+
+loop1:
+	VMOVDQU 0(SI), X0
+	VMOVDQU 16(SI), X1
+	VMOVDQU 32(SI), X2
+	VPSHUFB unzipTriplesBytes<>+0(SB), X0, X3
+	VPSHUFB unzipTriplesBytes<>+16(SB), X1, X4
+	VPSHUFB unzipTriplesBytes<>+32(SB), X2, X5
+	VPOR X4, X3, X3
+	VPOR X5, X3, X3
+	VMOVDQU X3, (DI)
+	VPSHUFB unzipTriplesBytes<>+48(SB), X0, X3
+	VPSHUFB unzipTriplesBytes<>+64(SB), X1, X4
+	VPSHUFB unzipTriplesBytes<>+80(SB), X2, X5
+	VPOR X4, X3, X3
+	VPOR X5, X3, X3
+	VMOVDQU X3, (DX)
+	VPSHUFB unzipTriplesBytes<>+96(SB), X0, X3
+	VPSHUFB unzipTriplesBytes<>+112(SB), X1, X4
+	VPSHUFB unzipTriplesBytes<>+128(SB), X2, X5
+	VPOR X4, X3, X3
+	VPOR X5, X3, X3
+	VMOVDQU X3, (BX)
+	ADDQ $16, DI
+	ADDQ $16, DX
+	ADDQ $16, BX
+	ADDQ $48, SI
+	DECQ CX
+	JNZ loop1
+	RET
+
+// func zipTriples(triples *byte, first *byte, second *byte, third *byte, n int)
+TEXT ·zipTriples(SB), NOSPLIT, $0-40
+	MOVQ triples+0(FP), SI
+	MOVQ first+8(FP), DI
+	MOVQ second+16(FP), DX
+	MOVQ third+24(FP), BX
+	MOVQ n+32(FP), CX
+
+loop1:
+	VMOVDQU (DI), X0
+	VMOVDQU (DX), X1
+	VMOVDQU (BX), X2
+	VPSHUFB zipTriplesBytes<>+0(SB), X0, X3
+	VPSHUFB zipTriplesBytes<>+16(SB), X1, X4
+	VPSHUFB zipTriplesBytes<>+32(SB), X2, X5
+	VPOR X4, X3, X3
+	VPOR X5, X3, X3
+	VMOVDQU X3, 0(SI)
+	VPSHUFB zipTriplesBytes<>+48(SB), X0, X3
+	VPSHUFB zipTriplesBytes<>+64(SB), X1, X4
+	VPSHUFB zipTriplesBytes<>+80(SB), X2, X5
+	VPOR X4, X3, X3
+	VPOR X5, X3, X3
+	VMOVDQU X3, 16(SI)
+	VPSHUFB zipTriplesBytes<>+96(SB), X0, X3
+	VPSHUFB zipTriplesBytes<>+112(SB), X1, X4
+	VPSHUFB zipTriplesBytes<>+128(SB), X2, X5
+	VPOR X4, X3, X3
+	VPOR X5, X3, X3
+	VMOVDQU X3, 32(SI)
+	ADDQ $16, DI
+	ADDQ $16, DX
+	ADDQ $16, BX
+	ADDQ $48, SI
+	DECQ CX
+	JNZ loop1
+	RET
+
+// func turnShorts(dst *uint16, src *uint16, ldd int, lds int, n int)
+TEXT ·turnShorts(SB), NOSPLIT, $0-40
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ ldd+16(FP), R8
+	MOVQ lds+24(FP), R9
+	MOVQ n+32(FP), CX
+	ADDQ R8, R8
+	ADDQ R9, R9
+
+loop1:
+	MOVQ SI, R10
+	VMOVDQU (R10), X0
+	ADDQ R9, R10
+	VMOVDQU (R10), X1
+	ADDQ R9, R10
+	VMOVDQU (R10), X2
+	ADDQ R9, R10
+	VMOVDQU (R10), X3
+	ADDQ R9, R10
+	VMOVDQU (R10), X4
+	ADDQ R9, R10
+	VMOVDQU (R10), X5
+	ADDQ R9, R10
+	VMOVDQU (R10), X6
+	ADDQ R9, R10
+	VMOVDQU (R10), X7
+	ADDQ R9, R10
+	VPUNPCKLWD X1, X0, X8
+	VPUNPCKHWD X1, X0, X9
+	VPUNPCKLWD X3, X2, X10
+	VPUNPCKHWD X3, X2, X11
+	VPUNPCKLWD X5, X4, X12
+	VPUNPCKHWD X5, X4, X13
+	VPUNPCKLWD X7, X6, X14
+	VPUNPCKHWD X7, X6, X15
+	VPUNPCKLDQ X10, X8, X0
+	VPUNPCKHDQ X10, X8, X2
+	VPUNPCKLDQ X11, X9, X1
+	VPUNPCKHDQ X11, X9, X3
+	VPUNPCKLDQ X14, X12, X4
+	VPUNPCKHDQ X14, X12, X6
+	VPUNPCKLDQ X15, X13, X5
+	VPUNPCKHDQ X15, X13, X7
+	VPUNPCKLQDQ X4, X0, X8
+	VPUNPCKHQDQ X4, X0, X12
+	VPUNPCKLQDQ X5, X1, X9
+	VPUNPCKHQDQ X5, X1, X13
+	VPUNPCKLQDQ X6, X2, X10
+	VPUNPCKHQDQ X6, X2, X14
+	VPUNPCKLQDQ X7, X3, X11
+	VPUNPCKHQDQ X7, X3, X15
+	VMOVDQU X8, (DI)
+	ADDQ R8, DI
+	VMOVDQU X12, (DI)
+	ADDQ R8, DI
+	VMOVDQU X10, (DI)
+	ADDQ R8, DI
+	VMOVDQU X14, (DI)
+	ADDQ R8, DI
+	VMOVDQU X9, (DI)
+	ADDQ R8, DI
+	VMOVDQU X13, (DI)
+	ADDQ R8, DI
+	VMOVDQU X11, (DI)
+	ADDQ R8, DI
+	VMOVDQU X15, (DI)
+	ADDQ R8, DI
+	ADDQ $16, SI
+	DECQ CX
+	JNZ loop1
 	RET
 
 // func maxScaledFloats(dst *float32, src *float32, low float32, high float32, n int)

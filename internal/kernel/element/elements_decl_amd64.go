@@ -762,6 +762,21 @@ func choose64(dst *byte, c *byte, a *byte, b *byte, n int)
 //go:noescape
 func unzipPairs(first *byte, second *byte, pairs *byte, n int)
 
+// unzipTriples takes n groups of sixteen triples apart; n > 0.
+//
+//go:noescape
+func unzipTriples(first *byte, second *byte, third *byte, triples *byte, n int)
+
+// zipTriples makes n groups of sixteen triples; n > 0.
+//
+//go:noescape
+func zipTriples(triples *byte, first *byte, second *byte, third *byte, n int)
+
+// turnShorts transposes eight rows of n groups of eight elements; n > 0.
+//
+//go:noescape
+func turnShorts(dst *uint16, src *uint16, ldd int, lds int, n int)
+
 // maxScaledFloats writes the largest of dst, src*low and src*high for n vectors of 8 floats; n > 0.
 //
 //go:noescape

@@ -5,6 +5,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/carve-dev/carve/internal/kernel/asm"
@@ -20,6 +21,9 @@ func main() {
 			Params: "size int, oneA, oneB bool, dst, c, a, b *byte, n int", Portable: `panic("element: no kernel")`},
 		{Name: "fold", Doc: "writes what op makes of all elements of n > 0 vectors of 32 bytes.", Params: "op Op, code int, dst, a *byte, n int", Portable: `panic("element: no kernel")`},
 		{Name: "unzip", Doc: "takes n > 0 groups of eight pairs of 32 bits apart.", Params: "first, second, pairs *byte, n int", Portable: `panic("element: no kernel")`},
+		{Name: "unzipThree", Doc: "takes n > 0 groups of sixteen triples of bytes apart.", Params: "first, second, third, triples *byte, n int", Portable: `panic("element: no kernel")`},
+		{Name: "zipThree", Doc: "makes n > 0 groups of sixteen triples of bytes.", Params: "triples, first, second, third *byte, n int", Portable: `panic("element: no kernel")`},
+		{Name: "turn", Doc: "transposes eight rows of n > 0 groups of eight elements of 16 bits; rows lie lds and ldd elements apart.", Params: "dst, src *uint16, ldd, lds, n int", Portable: `panic("element: no kernel")`},
 		{Name: "bilinear", Doc: "writes sums of products of four elements of plane, the one at first, the one behind it, and those so many floats farther, for n > 0 groups of four.",
 			Params: "dst, plane *float32, first *int32, weights *float32, width, n int", Portable: `panic("element: no kernel")`},
 		{Name: "maxScaled", Doc: "writes the largest of dst, src*low and src*high for n > 0 vectors of 8 floats, and NaN where one of them is.",
@@ -30,6 +34,8 @@ func main() {
 		comparisons(f)
 		choices(f)
 		unzip(f)
+		triples(f)
+		turn(f)
 		scaledMaximum(f)
 		bilinear(f)
 	}})
@@ -473,6 +479,120 @@ func unzip(f *asm.File) {
 	})
 	fn.Ret()
 	served(f, "unzip", "unzipPairs(first, second, pairs, n)")
+}
+
+// triples writes the kernels that take triples of bytes apart, and make them: each of three vectors of results gets its bytes from three.
+func triples(f *asm.File) {
+	planes := []string{"DI", "DX", "BX"}
+	for _, zips := range []bool{false, true} {
+		name, doc := "unzipTriples", "unzipTriples takes n groups of sixteen triples apart; n > 0."
+		args, entry, call := []string{"first", "second", "third", "triples"}, "unzipThree", "unzipTriples(first, second, third, triples, n)"
+		regs := append(slices.Clone(planes), "SI")
+		if zips {
+			name, doc = "zipTriples", "zipTriples makes n groups of sixteen triples; n > 0."
+			args, entry, call = []string{"triples", "first", "second", "third"}, "zipThree", "zipTriples(triples, first, second, third, n)"
+			regs = append([]string{"SI"}, planes...)
+		}
+		table := name + "Bytes"
+		f.Data(table, tripleBytes(zips)...)
+		var typed []asm.Arg
+		for _, a := range args {
+			typed = append(typed, asm.Typed(a, "*byte"))
+		}
+		fn := f.Func(name, doc, append(typed, asm.Int("n"))...)
+		for i, a := range args {
+			fn.Load(a, regs[i])
+		}
+		fn.Load("n", "CX")
+		fn.Loop("CX", func() {
+			at := func(i int, plane bool) string {
+				if plane {
+					return "(" + planes[i] + ")"
+				}
+				return fmt.Sprintf("%d(SI)", 16*i)
+			}
+			for s := range 3 {
+				fn.I("VMOVDQU %s, X%d", at(s, zips), s)
+			}
+			for d := range 3 {
+				for s := range 3 {
+					fn.I("VPSHUFB %s, X%d, X%d", asm.DataAt(table, 16*(3*d+s)), s, 3+s)
+				}
+				fn.I("VPOR X4, X3, X3")
+				fn.I("VPOR X5, X3, X3")
+				fn.I("VMOVDQU X3, %s", at(d, !zips))
+			}
+			for _, plane := range planes {
+				fn.I("ADDQ $16, %s", plane)
+			}
+			fn.I("ADDQ $48, SI")
+		})
+		fn.Ret()
+		served(f, entry, call)
+	}
+}
+
+// tripleBytes are, for each vector of results and each of operands, the numbers of the bytes that the one gets from the other, 128 where it gets none.
+func tripleBytes(zips bool) []uint32 {
+	var b []byte
+	for d := range 3 {
+		for s := range 3 {
+			for i := range 16 {
+				from := 3*i + d // of 48
+				if zips {
+					from = (16*d+i)%3*16 + (16*d+i)/3
+				}
+				if from/16 != s {
+					from = 128
+				}
+				b = append(b, byte(from&128|from&15))
+			}
+		}
+	}
+	var words []uint32
+	for ; len(b) > 0; b = b[4:] {
+		words = append(words, uint32(b[0])|uint32(b[1])<<8|uint32(b[2])<<16|uint32(b[3])<<24)
+	}
+	return words
+}
+
+// turn writes the kernel of transpositions of eight by eight elements of 16 bits: three times, two vectors are interleaved by ever larger parts.
+func turn(f *asm.File) {
+	fn := f.Func("turnShorts", "turnShorts transposes eight rows of n groups of eight elements; n > 0.",
+		asm.Typed("dst", "*uint16"), asm.Typed("src", "*uint16"), asm.Int("ldd"), asm.Int("lds"), asm.Int("n"))
+	fn.Load("dst", "DI")
+	fn.Load("src", "SI")
+	fn.Load("ldd", "R8")
+	fn.Load("lds", "R9")
+	fn.Load("n", "CX")
+	fn.I("ADDQ R8, R8")
+	fn.I("ADDQ R9, R9")
+	fn.Loop("CX", func() {
+		fn.I("MOVQ SI, R10")
+		for i := range 8 {
+			fn.I("VMOVDQU (R10), X%d", i)
+			fn.I("ADDQ R9, R10")
+		}
+		from, to := 0, 8
+		for step, part := range []string{"WD", "DQ", "QDQ"} {
+			// Vector i has, after each step, what stood in twice as many rows: of those whose numbers differ in bit step.
+			for i := range 8 {
+				if i>>step&1 == 0 {
+					a, b := from+i, from+i+1<<step
+					fn.I("VPUNPCKL%s X%d, X%d, X%d", part, b, a, to+i)
+					fn.I("VPUNPCKH%s X%d, X%d, X%d", part, b, a, to+i+1<<step)
+				}
+			}
+			from, to = to, from
+		}
+		for i := range 8 { // the bits of a column's number are, reversed, those of the vector that has it
+			fn.I("VMOVDQU X%d, (DI)", from+i&1<<2+i&2+i>>2)
+			fn.I("ADDQ R8, DI")
+		}
+		fn.I("ADDQ $16, SI")
+	})
+	fn.Ret()
+	served(f, "turn", "turnShorts(dst, src, ldd, lds, n)")
 }
 
 // scaledMaximum writes the kernel of maxima of products with two factors. VMAXPS returns what is written first where an operand is NaN.
