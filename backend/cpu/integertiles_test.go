@@ -31,8 +31,9 @@ func tiledWindow(m *model) (dx, dw []int, attrs []any) {
 	if m.chance(4) {
 		groups, c, oc = 2, 32, 48
 	}
-	dx, dw = []int{m.between(1, 2), groups * c, m.between(7, 20), m.between(7, 40)}, []int{groups * oc, c, taps, taps}
 	step, d := int64(m.between(1, 2)), int64(m.between(1, 1+taps/3))
+	least := max(7, (taps-1)*int(d)+1)
+	dx, dw = []int{m.between(1, 2), groups * c, m.between(least, 20), m.between(least, 40)}, []int{groups * oc, c, taps, taps}
 	p := int64(m.between(0, taps/2))
 	return dx, dw, []any{group(groups), graph.IntsAttr("strides", step, step), graph.IntsAttr("dilations", d, d), pads(p, p, p, p)}
 }

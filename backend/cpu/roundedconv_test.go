@@ -57,6 +57,7 @@ func roundedConv(m *model, x *graph.Value, dw []int, attrs ...any) *graph.Value 
 
 var _ = Describe("chains of convolutions of 8-bit integers", func() {
 	It("are the reference's, element for element, channels last or not", seeds(100, func(m *model) {
+		m.options = map[string]string{"winograd": "off"} // of floats, which those with zero points of weights run in: its sums are not exact
 		channels, k := pick(m, 3, 15, 16, 17, 24, 40, 64, 96, 144), m.between(1, 5)
 		x := m.feed(bytesOf(m, byteType(m), m.between(1, 2), m.between(1, 20), m.between(9, 16), m.between(9, 16)))
 		expanded := roundedConv(m, x, []int{channels, m.known[x].Shape[1], 1, 1})
