@@ -49,10 +49,12 @@ func foldLoop[T Integer](op Op, v T, row []T) T {
 		for _, x := range row {
 			v = min(v, x)
 		}
-	case Add, Sub, And, Or, Xor:
+	case Add:
 		for _, x := range row {
 			v += x
 		}
+	case Sub, And, Or, Xor:
+		panic("element: no fold")
 	}
 	return v
 }
