@@ -258,15 +258,9 @@ func Unzip(set isa.Set, first, second, pairs []uint32) {
 	const group = width / 4
 	n := len(first)
 	second, pairs = second[:n], pairs[:2*n]
-	if n >= group && hasKernels(set) {
-		for at, groups := 0, n/group; groups > 0; {
-			some := min(groups, most)
-			unzip(set, bytesAt(first, at), bytesAt(second, at), bytesAt(pairs, 2*at), some)
-			groups, at = groups-some, at+some*group
-		}
-		if n%group > 0 { // the last ones, some of them again
-			unzip(set, bytesAt(first, n-group), bytesAt(second, n-group), bytesAt(pairs, 2*(n-group)), 1)
-		}
+	if inGroups(set, n, group, func(at, groups int) {
+		unzip(set, bytesAt(first, at), bytesAt(second, at), bytesAt(pairs, 2*at), groups)
+	}) {
 		return
 	}
 	for i := range first {
@@ -275,11 +269,14 @@ func Unzip(set isa.Set, first, second, pairs []uint32) {
 	}
 }
 
+// tripleGroup is how many triples kernels take at a time.
+const tripleGroup = 16
+
 // UnzipThree writes the first of each three bytes to first, the second to second, and the third to third. The operands share no memory.
 func UnzipThree(set isa.Set, first, second, third, triples []byte) {
 	n := len(first)
 	second, third, triples = second[:n], third[:n], triples[:3*n]
-	if inGroups(set, n, func(at, groups int) { unzipThree(set, &first[at], &second[at], &third[at], &triples[3*at], groups) }) {
+	if inGroups(set, n, tripleGroup, func(at, groups int) { unzipThree(set, &first[at], &second[at], &third[at], &triples[3*at], groups) }) {
 		return
 	}
 	for i := range first {
@@ -292,7 +289,7 @@ func UnzipThree(set isa.Set, first, second, third, triples []byte) {
 func ZipThree(set isa.Set, triples, first, second, third []byte) {
 	n := len(first)
 	second, third, triples = second[:n], third[:n], triples[:3*n]
-	if inGroups(set, n, func(at, groups int) { zipThree(set, &triples[3*at], &first[at], &second[at], &third[at], groups) }) {
+	if inGroups(set, n, tripleGroup, func(at, groups int) { zipThree(set, &triples[3*at], &first[at], &second[at], &third[at], groups) }) {
 		return
 	}
 	for i := range first {
@@ -329,9 +326,8 @@ func Transpose(set isa.Set, dst, src []uint16, rows, cols, lds, ldd int) {
 	}
 }
 
-// inGroups calls do for groups of sixteen of n elements, the last ones again where they are no whole group, and reports whether there are kernels for so many.
-func inGroups(set isa.Set, n int, do func(at, groups int)) bool {
-	const group = 16
+// inGroups calls do for groups of n elements, for the last ones, some of them again, where they are no whole group, and reports whether there are kernels for so many.
+func inGroups(set isa.Set, n, group int, do func(at, groups int)) bool {
 	if n < group || !hasKernels(set) {
 		return false
 	}
