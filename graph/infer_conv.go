@@ -124,6 +124,9 @@ func inferConvTranspose(c *Inference) error {
 			return c.shapeError(0, fmt.Sprintf("%v channels", weights[0]))
 		}
 	}
+	if n, ok := c.dim(1, 0).Const(); ok && n%int64(win.Group) != 0 {
+		return c.shapeError(1, fmt.Sprintf("a multiple of %d groups at axis 0", win.Group))
+	}
 	out := make(Shape, max(len(in), len(weights)))
 	out[0] = c.dim(0, 0)
 	out[1] = c.dim(1, 1).Scale(int64(win.Group))
