@@ -65,6 +65,7 @@ var passes = []pass{
 	{"cancel-quantize", (*simplifier).cancelQuantize},
 	{"fold-batchnorm", (*simplifier).foldBatchNorms},
 	{"fold-scale", (*simplifier).foldScales},
+	{"merge-branches", (*simplifier).mergeBranches},
 	{"fuse-layernorm", (*simplifier).fuseLayerNorms},
 	{"fuse-activation", (*simplifier).fuseActivations},
 	{"remove-dead", (*simplifier).removeDead},

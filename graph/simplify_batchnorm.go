@@ -6,10 +6,7 @@ import "math"
 // Gemm before it, and one of a matrix into the MatMul. One of a matrix that follows something else becomes a Mul and an Add, others stay.
 func (s *simplifier) foldBatchNorms() error {
 	return s.each(func(n *Node) error {
-		if !n.Is("BatchNormalization") || len(n.Inputs) != 5 || n.Inputs[0] == nil || n.Inputs[1] == nil || !onlyFirst(n) {
-			return nil
-		}
-		if n.Op.Since < 7 || n.Op.Since < 9 && n.Int("spatial", 1) == 0 || n.Int("training_mode", 0) != 0 || n.Inputs[1].Const == nil {
+		if !n.Is("BatchNormalization") || len(n.Inputs) != 5 || n.Inputs[0] == nil {
 			return nil
 		}
 		_, folds := absorber(n, n.Inputs[0])
@@ -17,17 +14,11 @@ func (s *simplifier) foldBatchNorms() error {
 		if !folds && !matrix {
 			return nil
 		}
-		c := n.Inputs[1].Const.Len()
-		scale, shift, mean, variance := vector(n.Inputs[1], c), vector(n.Inputs[2], c), vector(n.Inputs[3], c), vector(n.Inputs[4], c)
-		if scale == nil || shift == nil || mean == nil || variance == nil {
+		a, ok := normalisation(n)
+		if !ok {
 			return nil
 		}
-		epsilon := float64(n.Float("epsilon", 1e-5))
-		for i := range scale {
-			scale[i] /= math.Sqrt(variance[i] + epsilon)
-			shift[i] -= mean[i] * scale[i]
-		}
-		switch a := (affine{scale, shift}); {
+		switch {
 		case folds:
 			s.absorbAffine(n, n.Inputs[0], a)
 		case !s.absorbColumns(n, a):
@@ -35,4 +26,26 @@ func (s *simplifier) foldBatchNorms() error {
 		}
 		return nil
 	})
+}
+
+// normalisation returns what n does to its channels, where it is a BatchNormalization in inference mode with constant parameters, of
+// which nothing but the first result is read.
+func normalisation(n *Node) (a affine, ok bool) {
+	if !n.Is("BatchNormalization") || len(n.Inputs) != 5 || n.Inputs[0] == nil || n.Inputs[1] == nil || !onlyFirst(n) {
+		return a, false
+	}
+	if n.Op.Since < 7 || n.Op.Since < 9 && n.Int("spatial", 1) == 0 || n.Int("training_mode", 0) != 0 || n.Inputs[1].Const == nil {
+		return a, false
+	}
+	c := n.Inputs[1].Const.Len()
+	scale, shift, mean, variance := vector(n.Inputs[1], c), vector(n.Inputs[2], c), vector(n.Inputs[3], c), vector(n.Inputs[4], c)
+	if scale == nil || shift == nil || mean == nil || variance == nil {
+		return a, false
+	}
+	epsilon := float64(n.Float("epsilon", 1e-5))
+	for i := range scale {
+		scale[i] /= math.Sqrt(variance[i] + epsilon)
+		shift[i] -= mean[i] * scale[i]
+	}
+	return affine{scale, shift}, true
 }
