@@ -2,12 +2,12 @@ package graph
 
 import "github.com/carve-dev/carve/graph/tensor"
 
-// mergeBranches makes convolutions of one operand that are added one convolution, whose weights are their sum, where the window and
+// mergeBranches makes convolutions of one operand that are added or subtracted one, whose weights are their sum or difference, where the window and
 // the groups of one of them hold those of the other: branches that networks are trained with, such as those of RepVGG (DOI
-// 10.1109/CVPR46437.2021.01352) and MobileOne. A BatchNormalization of the operand is such a branch too, of one tap.
+// 10.1109/CVPR46437.2021.01352), MobileOne and FastViT. A BatchNormalization of the operand is such a branch too, of one tap.
 func (s *simplifier) mergeBranches() error {
 	return s.each(func(n *Node) error {
-		for i := 0; i < 2 && isSum(n); i++ {
+		for i := 0; i < 2 && isSum(n, "Add", "Sub"); i++ {
 			if a, ok := branchOf(n.Inputs[i], n.Outputs[0]); ok && s.mergeBranch(addend{n, i}, a, n.Inputs[1-i], maxAddends) {
 				i = -1 // n may have gone, or have another operand
 			}
@@ -19,16 +19,19 @@ func (s *simplifier) mergeBranches() error {
 // maxAddends bounds how deep sums are searched for a branch that goes with another.
 const maxAddends = 8
 
-// isSum reports whether n, which may have been removed, adds two values.
-func isSum(n *Node) bool {
-	return n.graph != nil && n.Is("Add") && len(n.Inputs) == 2 && n.Inputs[0] != nil && n.Inputs[1] != nil
+// isSum reports whether n, which may have been removed, is one of those operators, of two values.
+func isSum(n *Node, operators ...string) bool {
+	return n.graph != nil && n.Is(operators...) && len(n.Inputs) == 2 && n.Inputs[0] != nil && n.Inputs[1] != nil
 }
 
-// addend is an operand of an Add.
+// addend is an operand of an Add or Sub.
 type addend struct {
 	sum     *Node
 	operand int
 }
+
+// minuend reports whether the other operand is subtracted from this one.
+func (a addend) minuend() bool { return a.operand == 0 && a.sum.Is("Sub") }
 
 // branch is a convolution with constant weights, or what is as good as one.
 type branch struct {
@@ -69,13 +72,13 @@ func branchOf(v, sum *Value) (branch, bool) {
 	return branch{p, w, nil, bias, l.weight.Const.Shape[1]}, ok && err == nil && (w.AutoPad == PadExplicit || w.AutoPad == PadValid)
 }
 
-// mergeBranch seeks, among what is added up to v, a branch that a, an operand of the Add that v is the other of, can be merged with.
+// mergeBranch seeks, among what is added up to v, a branch that a, an operand of the Add or Sub that v is the other of, can be merged with.
 func (s *simplifier) mergeBranch(at addend, a branch, v *Value, depth int) bool {
 	sum := v.Producer
 	if b, ok := branchOf(v, at.sum.Outputs[0]); ok {
 		return s.mergePair(at, a, addend{at.sum, 1 - at.operand}, b)
 	}
-	if depth == 0 || sum == nil || !isSum(sum) || !v.HasOneUse() {
+	if depth == 0 || sum == nil || !isSum(sum, "Add") || !v.HasOneUse() {
 		return false
 	}
 	for i, u := range sum.Inputs {
@@ -86,22 +89,27 @@ func (s *simplifier) mergeBranch(at addend, a branch, v *Value, depth int) bool 
 	return false
 }
 
-// mergePair merges two branches into that which holds the other, and takes the other out of its sum.
+// mergePair merges two branches, a of them an operand of the Add or Sub that both are added up in, into that which holds the other,
+// and takes the other out of its sum.
 func (s *simplifier) mergePair(at addend, a branch, bt addend, b branch) bool {
 	if a.node.Inputs[0] != b.node.Inputs[0] {
 		return false
 	}
 	host, guest, gone := a, b, bt
 	taps, ok := host.taps(guest)
-	if !ok {
+	if !ok || gone.minuend() {
 		host, guest, gone = b, a, at
 		taps, ok = host.taps(guest)
 	}
-	if !ok {
+	if !ok || gone.minuend() {
 		return false
 	}
+	sign := 1.0
+	if at.sum.Is("Sub") {
+		sign = -1
+	}
 	rest, out := gone.sum.Inputs[1-gone.operand], gone.sum.Outputs[0]
-	if rest.Format != out.Format || !s.addWeights(host, guest, taps) {
+	if rest.Format != out.Format || !s.addWeights(host, guest, taps, sign) {
 		return false
 	}
 	s.absorb(host.node, guest.node)
@@ -134,8 +142,8 @@ func (b branch) taps(other branch) (taps [][]int, ok bool) {
 	return taps, true
 }
 
-// addWeights adds guest's weights and bias to host's, at the taps of host's window that are given.
-func (s *simplifier) addWeights(host, guest branch, taps [][]int) bool {
+// addWeights adds guest's weights and bias, with that sign, to host's, at the taps of host's window that are given.
+func (s *simplifier) addWeights(host, guest branch, taps [][]int, sign float64) bool {
 	l, ok := linearOf(host.node)
 	if !ok || int64(l.weight.Const.NumBytes()) > s.o.MaxFold {
 		return false
@@ -166,7 +174,7 @@ func (s *simplifier) addWeights(host, guest branch, taps [][]int) bool {
 		in := channel/(m/guest.window.Group)*guest.inner + i - channel/(m/host.window.Group)*host.inner
 		to := sum[(channel*host.inner+in)*size:][:size]
 		for k, p := range at {
-			to[p] += add[row*len(at)+k]
+			to[p] += sign * add[row*len(at)+k]
 		}
 	}
 	w, err := tensor.New(l.weight.Const.DType, l.weight.Const.Shape...)
@@ -178,7 +186,7 @@ func (s *simplifier) addWeights(host, guest branch, taps [][]int) bool {
 		return true
 	}
 	for c := range host.bias {
-		host.bias[c] += guest.bias[c]
+		host.bias[c] += sign * guest.bias[c]
 	}
 	s.setBias(host.node, l, host.bias)
 	return true

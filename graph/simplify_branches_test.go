@@ -11,7 +11,7 @@ import (
 	"github.com/carve-dev/carve/graph"
 )
 
-var _ = Describe("Convolutions of one operand that are added", func() {
+var _ = Describe("Convolutions of one operand that are added or subtracted", func() {
 	const three, one = `Conv(%x, %w3, %b3; pads=[1,1,1,1])`, `Conv(%x, %w1)`
 	weights := "  const %w3 = " + data(11, "f32", false, 4, 4, 3, 3) + "\n  const %b3 = " + data(12, "f32", false, 4) +
 		"\n  const %w1 = " + data(13, "f32", false, 4, 4, 1, 1) + "\n" + batchNorm("f32", 4)
@@ -43,6 +43,35 @@ var _ = Describe("Convolutions of one operand that are added", func() {
   %b = `+one+` "b"
   %s = Add(%x, %a) "s"
   %y = Add(%s, %b) "t"
+  output %y
+`, "Conv Add"),
+		Entry("of which one is subtracted", `
+  %a = `+three+` "a"
+  %b = `+one+` "b"
+  %y = Sub(%a, %b) "sub"
+  output %y
+`, "Conv"),
+		Entry("not of which the wider is subtracted", `
+  %n = BatchNormalization(%x, %scale, %shift, %mean, %var) "n"
+  %a = `+three+` "a"
+  %b = `+one+` "b"
+  %s = Add(%b, %n) "s"
+  %y = Sub(%s, %a) "sub"
+  output %y
+`, "Conv Conv Sub"),
+		Entry("of which a sum is subtracted from one, but for that", `
+  %n = BatchNormalization(%x, %scale, %shift, %mean, %var) "n"
+  %a = `+three+` "a"
+  %b = `+one+` "b"
+  %s = Add(%a, %n) "s"
+  %y = Sub(%b, %s) "sub"
+  output %y
+`, "Conv Conv Sub"),
+		Entry("of which one is subtracted from a sum", `
+  %n = BatchNormalization(%x, %scale, %shift, %mean, %var) "n"
+  %a = `+three+` "a"
+  %s = Add(%x, %a) "s"
+  %y = Sub(%s, %n) "sub"
   output %y
 `, "Conv Add"),
 		Entry("with what is broadcast added to one", `
@@ -160,7 +189,7 @@ func randomBranches(rng *rand.Rand) string {
 			operands := []string{sum, value}
 			rng.Shuffle(2, func(i, j int) { operands[i], operands[j] = operands[j], operands[i] })
 			value = fmt.Sprintf("s%d", i)
-			fmt.Fprintf(&body, "  %%%s = Add(%%%s, %%%s) \"a%d\"\n", value, operands[0], operands[1], i)
+			fmt.Fprintf(&body, "  %%%s = %s(%%%s, %%%s) \"a%d\"\n", value, []string{"Add", "Add", "Sub"}[rng.IntN(3)], operands[0], operands[1], i)
 		}
 		sum = value
 	}
