@@ -148,15 +148,16 @@ func (s *simplifier) addWeights(host, guest branch, taps [][]int, sign float64) 
 	if !ok || int64(l.weight.Const.NumBytes()) > s.o.MaxFold {
 		return false
 	}
-	sum, add := make([]float64, l.weight.Const.Len()), guest.weight
-	if tensor.Decode(sum, l.weight.Const) != nil {
-		return false
-	}
+	add := guest.weight
 	if add == nil {
 		c := guest.node.Inputs[1].Const
 		if add = make([]float64, c.Len()); tensor.Decode(add, c) != nil {
 			return false
 		}
+	}
+	w, err := l.weight.Const.Clone()
+	if err != nil || w.Len() != l.channels*l.run {
+		return false
 	}
 	at := []int{0} // positions in host's window
 	for axis, list := range taps {
@@ -168,18 +169,10 @@ func (s *simplifier) addWeights(host, guest branch, taps [][]int, sign float64) 
 		}
 		at = next
 	}
-	m, size := l.channels, l.run/host.inner
-	for row := range m * guest.inner {
-		channel, i := row/guest.inner, row%guest.inner
-		in := channel/(m/guest.window.Group)*guest.inner + i - channel/(m/host.window.Group)*host.inner
-		to := sum[(channel*host.inner+in)*size:][:size]
-		for k, p := range at {
-			to[p] += sign * add[row*len(at)+k]
-		}
-	}
-	w, err := tensor.New(l.weight.Const.DType, l.weight.Const.Shape...)
-	if err != nil || tensor.Encode(w, sum) != nil {
-		return false
+	if f := tensor.Of[float32](w); f != nil {
+		addTaps(f, host, guest, l.channels, at, add, sign)
+	} else {
+		addTaps(tensor.Of[float64](w), host, guest, l.channels, at, add, sign)
 	}
 	host.node.SetOperand(1, s.g.AddConst(l.weight.Name, w))
 	if host.node.Input(2) == nil && guest.node.Is("Conv") && guest.node.Input(2) == nil {
@@ -190,4 +183,18 @@ func (s *simplifier) addWeights(host, guest branch, taps [][]int, sign float64) 
 	}
 	s.setBias(host.node, l, host.bias)
 	return true
+}
+
+// addTaps adds guest's weights, with that sign, to host's, w, of so many channels: its taps at these positions of host's window.
+func addTaps[T float32 | float64](w []T, host, guest branch, channels int, at []int, add []float64, sign float64) {
+	size := len(w) / (channels * host.inner)
+	for c := range channels {
+		in := c/(channels/guest.window.Group)*guest.inner - c/(channels/host.window.Group)*host.inner // the first of the group's in host's group
+		to, from := w[(c*host.inner+in)*size:], add[c*guest.inner*len(at):]
+		for i := range guest.inner {
+			for k, p := range at {
+				to[i*size+p] = T(float64(to[i*size+p]) + sign*from[i*len(at)+k])
+			}
+		}
+	}
 }
