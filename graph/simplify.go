@@ -46,12 +46,13 @@ type pass struct {
 	fn   func(*simplifier) error
 }
 
-// passes in the order in which they run. Folding comes first, since constants enable everything else; twins are merged
+// passes in the order in which they run. Folding comes first, since constants enable everything else, but for what need not be folded; twins are merged
 // before patterns are sought, so that patterns see one value where the exporter wrote two, and after nodes were widened,
 // since some patterns are of float32 alone; what patterns leave behind dies at the end. Then come the regions of the nodes
 // that are left, each with the whole table of its own; all that is repeated until nothing changes.
 var passes = []pass{
 	{"infer-types", (*simplifier).inferTypes},
+	{"lower-training", (*simplifier).lowerTraining},
 	{"fold-constants", (*simplifier).foldConstants},
 	{"fold-shapes", (*simplifier).foldShapes},
 	{"lower-einsum", (*simplifier).lowerEinsums},

@@ -49,3 +49,32 @@ func normalisation(n *Node) (a affine, ok bool) {
 	}
 	return affine{scale, shift}, true
 }
+
+// lowerTraining makes a BatchNormalization that normalises by its operand's own mean and variance, of which only the first result is
+// read, an InstanceNormalization, where there is one image: as exporters write weights that are standardised. What computed the mean
+// and variance that it does not look at goes with it, before it is folded.
+func (s *simplifier) lowerTraining() error {
+	before := s.changes
+	err := s.each(func(n *Node) error {
+		if !n.Is("BatchNormalization") || n.Op.Since < 14 || n.Int("training_mode", 0) == 0 || len(n.Inputs) != 5 || n.Inputs[0] == nil || !onlyFirst(n) {
+			return nil
+		}
+		x, out, op := n.Inputs[0], n.Outputs[0], Op{Name: "InstanceNormalization"}
+		operands := n.Inputs[:3]
+		if len(x.Type.Shape) < 3 || !x.Type.Shape[0].Equal(D(1)) || x.Format != out.Format || !s.has(op, out.Type, typesOf(operands)...) {
+			return nil
+		}
+		m := s.g.AddNode(NodeSpec{Op: op, Name: n.Name, Inputs: operands, Outputs: []string{""}, Attrs: []Attr{FloatAttr("epsilon", n.Float("epsilon", 1e-5))}, Origins: []string{}})
+		if err := InferNode(m); err != nil {
+			return err
+		}
+		s.absorb(m, n)
+		s.replace(out, m.Outputs[0])
+		s.g.Remove(n)
+		return nil
+	})
+	if err != nil || s.changes == before {
+		return err
+	}
+	return s.removeDead()
+}
