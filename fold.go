@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/carve-dev/carve/backend"
 	"github.com/carve-dev/carve/graph"
@@ -32,7 +33,7 @@ const longContent = 1 << 10
 
 // Eval implements graph.Evaluator.
 func (f folding) Eval(ctx context.Context, n *graph.Node, inputs []tensor.Value) ([]tensor.Value, error) {
-	if w, err := flops.OfNode(n, nil); err == nil && plainFLOP*w.FLOPs+plainElement*w.Other >= leastAlone {
+	if w, err := flops.OfNode(n, nil); err == nil && plainFLOP*w.FLOPs+plainElement*max(w.Other, reduced(n)) >= leastAlone {
 		if b := f.embedded(n); b != nil {
 			if out, err := f.compiled(ctx, n, inputs, b); err == nil || ctx.Err() != nil {
 				return out, err
@@ -40,6 +41,14 @@ func (f folding) Eval(ctx context.Context, n *graph.Node, inputs []tensor.Value)
 		}
 	}
 	return f.kernels.Eval(ctx, n, inputs)
+}
+
+// reduced returns how many elements a reduction reads, of which its results, which count otherwise, are few; 0 for other operators.
+func reduced(n *graph.Node) float64 {
+	if n.Op.Domain != "" || !strings.HasPrefix(n.Op.Name, "Reduce") || n.Input(0) == nil || n.Input(0).Const == nil {
+		return 0
+	}
+	return float64(n.Input(0).Const.Len())
 }
 
 // embedded returns the first of the implicit backends if it is in the list and may have a node; the kernels of others are for runs.
