@@ -86,7 +86,7 @@ const maxRounds = 16
 
 // Simplify rewrites g, and the graphs nested in it, to fewer and simpler nodes that compute the same: constants and shape
 // arithmetic are folded, no-ops, twins and dead nodes removed, changes between integers and floats that cancel each other
-// too, and transpositions that element-wise operators and Concats stand between, normalisation and scales folded into the weights before them, Einsum lowered to products, and the sequences that
+// too, and transpositions that element-wise operators and Concats stand between, normalisation and scales folded into the weights before them, convolutions of one operand that are added merged, Einsum lowered to products, and the sequences that
 // exporters write for LayerNormalization, Gelu, HardSwish, Swish and Mish replaced by the
 // operator; classifiers' labels that are strings are looked up by a LabelEncoder; nodes of half precision compute in float32 where
 // SimplifyOptions.Rank wants that. Results are the same up to
