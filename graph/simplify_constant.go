@@ -7,14 +7,15 @@ import (
 )
 
 // foldConstants computes nodes whose operands are constants, and replaces each If whose condition is known by the
-// arm that it chooses. Random operators, nodes with other regions, carve's own operators and unknown ones stay.
+// arm that it chooses. Random operators, nodes with other regions, carve's own operators and unknown ones stay, and so does an
+// Einsum that lowerEinsums makes products of, for those to be folded.
 func (s *simplifier) foldConstants() error {
 	return s.each(func(n *Node) error {
 		switch {
 		case len(n.Regions) > 0:
 			s.chooseArm(n)
 			return nil
-		case n.Schema == nil || isRandomNode(n) || n.Op.Domain == CarveDomain || len(n.Outputs) == 0 || s.failed[n]:
+		case n.Schema == nil || isRandomNode(n) || n.Op.Domain == CarveDomain || len(n.Outputs) == 0 || s.failed[n] || s.lowersEinsum(n):
 			return nil
 		case n.Is("Constant") && constantOf(n) != nil:
 			s.becomeConstants(n, []tensor.Value{constantOf(n)})

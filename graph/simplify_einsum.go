@@ -37,6 +37,16 @@ func (s *simplifier) lowerEinsums() error {
 	})
 }
 
+// lowersEinsum reports whether lowerEinsums takes the place of n by operators that compute no more than it does. Of constants these are folded
+// then, by whoever multiplies best.
+func (s *simplifier) lowersEinsum(n *Node) bool {
+	if !n.Is("Einsum") || len(n.Inputs) > 2 || !onlyFirst(n) || slices.Contains(s.o.Skip, "lower-einsum") {
+		return false
+	}
+	l := &einsumLowering{s: s, n: n, reshape: Op{Name: "Reshape"}}
+	return l.read()
+}
+
 // einsumTerm is an operand with a letter for each of its dims.
 type einsumTerm struct {
 	v       *Value

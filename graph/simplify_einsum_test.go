@@ -1,6 +1,7 @@
 package graph_test
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -33,6 +34,17 @@ func einsums(g *graph.Graph) int {
 		}
 	}
 	return k
+}
+
+// asked evaluates with the reference backend, and notes what it is asked for.
+type asked struct {
+	kernels
+	ops []string
+}
+
+func (a *asked) Eval(ctx context.Context, n *graph.Node, inputs []tensor.Value) ([]tensor.Value, error) {
+	a.ops = append(a.ops, n.Op.Name)
+	return a.kernels.Eval(ctx, n, inputs)
 }
 
 var _ = Describe("Lowering of Einsum", func() {
@@ -122,6 +134,20 @@ var _ = Describe("Lowering of Einsum", func() {
 		Entry("integers without products of matrices", "ij,jk->ik", "i16[2,3]", "i16[3,4]"),
 		Entry("more operands than are taken two by two", append([]any{strings.Repeat("a,", 24) + "a->a"}, slices.Repeat([]any{"f32[3]"}, 25)...)...),
 	)
+	It("comes before folding, which multiplies constants as products", func() {
+		g := parse(statements(13, "\n  input %x: f32[4]\n  const %a = f32[2,3]{1, 2, 3, 4, 5, 6}\n  const %b = f32[3,4]{1, 0, 0, 1, 0, 1, 0, 1, 0, 0, 1, 1}\n"+
+			"  %t = Einsum(%a, %b; equation=\"ij,jk->ik\") \"e\"\n  %y = Add(%t, %x) \"sum\"\n  output %y\n"))
+		var asked asked
+		simplify(g, graph.SimplifyOptions{Evaluator: &asked})
+		Expect(g.NumNodes()).To(Equal(1))
+		Expect(asked.ops).To(ConsistOf("MatMul"))
+		Expect(tensor.Of[float32](g.Outputs[0].Producer.Inputs[0].Const)).To(Equal([]float32{1, 2, 3, 6, 4, 5, 6, 15}))
+	})
+	It("leaves Einsum of constants to folding where it is left out", func() {
+		g := parse(statements(13, "\n  const %a = f32[2]{1, 2}\n  %y = Einsum(%a, %a; equation=\"i,i->\") \"e\"\n  output %y\n"))
+		simplify(g, graph.SimplifyOptions{Skip: []string{"lower-einsum"}})
+		Expect(tensor.Of[float32](g.Outputs[0].Const)).To(Equal([]float32{5}))
+	})
 	It("computes the bits of random equations of integers", func() {
 		r := rand.New(rand.NewPCG(1, 2))
 		const letters, few = "abcd", 3
