@@ -72,6 +72,14 @@ var _ = Describe("nodes whose shapes the elements of an operand tell", func() {
   %u = Slice(%x, %from, %to, %two) "late"
   %y = Exp(%u) "behind"
   output %y`), []int64{0, 2}, []int64{1, 4}, []int64{-3, -1}, []int64{3, 1}, []int64{-9, 9}),
+		Entry("Slice by as many places as another one tells", sized(3, `  const %first = i64[1]{0}
+  %some = Gather(%n, %first) "some"
+  %from = Slice(%n, %one, %some) "from"
+  %u = Slice(%x, %from, %from) "none"
+  %to = Add(%from, %two) "to"
+  %v = Slice(%x, %from, %to) "late"
+  %y = Exp(%v) "behind"
+  output %y, %u`), []int64{2, 0, 1}, []int64{3, 0, 1}, []int64{1, 0, 0}),
 		Entry("Pad", sized(6, `  %u = Pad(%x, %n) "late"
   %y = Exp(%u) "behind"
   output %y`), []int64{0, 1, 2, 0, 0, 1}, []int64{0, 0, 0, 0, 0, 0}, []int64{1, 0, -1, 0, 0, 3}),

@@ -28,6 +28,7 @@ var choosers = map[string]func(c *choice) error{
 	"ConstantOfShape":   fillShape,
 	"Concat":            concatRun,
 	"Range":             rangeRun,
+	"Slice":             sliceRun,
 	"Unique":            chooseUnique,
 	operators.Of(microsoft.Domain, "GroupQueryAttention"): chooseGroupQuery,
 }
@@ -37,8 +38,11 @@ func chooses(n *graph.Node) bool {
 	return chooserOf(n) != nil && place.Unfounded(n) != nil
 }
 
-// chooserOf returns what runs a node's operator so, nil for none.
+// chooserOf returns what runs a node's operator so, nil for none, as for strings.
 func chooserOf(n *graph.Node) func(c *choice) error {
+	if hasTexts(n) {
+		return nil
+	}
 	if n.Op.Domain == "" {
 		return choosers[n.Op.Name]
 	}
@@ -122,6 +126,7 @@ type choice struct {
 	rows     rows      // of TopK
 	classes  classes   // of NonMaxSuppression
 	uniques  uniques   // of Unique
+	slicing  slicing   // of Slice
 	scores   []float32 // of attention, and what else its workers work in
 	reserved int64
 }

@@ -196,7 +196,7 @@ func (b cpu) Supports(n *graph.Node) backend.Support {
 		check = unfitText
 	}
 	return tableOf(n).Supports(n, "kernel", check, func(signatures func(*graph.Node) ([]graph.Signature, *property.Reason)) ([]graph.Signature, *property.Reason) {
-		if v := place.Unfounded(n); v != nil && (hasTexts(n) || !chooses(n)) && !place.ReadsContents(n) {
+		if v := place.Unfounded(n); v != nil && !chooses(n) && !place.ReadsContents(n) {
 			return nil, property.Because(property.DynamicShape, "the shape of %v depends on data", v)
 		}
 		list, why := signatures(n)

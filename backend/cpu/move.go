@@ -50,41 +50,62 @@ func (p *planner) strided(c copySpec, src, dst place.Memory) {
 		}
 	}
 	c = c.coalesced()
-	last := len(c.dims) - 1
-	switch {
-	case last < 0:
-		c.dims, c.src, c.dst = []int{1}, []int{1}, []int{1}
-		p.copyRows(c, src, dst)
-	case c.src[last] == 1 && c.dst[last] == 1:
-		p.copyRows(c, src, dst)
-	case c.size <= 4 && last >= 1 && c.dst[last] == 1 && p.transposed(c, src, dst):
-	default:
-		p.copyElements(c, src, dst)
+	if last := len(c.dims) - 1; c.size <= 4 && last >= 1 && c.src[last] != 1 && c.dst[last] == 1 && p.transposed(c, src, dst) {
+		return
 	}
+	chunks, grain, body := c.pieces()
+	p.emit(step{chunks: chunks, grain: grain, body: func(st *state, _, lo, hi int) { body(st.Bytes(dst), st.Bytes(src), lo, hi) }}, []place.Memory{src}, []place.Memory{dst})
 }
 
-// copyRows copies contiguous rows.
-func (p *planner) copyRows(c copySpec, src, dst place.Memory) {
+// pieces returns into how many chunks a coalesced copy of some elements is cut, how many of them are worth a call, and what copies chunks [lo, hi).
+func (c copySpec) pieces() (chunks, grain int, body func(d, s []byte, lo, hi int)) {
 	last := len(c.dims) - 1
-	rows, n := product(c.dims[:last]), c.dims[last]*c.size
-	parts := max(1, n>>16)
-	per := ceilDiv(n, parts)
-	p.emit(step{chunks: rows * parts, grain: grainFor(float64(per)*0.05 + 5), body: func(st *state, _, lo, hi int) {
-		d, s := st.Bytes(dst), st.Bytes(src)
-		if parts == 1 {
-			w := c.walk(lo, last)
-			for ; w.row < hi; w.next() {
-				copy(d[w.dst*c.size:][:n], s[w.src*c.size:][:n])
-			}
-			return
+	if last < 0 {
+		c.dims, c.src, c.dst, last = []int{1}, []int{1}, []int{1}, 0
+	}
+	rows := product(c.dims[:last])
+	if c.src[last] == 1 && c.dst[last] == 1 {
+		n := c.dims[last] * c.size
+		parts := max(1, n>>16)
+		per := ceilDiv(n, parts)
+		return rows * parts, grainFor(float64(per)*0.05 + 5), func(d, s []byte, lo, hi int) { c.copyRows(d, s, n, parts, per, lo, hi) }
+	}
+	body = func(d, s []byte, lo, hi int) { copyLoop(&c, d, s, last, lo, hi) }
+	switch c.size {
+	case 4:
+		body = func(d, s []byte, lo, hi int) {
+			copyTyped(&c, place.Elements[uint32](d), place.Elements[uint32](s), last, lo, hi)
 		}
-		for i := lo; i < hi; i++ {
-			row, part := i/parts, i%parts
-			do, so := c.offsets(row, last)
-			from, to := part*per, min((part+1)*per, n)
-			copy(d[do+from:do+to], s[so+from:so+to])
+	case 8:
+		body = func(d, s []byte, lo, hi int) {
+			copyTyped(&c, place.Elements[uint64](d), place.Elements[uint64](s), last, lo, hi)
 		}
-	}}, []place.Memory{src}, []place.Memory{dst})
+	case 2:
+		body = func(d, s []byte, lo, hi int) {
+			copyTyped(&c, place.Elements[uint16](d), place.Elements[uint16](s), last, lo, hi)
+		}
+	case 1:
+		body = func(d, s []byte, lo, hi int) { copyTyped(&c, d, s, last, lo, hi) }
+	}
+	return rows, grainFor(float64(c.dims[last]) + 10), body
+}
+
+// copyRows copies chunks of contiguous rows of n bytes, each of which is parts chunks of per bytes.
+func (c *copySpec) copyRows(d, s []byte, n, parts, per, lo, hi int) {
+	last := len(c.dims) - 1
+	if parts == 1 {
+		w := c.walk(lo, last)
+		for ; w.row < hi; w.next() {
+			copy(d[w.dst*c.size:][:n], s[w.src*c.size:][:n])
+		}
+		return
+	}
+	for i := lo; i < hi; i++ {
+		row, part := i/parts, i%parts
+		do, so := c.offsets(row, last)
+		from, to := part*per, min((part+1)*per, n)
+		copy(d[do+from:do+to], s[so+from:so+to])
+	}
 }
 
 // offsets returns where row r of the dims before last begins on both sides, in bytes.
@@ -211,24 +232,6 @@ func (p *planner) transposed(c copySpec, src, dst place.Memory) bool {
 		}
 	}}, []place.Memory{src}, []place.Memory{dst})
 	return true
-}
-
-// copyElements copies one element at a time along the innermost dim.
-func (p *planner) copyElements(c copySpec, src, dst place.Memory) {
-	last := len(c.dims) - 1
-	rows := product(c.dims[:last])
-	body := func(st *state, _, lo, hi int) { copyLoop(&c, st.Bytes(dst), st.Bytes(src), last, lo, hi) }
-	switch c.size {
-	case 4:
-		body = func(st *state, _, lo, hi int) { copyTyped(&c, of[uint32](st, dst), of[uint32](st, src), last, lo, hi) }
-	case 8:
-		body = func(st *state, _, lo, hi int) { copyTyped(&c, of[uint64](st, dst), of[uint64](st, src), last, lo, hi) }
-	case 2:
-		body = func(st *state, _, lo, hi int) { copyTyped(&c, of[uint16](st, dst), of[uint16](st, src), last, lo, hi) }
-	case 1:
-		body = func(st *state, _, lo, hi int) { copyTyped(&c, of[uint8](st, dst), of[uint8](st, src), last, lo, hi) }
-	}
-	p.emit(step{chunks: rows, grain: grainFor(float64(c.dims[last]) + 10), body: body}, []place.Memory{src}, []place.Memory{dst})
 }
 
 // fillRow fills a row with x: its first elements one by one, the others as copies of what is there, up to 1,024 at a time, which

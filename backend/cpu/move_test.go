@@ -76,6 +76,42 @@ var _ = Describe("moves", func() {
 		m.sample(out...)
 	}))
 
+	It("of Slice by places that the run tells agree with the reference kernels", seeds(80, func(m *model) {
+		shape := m.shape(m.between(1, 4), 0, 9)
+		if m.chance(8) {
+			shape = append(shape, 1<<15) // for several threads
+		}
+		rank := len(shape)
+		count := m.between(1, rank)
+		lists := make([][]int64, 4) // starts, ends, axes, steps
+		for _, a := range m.r.Perm(rank)[:count] {
+			d, step := shape[a], int64(pick(m, 1, 1, 1, 2, 3, -1, -2, 1<<62, -1<<63))
+			from, to := int64(m.between(-d-2, d+2)), int64(m.between(-d-2, d+2))
+			if m.chance(2) {
+				from, to = pick(m, 0, from, -1<<63), 1<<63-1
+				if step < 0 {
+					from, to = 1<<63-1, -1<<63
+				}
+			}
+			for i, x := range []int64{from, to, int64(a - pick(m, 0, rank)), step} {
+				lists[i] = append(lists[i], x)
+			}
+		}
+		ty := graph.TensorType(tensor.Int64, graph.Shape{graph.D(count)})
+		if m.chance(2) {
+			ty.Shape[0] = graph.Sym("K")
+		}
+		in := []any{anyType(m, shape...), m.feedAs(ty, tensor.From(lists[0], count)), m.feedAs(ty, tensor.From(lists[1], count))}
+		for _, l := range lists[2:] {
+			if m.chance(3) {
+				in = append(in, m.feedAs(ty, tensor.From(l, count)))
+			} else {
+				in = append(in, m.ints(l...))
+			}
+		}
+		m.sample(m.op("Slice", in...))
+	}))
+
 	It("of Slice by attributes agree with the reference kernels", seeds(10, func(m *model) {
 		m.version(9)
 		x := m.input(m.between(2, 5), m.between(2, 5), 3)

@@ -3,7 +3,9 @@ package cpu
 import (
 	"slices"
 
+	"github.com/carve-dev/carve/backend"
 	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/graph/tensor"
 	"github.com/carve-dev/carve/internal/operators"
 	"github.com/carve-dev/carve/internal/place"
 	"github.com/carve-dev/carve/property"
@@ -13,6 +15,9 @@ import (
 
 func sliceSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 	if n.Op.Since < 10 {
+		return operators.RowMajor(n), nil
+	}
+	if chooses(n) {
 		return operators.RowMajor(n), nil
 	}
 	if why := known(n, 1); why != nil {
@@ -80,18 +85,119 @@ func (p *planner) sliceOf(n *graph.Node) (copySpec, error) {
 		if i < len(steps) {
 			step = steps[i]
 		}
-		if s < 0 {
-			s += dx[axis]
-		}
-		if step > 0 {
-			s = min(max(s, 0), dx[axis])
-		} else {
-			s = min(max(s, 0), dx[axis]-1)
-		}
-		c.srcOff += s * strides[axis]
+		c.srcOff += firstTaken(s, step, dx[axis]) * strides[axis]
 		c.src[axis] = strides[axis] * step
 	}
 	return c, nil
+}
+
+// firstTaken returns where a Slice begins along an axis of d elements.
+func firstTaken(start, step, d int) int {
+	if start < 0 {
+		start += d
+	}
+	if step > 0 {
+		return min(max(start, 0), d)
+	}
+	return min(max(start, 0), d-1)
+}
+
+// taken returns how many elements a Slice takes from the first one on.
+func taken(first, end, step, d int) int {
+	if end < 0 {
+		end += d
+	}
+	switch {
+	case step > 0:
+		if end = min(max(end, 0), d); end > first {
+			return (end-first-1)/step + 1
+		}
+	case step < 0:
+		if end = min(max(end, -1), d-1); first > end {
+			return int(uint64(first-end-1)/-uint64(step)) + 1
+		}
+	}
+	return 0
+}
+
+// slicing are the scratch lists of a Slice that a run decides: what its operands say, and which axes it has seen.
+type slicing struct {
+	lists [4][]int64 // starts, ends, axes, steps
+	seen  []bool
+	dims  []int
+	src   []int
+}
+
+// sliceRun is Slice by places that the run finds: it has no plan for each of them, as loops go through many.
+func sliceRun(c *choice) error {
+	x, w := c.x[0], &c.slicing
+	for i := range w.lists {
+		w.lists[i] = w.lists[i][:0]
+		if t := c.operand(i + 1); t != nil {
+			w.lists[i] = slices.Grow(w.lists[i], t.Len())[:t.Len()]
+			if err := tensor.DecodeInts(w.lists[i], t); err != nil {
+				return err
+			}
+		}
+	}
+	rank := len(x.Shape)
+	w.dims, w.src = append(w.dims[:0], x.Shape...), append(w.src[:0], x.Shape...)
+	for k, inner := rank-1, 1; k >= 0; k-- {
+		w.src[k], inner = inner, inner*x.Shape[k]
+	}
+	w.seen = append(w.seen[:0], make([]bool, rank)...)
+	spec := copySpec{dims: w.dims, src: w.src, size: x.DType.Size()}
+	if err := w.apply(c.in.n, &spec); err != nil {
+		return err
+	}
+	y, err := c.result(0, x.DType, spec.dims)
+	if err != nil || len(y) == 0 {
+		return err
+	}
+	if contiguous(spec.dims, spec.src) && len(y) < leastShared {
+		copy(y, x.Bytes()[spec.srcOff*spec.size:])
+		return nil
+	}
+	spec.dst = tensor.CompactStrides(spec.dims)
+	chunks, grain, body := spec.coalesced().pieces()
+	from := x.Bytes()
+	c.workers().For(chunks, grain, func(_ any, _, lo, hi int) { body(y, from, lo, hi) }, nil)
+	return c.ctx.Err()
+}
+
+// leastShared is how many bytes are worth several threads.
+const leastShared = 1 << 17
+
+// apply leaves in s what is taken along the axes that w lists.
+func (w *slicing) apply(n *graph.Node, s *copySpec) error {
+	starts, ends, axes, steps := w.lists[0], w.lists[1], w.lists[2], w.lists[3]
+	if len(ends) != len(starts) || n.Input(3) != nil && len(axes) != len(starts) || n.Input(4) != nil && len(steps) != len(starts) {
+		return property.Because(property.ShapeReason, "%v has %d starts, %d ends, %d axes, %d steps", n, len(starts), len(ends), len(axes), len(steps))
+	}
+	rank := len(s.dims)
+	for i, start := range starts {
+		axis, step := i, 1
+		if n.Input(3) != nil {
+			if axes[i] < -int64(rank) || axes[i] >= int64(rank) {
+				return backend.BadIndex(n, 3, axes[i], rank)
+			}
+			axis = (int(axes[i]) + rank) % rank
+		}
+		if n.Input(4) != nil {
+			step = int(steps[i])
+		}
+		if axis >= rank || w.seen[axis] || step == 0 {
+			return property.Because(property.ShapeReason, "%v takes %v by %v of %d axes", n, axes, steps, rank)
+		}
+		w.seen[axis] = true
+		d := s.dims[axis]
+		first := firstTaken(int(start), step, d)
+		s.srcOff += first * s.src[axis]
+		if s.dims[axis] = taken(first, int(ends[i]), step, d); s.dims[axis] > 1 {
+			s.src[axis] *= step
+		}
+	}
+	return nil
 }
 
 func contiguous(dims, strides []int) bool {
