@@ -84,7 +84,7 @@ func (p *Plan) chunk(c *tileCall, t *Tensors, n, t0, t1, u0, u1 int, follows boo
 					c.ahead = 0 // the last of those that read these pixels has the next ones fetched
 				}
 				until := min(u+p.callUnits, u1)
-				if last := i+1 == t1; p.fetchesWeights && (!last && u == u0 || last && follows && p.paces()) {
+				if last := i+1 == t1; p.fetchesWeights && (!last && (u == u0 || p.streams) || last && follows && p.paces()) {
 					next := &p.tiles[i+1]
 					c.aheadW = int64(uintptr(unsafe.Pointer(&t.Weights[n*p.weightImage]))) + int64(next.weight)
 					c.aheadEnd = c.aheadW + int64(next.bytes)
