@@ -246,17 +246,17 @@ func (p *planner) beforeSums(c *integerConv, x, w integerOperand, y *graph.Value
 		c.product.Signed = w.signed()
 		c.shift = shift(x.signed(), w.signed())
 		c.packed = w.at
-		if !w.centred() {
-			c.zeros = p.outputZeros(c, w)
-		}
 		p.takeSquares(c, w)
+		if !w.centred() && c.squares == nil {
+			c.zeros = p.Own(asBytes(c.zerosOf(w.zero.Const.Bytes(), w.signed())))
+		}
 		made, err := keep(p.e, p.Node, func() (*packedWeights, error) { return c.packWeights(p.integers, w) })
 		if err != nil {
 			return err
 		}
 		c.own, c.summed, c.made = made.own, made.sums, made
-		if s := c.squares; s != nil {
-			s.Weights = made.squares.of(func() []int16 { return p.integers.SquareWeights(c.panelsOf(w), s.Channels, s.Panels, s.Signed) })
+		if c.squares != nil {
+			p.weighSquares(c, w, made)
 		}
 	}
 	p.wholeImage(c, x)
@@ -326,17 +326,14 @@ func (c *integerConv) packGroups(w integerOperand) ([]byte, error) {
 	return dst, nil
 }
 
-// outputZeros emits the zero points of the weights of each output as columnZeros does, each group's in whole panels.
-func (p *planner) outputZeros(c *integerConv, w integerOperand) place.Memory {
-	src, dst, signed := p.In(w.zero), p.Temp(4*quant.Panel*c.groups*c.panels()), w.signed()
-	p.emit(step{serial: func(st *state) {
-		z, d := st.Bytes(src), of[int32](st, dst)
-		for i := range d {
-			width := c.panels() * quant.Panel
-			d[i] = int32(zeroPoint(z, i/width*c.oc+min(i%width, c.oc-1), signed))
-		}
-	}}, []place.Memory{src}, []place.Memory{dst})
-	return dst
+// zerosOf returns the zero points of the weights of each output, each group's in whole panels.
+func (c *integerConv) zerosOf(z []byte, signed bool) []int32 {
+	width := c.panels() * quant.Panel
+	d := make([]int32, c.groups*width)
+	for i := range d {
+		d[i] = int32(zeroPoint(z, i/width*c.oc+min(i%width, c.oc-1), signed))
+	}
+	return d
 }
 
 // startOutputs emits what the sums of outputs begin with: add, and minus the image's zero point, times the sums of the weights. It is

@@ -66,7 +66,7 @@ var _ = Describe("convolutions of 8-bit integers", func() {
 		} else {
 			tx = tensor.Uint8
 		}
-		in := []any{m.feed(bytesOf(m, tx, m.between(1, 2), dw[1], m.between(4, 24), m.between(4, 24))), m.data(bytesOf(m, tw, dw...)), zero}
+		in := []any{m.feed(bytesOf(m, tx, m.between(1, 2), dw[1], m.between(4, 24), m.between(4, 24))), m.data(bytesOf(m, tw, dw...)), zero, constantZero(m, tw, dw[0])}
 		m.sample(m.op("ConvInteger", append(in, pads(m.int64s(4, 0, 2)...))...))
 	}))
 

@@ -9,12 +9,16 @@ package quant
 // SquarePoints is the number of products of a tile and two channels.
 const SquarePoints = 16
 
-// SquareChannels is the most channels of which four times a sum of 9 products of bytes each holds in 32 bits.
-const SquareChannels = 1<<31/(4*9*255*128) - 1
+// SquareChannels is the most channels of which four times a sum of 9 products of bytes each holds in 32 bits, and SquareChannelsAbout where weights count from zero
+// points, which may make integers of 9 bits with their sign of them.
+const (
+	SquareChannels      = 1<<31/(4*9*255*128) - 1
+	SquareChannelsAbout = 1<<31/(4*9*255*255) - 1
+)
 
 // Squares is a convolution of 3 x 3 taps. It is immutable while convolutions are made.
 type Squares struct {
-	Channels int // of a pixel, in whole groups of 16, at most SquareChannels
+	Channels int // of a pixel, in whole groups of 16, at most SquareChannels, or SquareChannelsAbout
 	Panels   int // of results
 	Line     int // distance of rows of pixels, in bytes
 	Signed   bool
@@ -36,7 +40,8 @@ type squareParams struct {
 func (k Kernels) Squares() bool { return k.by == paired }
 
 // SquareWeights transforms weights in panels, as those of products are: [panels][3][3][channels/4][16][4], to [panels][SquarePoints][channels/2][16][2].
-func (k Kernels) SquareWeights(packed []byte, channels, panels int, signed bool) []int16 {
+// They count from the zero points of their columns, nil for 0.
+func (k Kernels) SquareWeights(packed []byte, channels, panels int, signed bool, zeros []int32) []int16 {
 	quads := channels / 4
 	packed, dst := packed[:panels*PanelBytes(9*quads)], make([]int16, panels*SquarePoints*channels*Panel)
 	var near [SquarePoints][4 * Panel]int16 // points of a panel may lie so far apart that they take each other's place in the first-level cache
@@ -44,11 +49,22 @@ func (k Kernels) SquareWeights(packed []byte, channels, panels int, signed bool)
 		for quad := range quads {
 			squareWeights(k.set, signed, &near[0][0], &packed[p*PanelBytes(9*quads)+quad*4*Panel], quads*4*Panel)
 			for t := range near {
+				if zeros != nil {
+					aboutZeros(near[t][:], zeros[p*Panel:][:Panel], t)
+				}
 				copy(dst[((p*SquarePoints+t)*quads+quad)*4*Panel:], near[t][:])
 			}
 		}
 	}
 	return dst
+}
+
+// aboutZeros takes what a point has of the zero points of 16 columns off the transformed weights of four channels: the transform is linear.
+func aboutZeros(words []int16, zeros []int32, point int) {
+	ones := [4]int32{2, 3, 1, 2} // 2G times three ones
+	for i := range words {
+		words[i] -= int16(ones[point/4] * ones[point%4] * zeros[i/2%Panel])
+	}
 }
 
 func genericSquareWeights(signed bool, dst *int16, src *byte, tap int) {
