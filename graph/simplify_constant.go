@@ -43,10 +43,11 @@ func (s *simplifier) foldConstants() error {
 	})
 }
 
-// kept reports whether n expands a constant, and nobody has said yet that it may be folded.
+// kept reports whether n expands a constant, and nobody has said yet that it may be folded. Numbers and vectors are the weights of nothing: where
+// quantisers found a model's arithmetic of shapes, which they took for activations, each would wait for those before it to be released.
 func (s *simplifier) kept(n *Node) bool {
 	return s.o.Keep != nil && n.Is("DequantizeLinear") && !s.released[n] && n.Inputs[0] != nil && n.Inputs[0].Const != nil && n.Output(0) != nil &&
-		n.Inputs[0].Type.DType.Bits() < n.Outputs[0].Type.DType.Bits()
+		len(n.Inputs[0].Const.Shape) > 1 && n.Inputs[0].Type.DType.Bits() < n.Outputs[0].Type.DType.Bits()
 }
 
 // releaseKept lets nodes that expand constants be folded where nobody wants the constants. It reports whether there were some.

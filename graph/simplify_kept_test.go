@@ -1,6 +1,9 @@
 package graph_test
 
 import (
+	"fmt"
+	"strings"
+
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
@@ -52,6 +55,18 @@ var _ = Describe("DequantizeLinear of constants", func() {
   %y = BatchNormalization(%c, %scale, %shift, %mean, %var) "n"
   output %y
 `, true, "Conv"),
+		Entry("a number is the weights of nothing", `
+  const %n = i8[]{3}
+  %w = DequantizeLinear(%n, %s) "d"
+  %y = Mul(%x, %w) "m"
+  output %y
+`, true, "Mul"),
+		Entry("arithmetic of numbers that others were quantised between is folded as a whole", `
+  const %n = i8[]{3}
+`+quantisedSteps(20)+`
+  %y = Mul(%x, %v20) "m"
+  output %y
+`, false, "Mul"),
 		Entry("integers of the size of floats are folded", `
   const %b = i32[2]{100, -7}
   %w = DequantizeLinear(%q, %s) "d"
@@ -61,3 +76,17 @@ var _ = Describe("DequantizeLinear of constants", func() {
 `, true, "DequantizeLinear Conv"),
 	)
 })
+
+// quantisedSteps returns the text of so many doublings of a number, each between integers and back: of %n to %v1 and on.
+func quantisedSteps(count int) string {
+	var b strings.Builder
+	for i := range count {
+		from := "%n"
+		if i > 0 {
+			fmt.Fprintf(&b, "  %%q%d = QuantizeLinear(%%v%d, %%s, %%n)\n", i, i)
+			from = fmt.Sprintf("%%q%d", i)
+		}
+		fmt.Fprintf(&b, "  %%d%d = DequantizeLinear(%s, %%s, %%n)\n  %%v%d = Add(%%d%d, %%s)\n", i, from, i+1, i)
+	}
+	return b.String()
+}
