@@ -49,6 +49,8 @@ type integerConv struct {
 	zeros                 place.Memory   // zero points of the weights, as int32
 	made                  *packedWeights // what is made of the weights once
 	squares               *quant.Squares // where tiles of 2 x 2 results are made at a time; else nil
+	about                 []int32        // zero points that the weights' other forms count from, as zerosOf returns them; nil for 0
+	rounds                bool           // sums may be rounded as they are made, of weights that are words
 }
 
 // pixel returns the elements of a pixel of the padded image.
@@ -247,16 +249,25 @@ func (p *planner) beforeSums(c *integerConv, x, w integerOperand, y *graph.Value
 		c.shift = shift(x.signed(), w.signed())
 		c.packed = w.at
 		p.takeSquares(c, w)
-		if !w.centred() && c.squares == nil {
-			c.zeros = p.Own(asBytes(c.zerosOf(w.zero.Const.Bytes(), w.signed())))
+		if !w.centred() {
+			c.about = c.zerosOf(w.zero.Const.Bytes(), w.signed())
+			if c.squares == nil && !c.rounds {
+				c.zeros, c.about = p.Own(asBytes(c.about)), nil
+			}
 		}
 		made, err := keep(p.e, p.Node, func() (*packedWeights, error) { return c.packWeights(p.integers, w) })
 		if err != nil {
 			return err
 		}
 		c.own, c.summed, c.made = made.own, made.sums, made
-		if c.squares != nil {
-			p.weighSquares(c, w, made)
+		if c.about != nil {
+			c.summed = slices.Clone(c.summed)
+			p.integers.Subtract(c.summed, c.about, int32(c.Kernel[0]*c.Kernel[1]*c.c))
+		}
+		if s := c.squares; s != nil {
+			s.Weights = made.squares.of(func() []int16 {
+				return p.integers.SquareWeights(c.panelsOf(w), s.Channels, s.Panels, s.Signed, c.about)
+			})
 		}
 	}
 	p.wholeImage(c, x)

@@ -148,7 +148,9 @@ func (c *integerConv) pixelsOfPlanes(dst, planes []byte, pad byte) {
 
 // sumLine writes the sums of each group of the pixels of a row, about a zero point.
 func (c *integerConv) sumLine(kernels quant.Kernels, dst []int32, row []byte, signed bool, zero int32) {
-	for i := range c.cols * c.groups {
-		dst[i] = kernels.Sum(row[i*c.width:][:c.c], signed) - int32(c.c)*zero
+	dst = dst[:c.cols*c.groups]
+	kernels.Sums(dst, row, c.width, c.c, signed)
+	for i := range dst {
+		dst[i] -= int32(c.c) * zero
 	}
 }

@@ -1,7 +1,6 @@
 package cpu
 
 import (
-	"slices"
 	"sync"
 
 	"github.com/carve-dev/carve/internal/kernel/quant"
@@ -45,18 +44,6 @@ func (p *planner) takeSquares(c *integerConv, w integerOperand) {
 	}
 	c.rows, c.cols = max(c.rows, 2*down+2), max(c.cols, 2*across+2)
 	c.squares = &quant.Squares{Channels: c.c, Panels: c.panels(), Line: c.cols * c.pixel(), Signed: w.signed()}
-}
-
-// weighSquares makes the weights of such a convolution, which count from their zero points, and their sums.
-func (p *planner) weighSquares(c *integerConv, w integerOperand, made *packedWeights) {
-	var zeros []int32
-	if !w.centred() {
-		zeros = c.zerosOf(w.zero.Const.Bytes(), w.signed())
-		c.summed = slices.Clone(c.summed)
-		p.integers.Subtract(c.summed, zeros, int32(9*c.c))
-	}
-	s := c.squares
-	s.Weights = made.squares.of(func() []int16 { return p.integers.SquareWeights(c.panelsOf(w), s.Channels, s.Panels, s.Signed, zeros) })
 }
 
 // emitSquares emits the sums of such a convolution: of some rows of tiles at a time, whose pixels are transformed, and some panels.

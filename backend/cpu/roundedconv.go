@@ -27,15 +27,24 @@ func (p *planner) roundedConv(n *graph.Node, x, w integerOperand, y *graph.Value
 		}
 		return err
 	}
+	c.rounds = p.roundsSums(c, w, r)
 	if err := p.beforeSums(c, x, w, y, r.add); err != nil {
 		return err
 	}
-	if c.depthwise || c.squares != nil || c.zeros.Slot >= 0 || !p.roundsWith(r, c.pixels(), c.depth(), c.oc) {
+	if !c.rounds || c.squares != nil || c.zeros.Slot >= 0 {
 		p.emitConvSums(c, r.convFinish(p, c, dst), nil, []place.Memory{dst})
 	} else {
 		p.emitRoundedConv(c, p.widened(c, w), r.rounding(), dst)
 	}
 	return nil
+}
+
+// roundsSums reports whether kernels round the sums of a convolution as they make them; where weights have zero points those do that read words.
+func (p *planner) roundsSums(c *integerConv, w integerOperand, r *roundedSums) bool {
+	if c.depthwise || r.act.some || w.centred() {
+		return !c.depthwise && p.roundsWith(r, c.pixels(), c.depth(), c.oc)
+	}
+	return p.integers.RoundsWords(c.depth() / 4)
 }
 
 // widened returns the weights in panels of words, nil where kernels that round sums read bytes.
@@ -44,7 +53,7 @@ func (p *planner) widened(c *integerConv, w integerOperand) []int16 {
 		return nil
 	}
 	return c.made.words.of(func() []int16 {
-		return p.integers.Words(c.panelsOf(w), c.depth()/4, c.groups*c.panels(), c.product.Signed)
+		return p.integers.Words(c.panelsOf(w), c.depth()/4, c.groups*c.panels(), c.product.Signed, c.about, c.c)
 	})
 }
 

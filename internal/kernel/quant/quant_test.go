@@ -350,6 +350,24 @@ var _ = Describe("rows", func() {
 		})
 	})
 
+	It("have parts that are summed", func() {
+		everywhere(func(k quant.Kernels, r *rand.Rand, front bool) {
+			for range testshare.Of(100) {
+				n, count, signed := 1+r.IntN(80), 1+r.IntN(9), r.IntN(2) == 0
+				width := n + r.IntN(5)
+				src, got := fillBytes(guarded[byte]((count-1)*width+n, front), r), guarded[int32](count, front)
+				k.Sums(got, src, width, n, signed)
+				for i := range got {
+					want := 0
+					for _, b := range src[i*width:][:n] {
+						want += value(b, signed)
+					}
+					Expect(int(got[i])).To(Equal(want), "%d of %d elements", n, width)
+				}
+			}
+		})
+	})
+
 	It("are looked up in a table", func() {
 		everywhere(func(k quant.Kernels, r *rand.Rand, front bool) {
 			for _, n := range sizes {

@@ -57,6 +57,9 @@ func (k Kernels) Rounds(rows, quads, panels int) bool {
 	return k.rounds(quads) && (k.by == paired && quads <= roundedQuads || !k.pairs(rows, quads, panels, true))
 }
 
+// RoundsWords reports whether MultiplyRounded takes panels of so many quads as words, which may be more than bytes are: about zero points.
+func (k Kernels) RoundsWords(quads int) bool { return k.WidensPanels() && k.rounds(quads) }
+
 // roundedQuads is the most quads of which sums take less time to be made of products of words, and rounded in registers, than of pairs of bytes, and rounded from memory.
 const roundedQuads = 40
 
@@ -64,11 +67,17 @@ const roundedQuads = 40
 func (k Kernels) WidensPanels() bool { return k.by == paired }
 
 // Words returns panels of B, of int8 where signed is set, else of uint8, widened to 16 bits: [panels][quads][2][16][2], elements 0 and 1 of each quad, then 2 and 3.
-func (k Kernels) Words(packed []byte, quads, panels int, signed bool) []int16 {
+// They count from the zero points of their columns, nil for 0, but for those behind so many channels in as many whole quads: they are 0.
+func (k Kernels) Words(packed []byte, quads, panels int, signed bool, zeros []int32, channels int) []int16 {
 	dst := make([]int16, len(packed[:panels*PanelBytes(quads)]))
 	for i, b := range packed[:len(dst)] {
-		at := i % (4 * Panel)
-		dst[i-at+at/2%2*2*Panel+at/4*2+at%2] = int16(number(b, signed))
+		at, v := i%(4*Panel), number(b, signed)
+		if quad := i / (4 * Panel); zeros != nil {
+			if v -= zeros[quad/quads*Panel+at/4]; quad%quads%Quads(channels)*4+at%4 >= channels {
+				v = 0
+			}
+		}
+		dst[i-at+at/2%2*2*Panel+at/4*2+at%2] = int16(v)
 	}
 	return dst
 }

@@ -48,8 +48,21 @@ var _ = Describe("sums that are rounded where they are made", func() {
 				}
 				a := fillBytes(guarded[byte](slices.Max(rows)+slices.Max(p.Segments)+4*quads, front), r)
 				b := fillBytes(guarded[byte](quant.Panels(cols)*len(p.Segments)*quant.PanelBytes(quads), front), r)
-				if r.IntN(2) == 0 {
-					p.Words = slices.Clip(append(guarded[int16](len(b), front)[:0], k.Words(b, len(p.Segments)*quads, quant.Panels(cols), p.Signed)...))
+				var zeros []int32
+				channels := 4*quads - r.IntN(4)
+				if k.RoundsWords(len(p.Segments)*quads) && r.IntN(2) == 0 {
+					zeros = start(p.LDC, r, front)
+					for j := range zeros {
+						zeros[j] = int32(value(byte(r.Uint32()), p.Signed))
+					}
+					for i := range b {
+						if i/(4*quant.Panel)%quads*4+i%4 >= channels {
+							b[i] = 0
+						}
+					}
+				}
+				if zeros != nil || r.IntN(2) == 0 {
+					p.Words = slices.Clip(append(guarded[int16](len(b), front)[:0], k.Words(b, len(p.Segments)*quads, quant.Panels(cols), p.Signed, zeros, channels)...))
 				}
 				from, at := start(p.LDC, r, front), r.IntN(5)
 				s, to, lo, hi := rounding(at+p.LDC, r, front)
@@ -58,6 +71,10 @@ var _ = Describe("sums that are rounded where they are made", func() {
 				k.MultiplyRounded(p, got, ldd, a, rows, b, from, quant.NewRounding(s.Factors, s.Bias, to, lo, hi), at, cols, guarded[int32](quant.TileSums, front))
 				c := make([]int32, n*p.LDC)
 				plain.Multiply(p, c, a, rows, b, from, quant.Panels(cols))
+				for i := range len(rows) * len(p.Segments) * min(channels, channels*len(zeros)) {
+					row, segment, ch := i/channels/len(p.Segments), i/channels%len(p.Segments), i%channels
+					plain.Subtract(c[row*p.LDC:][:p.LDC], zeros, int32(value(a[rows[row]+p.Segments[segment]+ch], !p.Signed)))
+				}
 				s.Rows, s.Cols, s.Sums, s.LD, s.Factors, s.Bias = n, cols, c, p.LDC, s.Factors[at:], s.Bias[at:]
 				plain.Requantize(want, ldd, s, to, lo, hi)
 				for i := range n {

@@ -1,6 +1,9 @@
 package quant
 
-import "math"
+import (
+	"encoding/binary"
+	"math"
+)
 
 // Flip writes src with the upper bit of each byte turned around to dst, which may be src: as an integer of the other signedness each
 // is 128 more than it was as int8, or less than as uint8.
@@ -64,6 +67,39 @@ func (k Kernels) Sum(row []byte, signed bool) int32 {
 		total += genericSum(signed, &rest[0], len(rest))
 	}
 	return total
+}
+
+// manySummed is from how many elements on a sum is made by vectors; below, a call takes longer than eight elements at a time.
+const manySummed = 64
+
+// Sums writes the sums of the first n of each width elements of src, one for each of dst, int8 where signed is set, else uint8.
+func (k Kernels) Sums(dst []int32, src []byte, width, n int, signed bool) {
+	if n >= manySummed {
+		for i := range dst {
+			dst[i] = k.Sum(src[i*width:][:n], signed)
+		}
+		return
+	}
+	const even, ones = 0x00ff00ff00ff00ff, 0x0001000100010001 // of four words
+	upper, less := uint64(0), int32(0)
+	if signed { // 128 more, and unsigned
+		upper, less = 0x8080808080808080, int32(128*n)
+	}
+	for i := range dst {
+		row, total := src[i*width:], int32(0)
+		at := 0
+		for ; at+8 <= n || at < n && len(row) >= at+8; at += 8 {
+			x := binary.LittleEndian.Uint64(row[at:]) ^ upper
+			if left := n - at; left < 8 {
+				x <<= 8 * (8 - left)
+			}
+			total += int32((x&even + x>>8&even) * ones >> 48)
+		}
+		for _, b := range row[min(at, n):n] {
+			total += int32(b ^ byte(upper))
+		}
+		dst[i] = total - less
+	}
 }
 
 func genericSum(signed bool, src *byte, n int) int32 {
