@@ -65,6 +65,7 @@ var passes = []pass{
 	{"merge-twins", (*simplifier).mergeTwins},
 	{"cancel-quantize", (*simplifier).cancelQuantize},
 	{"sign-weights", (*simplifier).signWeights},
+	{"trim-taps", (*simplifier).trimTaps},
 	{"fold-batchnorm", (*simplifier).foldBatchNorms},
 	{"fold-scale", (*simplifier).foldScales},
 	{"merge-branches", (*simplifier).mergeBranches},
@@ -90,7 +91,8 @@ const maxRounds = 16
 // too, and transpositions that element-wise operators and Concats stand between, normalisation and scales folded into the weights before them, convolutions of one operand that are added merged, Einsum lowered to products, and the sequences that
 // exporters write for LayerNormalization, Gelu, HardSwish, Swish and Mish replaced by the
 // operator; classifiers' labels that are strings are looked up by a LabelEncoder; constant weights of uint8 become int8, and
-// their zero points with them, where they are multiplied by uint8; nodes of half precision compute in float32 where
+// their zero points with them, where they are multiplied by uint8; taps of convolutions that
+// see nothing but padding are taken away; nodes of half precision compute in float32 where
 // SimplifyOptions.Rank wants that. Results are the same up to
 // rounding, and exactly the same where only folding, removal and merging took place.
 //
