@@ -39,26 +39,31 @@ func planSoftmax(p *planner, n *graph.Node) error {
 		axis := axisOf(n, -1, len(d))
 		outer, cols, inner = product(d[:axis]), product(d[axis:axis+1]), product(d[min(axis+1, len(d)):])
 	}
+	p.softmax(p.In(x), p.Out(y), []int{outer, cols, inner}, n.Is("LogSoftmax"))
+	return nil
+}
+
+// softmax emits a softmax, or its logarithm, over the middle one of three dims.
+func (p *planner) softmax(src, dst place.Memory, dims []int, logarithm bool) {
+	outer, cols, inner := dims[0], dims[1], dims[2]
 	fn := p.kernels.Softmax
-	if n.Op.Name == "LogSoftmax" {
+	if logarithm {
 		fn = p.kernels.LogSoftmax
 	}
 	each := func(dst []float32, ldd int, src []float32, lds, rows int) {
 		fn(dst, ldd, src, lds, nil, 0, rows, cols, 1)
 	}
-	src, dst := p.In(x), p.Out(y)
 	if inner == 1 {
 		p.rows(src, dst, outer, float64(cols)*0.6, each, cols, cols)
-		return nil
+		return
 	}
-	if p.softmaxColumns(src, dst, []int{outer, cols, inner}, n.Op.Name == "LogSoftmax") {
-		return nil
+	if p.softmaxColumns(src, dst, dims, logarithm) {
+		return
 	}
-	t := p.Temp(p.Bytes(x)) // the axis last
-	p.permute([]int{outer, cols, inner}, []int{0, 2, 1}, 4, src, t)
+	t := p.Temp(4 * product(dims)) // the axis last
+	p.permute(dims, []int{0, 2, 1}, 4, src, t)
 	p.rows(t, t, outer*inner, float64(cols)*0.6, each, cols, cols)
 	p.permute([]int{outer, inner, cols}, []int{0, 2, 1}, 4, t, dst)
-	return nil
 }
 
 // rowsFrom is for operators of rows that end with the last dim and begin at an axis: the attribute, or def.
