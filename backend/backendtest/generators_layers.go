@@ -269,7 +269,22 @@ var normGenerators = collect(
 	each(layerNorm, "LayerNormalization", "RMSNormalization"),
 	each(reduce, "ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum", "ReduceSumSquare"),
 	map[string]generator{"BatchNormalization": batchNorm, "InstanceNormalization": groupNorm, "GroupNormalization": groupNorm, "LRN": lrn},
+	each(labelLoss, "NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss"),
 )
+
+// labelLoss is of labels of classes, one of which may not count, as a number behind them may be.
+func labelLoss(m *maker, op string) []*graph.Value {
+	x, classes, ignored := m.image(m.between(0, 3)), m.between(1, 9), m.r.IntN(10)
+	x[1] = classes
+	labels := append([]int{x[0]}, x[2:]...)
+	c := m.call(op, m.operand(tensor.Float32, x...), m.leaf(m.fill(pick(m, tensor.Int64, tensor.Int32), labels, func(int) float64 {
+		return float64(pick(m, m.r.IntN(classes), m.r.IntN(classes), ignored%(classes+1)))
+	})))
+	if m.chance(2) {
+		c.operand(2, m.parameter(m.uniform(tensor.Float32, 0.1, 2, classes)))
+	}
+	return one(c.int("ignore_index", ignored%(classes+1)).text("reduction", pick(m, "none", "sum", "mean")).one())
+}
 
 func softmax(m *maker, op string) []*graph.Value {
 	shape := m.shape(m.rank(1, 4))

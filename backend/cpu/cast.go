@@ -2,7 +2,6 @@ package cpu
 
 import (
 	"math"
-	"unsafe"
 
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/tensor"
@@ -94,7 +93,7 @@ func (p *planner) castHalf(n *graph.Node, dest cast.Type) {
 		size := to.Size()
 		byFloats(p, src, 2, dst, size, count, func(d []byte, between []float32, s []byte) {
 			reorder.FromHalf(target, between, place.Elements[uint16](s), halves[from])
-			cast.Elements(target.Set, d, dest, floatBytes(between), cast.Float32, len(between))
+			cast.Elements(target.Set, d, dest, asBytes(between), cast.Float32, len(between))
 		})
 	}
 }
@@ -121,10 +120,6 @@ func oddly(dst []float32, src []float64) {
 		}
 		dst[i] = y
 	}
-}
-
-func floatBytes(x []float32) []byte {
-	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(x))), 4*len(x))
 }
 
 // byFloats emits a function of parts that has memory for as many floats.

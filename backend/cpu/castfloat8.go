@@ -119,7 +119,7 @@ func floatsOf(p *planner, from tensor.DType) (func(dst []float32, src []byte), e
 		}, nil
 	}
 	return func(dst []float32, src []byte) {
-		cast.Elements(target.Set, floatBytes(dst), cast.Float32, src, castKinds[from], len(dst))
+		cast.Elements(target.Set, asBytes(dst), cast.Float32, src, castKinds[from], len(dst))
 	}, nil
 }
 
@@ -148,7 +148,7 @@ func (p *planner) castFromFloat8(n *graph.Node) error {
 	default:
 		byFloats(p, src, 1, dst, size, count, func(d []byte, between []float32, s []byte) {
 			floats(between, s)
-			cast.Elements(target.Set, d, dest, floatBytes(between), cast.Float32, len(between))
+			cast.Elements(target.Set, d, dest, asBytes(between), cast.Float32, len(between))
 		})
 	}
 	return nil

@@ -524,9 +524,10 @@ func asFloats(x []int32) []float32 {
 	return unsafe.Slice((*float32)(unsafe.Pointer(unsafe.SliceData(x))), len(x))
 }
 
-// asBytes returns words as bytes. They share memory.
-func asBytes(x []int32) []byte {
-	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(x))), 4*len(x))
+// asBytes returns elements as bytes. They share memory.
+func asBytes[T tensor.Element](x []T) []byte {
+	var one T
+	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(x))), len(x)*int(unsafe.Sizeof(one)))
 }
 
 // asInts returns bytes as int. They share memory.

@@ -119,54 +119,68 @@ func (p *planner) doubleRepeated(op double.BinaryOp, b *broadcast, k int, from [
 	}}, from[:], []place.Memory{dst})
 }
 
-// planDoublePow emits powers: products for exponents 2 and 3, quotients for -1, and math.Pow, which takes roots for one half.
 func planDoublePow(p *planner, n *graph.Node) error {
-	x, y := n.Inputs[0], n.Outputs[0]
-	e, ok := oneDouble(n.Inputs[1])
-	if !ok || !sameDims(p.Dims[x.ID], p.Dims[y.ID]) {
-		return elementwise2(p, n, math.Pow)
+	x, y, kernels := n.Inputs[0], n.Outputs[0], p.doubles()
+	if e, ok := oneDouble(n.Inputs[1]); ok && sameDims(p.Dims[x.ID], p.Dims[y.ID]) {
+		elements(p, p.In(x), p.Out(y), product(p.Dims[y.ID]), 3, func(d, s []float64) { doublePow(kernels, d, s, e) })
+		return nil
 	}
-	kernels, count := p.doubles(), product(p.Dims[y.ID])
-	each := func(nanos float64, fn func(d, s []float64)) { elements(p, p.In(x), p.Out(y), count, nanos, fn) }
-	switch e {
-	case 1:
-		each(0.1, func(d, s []float64) { copy(d, s) })
-	case 2:
-		each(0.2, func(d, s []float64) { kernels.Binary(double.Mul, double.VV, d, s, s) })
-	case 3:
-		each(1, func(d, s []float64) {
-			for i, x := range s {
-				d[i] = x * x * x
+	return elementwise2Rows(p, n, func(out, s []float64, dx int, t []float64, dy int) {
+		if dx == 1 && dy == 0 {
+			doublePow(kernels, out, s[:len(out)], t[0])
+			return
+		}
+		var bases, exponents [128]float64
+		for at := 0; at < len(out); at += len(bases) {
+			d := out[at:min(at+len(bases), len(out))]
+			for i := range d {
+				bases[i], exponents[i] = s[(at+i)*dx], t[(at+i)*dy]
 			}
-		})
-	case -1:
-		each(1, func(d, s []float64) {
-			one := [1]float64{1}
-			kernels.Binary(double.Div, double.SV, d, one[:], s)
-		})
-	default:
-		each(10, func(d, s []float64) { doublePowers(kernels, d, s, e) })
-	}
-	return nil
+			doublePowers(kernels, d, bases[:len(d)], exponents[:len(d)])
+		}
+	})
 }
 
-// doublePowers raises elements to a power as e^(y ln x), whose relative error is below 4e-15 where the exponent is below 8, and by
+// doublePow raises elements to one power: by products for exponents 2 and 3, quotients for -1, and else as doublePowers.
+func doublePow(kernels double.Kernels, d, s []float64, e float64) {
+	switch e {
+	case 1:
+		copy(d, s)
+	case 2:
+		kernels.Binary(double.Mul, double.VV, d, s, s)
+	case 3:
+		for i, x := range s {
+			d[i] = x * x * x
+		}
+	case -1:
+		one := [1]float64{1}
+		kernels.Binary(double.Div, double.SV, d, one[:], s)
+	default:
+		doublePowers(kernels, d, s, []float64{e})
+	}
+}
+
+// doublePowers raises elements to powers, or to a single one, as e^(y ln x), whose relative error is below 4e-15 where that exponent is below 8, and by
 // math.Pow elsewhere.
-func doublePowers(kernels double.Kernels, dst, src []float64, y float64) {
+func doublePowers(kernels double.Kernels, dst, src, y []float64) {
+	form, step := double.VV, 1
+	if len(y) == 1 {
+		form, step = double.VS, 0
+	}
 	var exponents, powers [128]float64
 	for len(src) > 0 {
 		n := min(len(src), len(powers))
 		kernels.Apply(double.Log, exponents[:n], src[:n])
-		kernels.Scale(exponents[:n], exponents[:n], y)
+		kernels.Binary(double.Mul, form, exponents[:n], exponents[:n], y)
 		kernels.Apply(double.Exp, powers[:n], exponents[:n])
 		for i, x := range src[:n] {
 			if t := exponents[i]; t < 8 && t > -8 && x >= 0x1p-1022 && x <= math.MaxFloat64 {
 				dst[i] = powers[i]
 			} else {
-				dst[i] = math.Pow(x, y)
+				dst[i] = math.Pow(x, y[i*step])
 			}
 		}
-		dst, src = dst[n:], src[n:]
+		dst, src, y = dst[n:], src[n:], y[n*step:]
 	}
 }
 
@@ -177,12 +191,11 @@ func comparesDoubles(n *graph.Node) bool {
 }
 
 var doubleComparisons = map[string]func(p *planner, n *graph.Node) error{
-	"IsNaN": func(p *planner, n *graph.Node) error { return elementwise1(p, n, math.IsNaN) },
-	"IsInf": func(p *planner, n *graph.Node) error {
-		negative, positive := n.Int("detect_negative", 1) != 0, n.Int("detect_positive", 1) != 0
-		return elementwise1(p, n, func(x float64) bool { return negative && math.IsInf(x, -1) || positive && math.IsInf(x, 1) })
-	},
+	"IsNaN": planDoubleTest, "IsInf": planDoubleTest,
 }
+
+// planDoubleTest emits IsNaN and IsInf of float64.
+func planDoubleTest(p *planner, n *graph.Node) error { return testBits[int64](p, n, 0x7ff<<52) }
 
 func init() {
 	for _, name := range comparisons {

@@ -108,16 +108,8 @@ var doubleUnaries = map[string]func(n *graph.Node) doubleFunc{
 	},
 	"Log": plainly(math.Log), "Erf": plainly(math.Erf), "Floor": plainly(math.Floor), "Ceil": plainly(math.Ceil), "Round": plainly(math.RoundToEven),
 	"Sin": plainly(math.Sin), "Cos": plainly(math.Cos), "Asin": plainly(math.Asin), "Acos": plainly(math.Acos), "Atan": plainly(math.Atan),
-	"Softsign": plainly(func(x float64) float64 { return x / (1 + math.Abs(x)) }),
-	"Sign": plainly(func(x float64) float64 {
-		switch {
-		case x > 0:
-			return 1
-		case x < 0:
-			return -1
-		}
-		return x // 0 and NaN
-	}),
+	"Softsign":  plainly(func(x float64) float64 { return x / (1 + math.Abs(x)) }),
+	"Sign":      func(*graph.Node) doubleFunc { return doubleFunc{0.5, signDouble} },
 	"Softplus":  plainly(softplus),
 	"Mish":      plainly(func(x float64) float64 { return x * math.Tanh(softplus(x)) }),
 	"HardSwish": plainly(func(x float64) float64 { return x * bounded(x/6+0.5, 0, 1) }),
@@ -191,6 +183,15 @@ func planDoubleClip(p *planner, n *graph.Node) error {
 		kernels.Binary(double.Min, double.VS, d[from:to], d[from:to], b[:])
 	}}, []place.Memory{src, low, high}, []place.Memory{dst})
 	return nil
+}
+
+// signDouble writes signs: numbers so large, where they are not 0 or NaN, that they lie beyond -1 and 1, which are their bounds.
+func signDouble(k double.Kernels, d, s []float64) {
+	one, minus := [1]float64{1}, [1]float64{-1}
+	k.Scale(d, s, 0x1p1023)
+	k.Scale(d, d, 0x1p1023) // of the least numbers, once is not enough
+	k.Binary(double.Min, double.VS, d, d, one[:])
+	k.Binary(double.Max, double.VS, d, d, minus[:])
 }
 
 func init() {

@@ -141,7 +141,7 @@ func towards(out []float32, by []float64) {
 }
 
 // vectored are the functions of two integers that there are kernels for.
-var vectored = map[string]element.Op{"Add": element.Add, "Sub": element.Sub, "Mul": element.Mul, "Max": element.Max, "Min": element.Min,
+var vectored = map[string]element.Op{"Add": element.Add, "Sub": element.Sub, "Mul": element.Mul, "Div": element.Div, "Max": element.Max, "Min": element.Min,
 	"BitwiseAnd": element.And, "BitwiseOr": element.Or, "BitwiseXor": element.Xor}
 
 // integerRow returns the loop over a row of what a node does with two integers.
@@ -150,8 +150,6 @@ func integerRow[T integer](set isa.Set, n *graph.Node) row2[T, T, T] {
 		return vectorRow[T](set, op)
 	}
 	switch n.Op.Name {
-	case "Div":
-		return divRow[T]
 	case "BitShift":
 		if n.Str("direction", "") == "LEFT" {
 			return leftRow[T]
@@ -159,16 +157,6 @@ func integerRow[T integer](set isa.Set, n *graph.Node) row2[T, T, T] {
 		return rightRow[T]
 	}
 	return each2(integerMod[T](n.Int("fmod", 0) != 0))
-}
-
-func divRow[T integer](out, s []T, dx int, t []T, dy int) {
-	for i := range out {
-		if by := t[i*dy]; by == 0 {
-			out[i] = 0
-		} else {
-			out[i] = s[i*dx] / by
-		}
-	}
 }
 
 // bitsOf returns how many bits an integer has.

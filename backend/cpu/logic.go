@@ -8,6 +8,7 @@ import (
 	"github.com/carve-dev/carve/internal/fuse"
 	"github.com/carve-dev/carve/internal/kernel/cast"
 	"github.com/carve-dev/carve/internal/kernel/element"
+	"github.com/carve-dev/carve/internal/kernel/isa"
 	"github.com/carve-dev/carve/internal/kernel/vec"
 	"github.com/carve-dev/carve/internal/operators"
 	"github.com/carve-dev/carve/internal/place"
@@ -132,47 +133,84 @@ func settlePow(p *planner, n *graph.Node) {
 }
 
 func planPow(p *planner, n *graph.Node) error {
-	y, ok := scalarPower(p, n)
-	if !ok {
-		switch n.Inputs[0].Type.DType {
-		case tensor.Int32:
-			return powersOf(p, n, func(x float64) int32 { return int32(cast.Whole(x)) })
-		case tensor.Int64:
-			return powersOf(p, n, cast.Whole[float64])
-		}
-		if operators.IsFloat32(n.Inputs[1]) {
-			kernels := p.kernels
-			return elementwise2Rows(p, n, func(out, s []float32, dx int, t []float32, dy int) {
-				if dx != 1 {
-					each2(vec.Power)(out, s, dx, t, dy)
-					return
-				}
-				kernels.Powers(out, s[:len(out)], t, dy)
-			})
-		}
-		return powersOf(p, n, func(x float64) float32 { return float32(x) })
+	kernels, set := p.kernels, p.target.Set
+	if y, ok := scalarPower(p, n); ok {
+		elements(p, p.In(n.Inputs[0]), p.Out(n.Outputs[0]), p.stored(n.Outputs[0]), 0.12, func(d, s []float32) { kernels.Pow(d, s, y) })
+		return nil
 	}
-	kernels := p.kernels
-	elements(p, p.In(n.Inputs[0]), p.Out(n.Outputs[0]), p.stored(n.Outputs[0]), 0.12, func(d, s []float32) { kernels.Pow(d, s, y) })
-	return nil
+	switch n.Inputs[0].Type.DType {
+	case tensor.Int32:
+		return powersOf(p, n, func(x float64) int32 { return int32(cast.Whole(x)) }, wholePowers[int32, int32](set), wholePowers[int32, int64](set))
+	case tensor.Int64:
+		return powersOf(p, n, cast.Whole[float64], wholePowers[int64, int32](set), wholePowers[int64, int64](set))
+	}
+	if operators.IsFloat32(n.Inputs[1]) {
+		return elementwise2Rows(p, n, floatPowers[float32](kernels))
+	}
+	return powersOf(p, n, func(x float64) float32 { return float32(x) }, floatPowers[int32](kernels), floatPowers[int64](kernels))
 }
 
-// powersOf emits powers of elements T, which are made of float64, by whatever type their exponents have.
-func powersOf[T float32 | int32 | int64](p *planner, n *graph.Node, of func(x float64) T) error {
+// powersOf emits powers of elements T by whatever type their exponents have: of float32 they are made of float64.
+func powersOf[T float32 | int32 | int64](p *planner, n *graph.Node, of func(x float64) T, by32 row2[T, int32, T], by64 row2[T, int64, T]) error {
 	switch n.Inputs[1].Type.DType {
 	case tensor.Int32:
-		return powersBy[T, int32](p, n, of)
+		return elementwise2Rows(p, n, by32)
 	case tensor.Int64:
-		return powersBy[T, int64](p, n, of)
+		return elementwise2Rows(p, n, by64)
 	}
-	return powersBy[T, float32](p, n, of)
+	return elementwise2(p, n, func(a T, b float32) T { return of(math.Pow(float64(a), float64(b))) })
 }
 
-func powersBy[T, E float32 | int32 | int64](p *planner, n *graph.Node, of func(x float64) T) error {
-	if !isWhole(n.Inputs[0]) || !isWhole(n.Inputs[1]) {
-		return elementwise2(p, n, func(a T, b E) T { return of(math.Pow(float64(a), float64(b))) })
+// floatPowers returns the loop over a row of powers of float32: those of package vec, or of math for exponents that are larger than all whole numbers
+// that float32 holds.
+func floatPowers[E float32 | int32 | int64](kernels vec.Kernels) row2[float32, E, float32] {
+	const most = 1 << 24
+	return func(out, s []float32, dx int, t []E, dy int) {
+		if y := t[0]; dx == 1 && dy == 0 && -most <= y && y <= most {
+			kernels.Pow(out, s[:len(out)], float32(y))
+			return
+		}
+		var bases, exponents [256]float32
+		for at := 0; at < len(out); at += len(bases) {
+			d := out[at:min(at+len(bases), len(out))]
+			x, y, held := bases[:len(d)], exponents[:len(d)], true
+			for i := range d {
+				e := t[(at+i)*dy]
+				x[i], y[i], held = s[(at+i)*dx], float32(e), held && -most <= e && e <= most
+			}
+			if held {
+				kernels.Powers(d, x, y, 1)
+				continue
+			}
+			for i := range d {
+				d[i] = float32(math.Pow(float64(x[i]), float64(t[(at+i)*dy])))
+			}
+		}
 	}
-	return elementwise2(p, n, func(a T, b E) T { return T(wholePower(int64(a), int64(b))) })
+}
+
+// wholePowers returns the loop over a row of powers of integers.
+func wholePowers[T, E int32 | int64](set isa.Set) row2[T, E, T] {
+	return func(out, s []T, dx int, t []E, dy int) {
+		if dx != 1 || dy != 0 || t[0] < 0 {
+			each2(func(a T, b E) T { return T(wholePower(int64(a), int64(b))) })(out, s, dx, t, dy)
+			return
+		}
+		var factors [512]T
+		for at := 0; at < len(out); at += len(factors) {
+			d := out[at:min(at+len(factors), len(out))]
+			f := factors[:copy(factors[:], s[at:][:len(d)])]
+			setAll(d, 1)
+			for y := t[0]; y != 0; {
+				if y&1 != 0 {
+					element.Binary(set, element.Mul, d, d, f)
+				}
+				if y >>= 1; y != 0 {
+					element.Binary(set, element.Mul, f, f, f)
+				}
+			}
+		}
+	}
 }
 
 // wholePower returns x to the power of y, which wraps around; of negative y it is truncated.

@@ -68,6 +68,7 @@ func emitLoss[T int32 | int64](p *planner, n *graph.Node, scores place.Memory, c
 			lo, hi = 0, count
 		}
 		sum, total := 0.0, 0.0
+		image, at := lo/inner*classes*inner, lo%inner
 		for i := lo; i < hi; i++ {
 			class, loss, weight := int64(t[i]), float32(0), float32(1)
 			switch {
@@ -79,7 +80,10 @@ func emitLoss[T int32 | int64](p *planner, n *graph.Node, scores place.Memory, c
 				if len(w) > 0 {
 					weight = w[class]
 				}
-				loss = -x[(i/inner*classes+int(class))*inner+i%inner] * weight
+				loss = -x[image+int(class)*inner+at] * weight
+			}
+			if at++; at == inner {
+				image, at = image+classes*inner, 0
 			}
 			if reduction == "none" {
 				y[i] = loss

@@ -219,7 +219,7 @@ func (h *halfValues) same(t *tensor.Tensor, target isa.Target) bool {
 			n := len(part)
 			reorder.ToHalf(target, half[:n], part, reorder.Float16)
 			reorder.FromHalf(target, back[:n], half[:n], reorder.Float16)
-			if !bytes.Equal(floatBytes(part), floatBytes(back[:n])) {
+			if !bytes.Equal(asBytes(part), asBytes(back[:n])) {
 				return false
 			}
 		}

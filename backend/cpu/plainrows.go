@@ -69,6 +69,9 @@ func vectorRow[T integer](set isa.Set, op element.Op) row2[T, T, T] {
 			element.Binary(set, op, out, s, t)
 		case dx == 1:
 			element.Binary(set, op, out, s, t[:1])
+		case dy == 1 && op == element.Div:
+			setAll(out, s[0])
+			element.Binary(set, op, out, out, t)
 		case dy == 1 && op != element.Sub:
 			element.Binary(set, op, out, t, s[:1])
 		case dy == 1: // s - t is ^(t + ^s)

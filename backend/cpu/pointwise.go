@@ -2,6 +2,7 @@ package cpu
 
 import (
 	"math"
+	"unsafe"
 
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/tensor"
@@ -94,21 +95,24 @@ func (f *inverse) finish(d, s []float32, logs []float64) {
 	}
 }
 
-// planTest emits IsNaN and IsInf, by the bits of elements.
-func planTest(p *planner, n *graph.Node) error {
-	const infinite = 0x7f800000
+// planTest emits IsNaN and IsInf of float32.
+func planTest(p *planner, n *graph.Node) error { return testBits[int32](p, n, 0x7f800000) }
+
+// testBits emits IsNaN and IsInf, by the bits of elements and those of infinity.
+func testBits[T int32 | int64](p *planner, n *graph.Node, infinite T) error {
 	set := p.target.Set
 	up, down := n.Int("detect_positive", 1) != 0, n.Int("detect_negative", 1) != 0
-	return elementsOf(p, n, func(d []bool, s []int32) {
+	sign := T(-1) << (8*unsafe.Sizeof(infinite) - 1)
+	return elementsOf(p, n, func(d []bool, s []T) {
 		switch {
 		case n.Is("IsNaN"):
 			element.Magnitudes(set, element.Greater, d, s, infinite)
 		case up && down:
 			element.Magnitudes(set, element.Equal, d, s, infinite)
 		case up:
-			element.Compare(set, element.Equal, d, s, []int32{infinite})
+			element.Compare(set, element.Equal, d, s, []T{infinite})
 		case down:
-			element.Compare(set, element.Equal, d, s, []int32{math.MinInt32 | infinite})
+			element.Compare(set, element.Equal, d, s, []T{sign | infinite})
 		default:
 			clear(d)
 		}
@@ -232,14 +236,12 @@ func planInteger[T integer](p *planner, n *graph.Node) error {
 	case "Relu":
 		return elementwise1(p, n, func(x T) T { return max(x, 0) })
 	}
-	return elementwise1(p, n, func(x T) T {
-		switch {
-		case x > 0:
-			return 1
-		case x < 0:
-			return -T(1)
+	set := p.target.Set
+	return elementsOf(p, n, func(d, s []T) { // the sign: between -1 and 1
+		element.Binary(set, element.Min, d, s, []T{1})
+		if minus := ^T(0); minus < 0 {
+			element.Binary(set, element.Max, d, d, []T{minus})
 		}
-		return 0
 	})
 }
 
@@ -263,15 +265,17 @@ func planClipIntegers[T integer](p *planner, n *graph.Node) error {
 
 // planClipFloats is planClipIntegers for floats.
 func planClipFloats(p *planner, n *graph.Node) error {
+	kernels, infinity := p.kernels, float32(math.Inf(1))
 	return planClipBetween(p, n, func(op element.Op, d, s []float32, bound []float32) {
-		by := bound[0]
-		for i, x := range s {
-			if op == element.Max {
-				d[i] = max(x, by)
-			} else {
-				d[i] = min(x, by)
-			}
+		within := vec.Params{A: bound[0], B: infinity}
+		if op == element.Min {
+			within = vec.Params{A: -infinity, B: bound[0]}
 		}
+		if bound[0] != bound[0] {
+			setAll(d, bound[0])
+			return
+		}
+		kernels.Apply(vec.Clip, d, s, within)
 	})
 }
 

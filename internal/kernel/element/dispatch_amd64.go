@@ -188,6 +188,12 @@ func binary(set isa.Set, op Op, code int, one bool, dst, a, b *byte, n int) {
 					minS64(dst, a, b, n)
 				}
 			}
+		case Div:
+			if one {
+				divS32One(dst, a, b, n)
+			} else {
+				divS32(dst, a, b, n)
+			}
 		case And:
 			if one {
 				andBitsOne(dst, a, b, n)
@@ -382,11 +388,83 @@ func compare(set isa.Set, c Comparison, k kind, one bool, dst, a, b *byte, n int
 					atleastUnsignedBytes(dst, a, b, n)
 				}
 			}
+		case doubles:
+			switch c {
+			case Equal:
+				if one {
+					equalDoublesOne(dst, a, b, n)
+				} else {
+					equalDoubles(dst, a, b, n)
+				}
+			case Less:
+				if one {
+					lessDoublesOne(dst, a, b, n)
+				} else {
+					lessDoubles(dst, a, b, n)
+				}
+			case AtMost:
+				if one {
+					atmostDoublesOne(dst, a, b, n)
+				} else {
+					atmostDoubles(dst, a, b, n)
+				}
+			case Greater:
+				if one {
+					greaterDoublesOne(dst, a, b, n)
+				} else {
+					greaterDoubles(dst, a, b, n)
+				}
+			case AtLeast:
+				if one {
+					atleastDoublesOne(dst, a, b, n)
+				} else {
+					atleastDoubles(dst, a, b, n)
+				}
+			}
+		case longs:
+			switch c {
+			case Equal:
+				if one {
+					equalLongsOne(dst, a, b, n)
+				} else {
+					equalLongs(dst, a, b, n)
+				}
+			case Less:
+				if one {
+					lessLongsOne(dst, a, b, n)
+				} else {
+					lessLongs(dst, a, b, n)
+				}
+			case AtMost:
+				if one {
+					atmostLongsOne(dst, a, b, n)
+				} else {
+					atmostLongs(dst, a, b, n)
+				}
+			case Greater:
+				if one {
+					greaterLongsOne(dst, a, b, n)
+				} else {
+					greaterLongs(dst, a, b, n)
+				}
+			case AtLeast:
+				if one {
+					atleastLongsOne(dst, a, b, n)
+				} else {
+					atleastLongs(dst, a, b, n)
+				}
+			}
 		case magnitudes:
 			if c == Equal {
 				equalMagnitudesOne(dst, a, b, n)
 			} else {
 				greaterMagnitudesOne(dst, a, b, n)
+			}
+		case longMagnitudes:
+			if c == Equal {
+				equalLongMagnitudesOne(dst, a, b, n)
+			} else {
+				greaterLongMagnitudesOne(dst, a, b, n)
 			}
 		}
 	default:

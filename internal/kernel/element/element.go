@@ -1,7 +1,6 @@
 package element
 
 import (
-	"math"
 	"math/bits"
 	"unsafe"
 
@@ -29,6 +28,7 @@ const (
 	And
 	Or
 	Xor
+	Div // cut; what is divided by 0 is 0
 )
 
 // Comparison is a comparison of two elements.
@@ -156,31 +156,36 @@ func Compare[T Ordered](set isa.Set, c Comparison, dst []bool, a, b []T) {
 	}
 }
 
-// Magnitudes writes which numbers without their uppermost bits are b, or greater where c is not Equal: of float32, by their bits, which are infinite, or NaN.
-func Magnitudes(set isa.Set, c Comparison, dst []bool, a []int32, b int32) {
+// Magnitudes writes which numbers without their uppermost bits are b, or greater where c is not Equal: of float32 and float64, by their bits, which are infinite, or NaN.
+func Magnitudes[T int32 | int64](set isa.Set, c Comparison, dst []bool, a []T, b T) {
 	if c != Equal {
 		c = Greater
 	}
-	n := len(dst)
+	n, of := len(dst), magnitudes
+	if kindOf[T]() == longs {
+		of = longMagnitudes
+	}
 	a = a[:n]
 	done := 0
 	if hasKernels(set) {
-		same := repeated[int32]{b, b, b, b, b, b, b, b}
+		one := []T{b}
+		var same repeated[T]
 		for groups := n / width; groups > 0; {
 			some := min(groups, most/4)
-			compare(set, c, magnitudes, true, bytesAt(dst, done), bytesAt(a, done), bytesAt(same[:], 0), some)
+			compare(set, c, of, true, bytesAt(dst, done), bytesAt(a, done), same.of(one, 0, true), some)
 			groups, done = groups-some, done+some*width
 		}
 	}
 	dst, a = dst[done:], a[done:]
+	low := T(1)<<(8*unsafe.Sizeof(b)-1) - 1
 	if c == Equal {
 		for i, x := range a {
-			dst[i] = x&math.MaxInt32 == b
+			dst[i] = x&low == b
 		}
 		return
 	}
 	for i, x := range a {
-		dst[i] = x&math.MaxInt32 > b
+		dst[i] = x&low > b
 	}
 }
 
@@ -194,7 +199,10 @@ const (
 	unsignedWords
 	signedBytes
 	unsignedBytes
-	magnitudes // words without their uppermost bits
+	doubles
+	longs          // of 64 bits, with a sign
+	magnitudes     // words without their uppermost bits
+	longMagnitudes // likewise
 )
 
 func kindOf[T Ordered]() kind {
@@ -210,6 +218,10 @@ func kindOf[T Ordered]() kind {
 		return signedBytes
 	case uint8:
 		return unsignedBytes
+	case float64:
+		return doubles
+	case int64:
+		return longs
 	}
 	return none
 }
@@ -378,7 +390,9 @@ func Bilinear(set isa.Set, dst, plane []float32, first []int32, weights []float3
 }
 
 // has reports whether there are kernels for an operator on a type.
-func has(set isa.Set, op Op, code int) bool { return hasKernels(set) && (op != Mul || code%4 != 3) }
+func has(set isa.Set, op Op, code int) bool {
+	return hasKernels(set) && (op != Mul || code%4 != 3) && (op != Div || code == 6)
+}
 
 // hasKernels reports whether there are kernels of a set.
 func hasKernels(set isa.Set) bool { return set == isa.AVX2 || set == isa.AVX512 }

@@ -101,6 +101,12 @@ func binaries[T element.Integer](r *rand.Rand) {
 		element.Add: func(a, b T) T { return a + b }, element.Sub: func(a, b T) T { return a - b }, element.Mul: func(a, b T) T { return a * b },
 		element.Max: func(a, b T) T { return max(a, b) }, element.Min: func(a, b T) T { return min(a, b) },
 		element.And: func(a, b T) T { return a & b }, element.Or: func(a, b T) T { return a | b }, element.Xor: func(a, b T) T { return a ^ b },
+		element.Div: func(a, b T) T {
+			if b == 0 {
+				return 0
+			}
+			return a / b
+		},
 	}
 	for op, f := range of {
 		for _, set := range sets() {
@@ -197,20 +203,21 @@ func choices[T element.Bits](r *rand.Rand) {
 	}
 }
 
-func magnitudes(r *rand.Rand) {
-	n, a, b, _ := operands[int32](r)
+func magnitudes[T int32 | int64](r *rand.Rand) {
+	n, a, b, _ := operands[T](r)
+	low := T(1)<<(8*unsafe.Sizeof(T(0))-1) - 1
 	if len(b) == 0 {
 		return
 	}
 	for _, c := range []element.Comparison{element.Equal, element.Greater} {
 		for _, set := range sets() {
-			dst, by := guarded[bool](r, (n+3)/4*4)[:n], b[0]&math.MaxInt32
+			dst, by := guarded[bool](r, (n+3)/4*4)[:n], b[0]&low
 			if n > 3 {
-				a[r.IntN(n)], a[r.IntN(n)] = by, by|math.MinInt32
+				a[r.IntN(n)], a[r.IntN(n)] = by, by|^low
 			}
 			element.Magnitudes(set, c, dst, a, by)
 			for i, x := range a[:n] {
-				x &= math.MaxInt32
+				x &= low
 				if want := x == by && c == element.Equal || x > by && c == element.Greater; dst[i] != want || *(*byte)(unsafe.Pointer(&dst[i])) > 1 {
 					Fail(fmt.Sprintf("comparison %d of |%v| and %v with %v is %v: %d elements, element %d", c, a[i], by, set, dst[i], n, i))
 				}
@@ -403,7 +410,8 @@ var _ = Describe("elements", func() {
 			comparisons[uint32](r)
 			comparisons[int64](r)
 			comparisons[uint64](r)
-			magnitudes(r)
+			magnitudes[int32](r)
+			magnitudes[int64](r)
 			pairs(r)
 			triples(r)
 			transpositions(r)

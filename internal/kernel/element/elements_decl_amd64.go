@@ -272,6 +272,16 @@ func minS64(dst *byte, a *byte, b *byte, n int)
 //go:noescape
 func minS64One(dst *byte, a *byte, b *byte, n int)
 
+// divS32 writes Div of n vectors; n > 0.
+//
+//go:noescape
+func divS32(dst *byte, a *byte, b *byte, n int)
+
+// divS32One writes Div of n vectors; n > 0.
+//
+//go:noescape
+func divS32One(dst *byte, a *byte, b *byte, n int)
+
 // andBits writes And of n vectors; n > 0.
 //
 //go:noescape
@@ -667,6 +677,106 @@ func atleastUnsignedBytes(dst *byte, a *byte, b *byte, n int)
 //go:noescape
 func atleastUnsignedBytesOne(dst *byte, a *byte, b *byte, n int)
 
+// equalDoubles compares n groups of 32 elements; n > 0.
+//
+//go:noescape
+func equalDoubles(dst *byte, a *byte, b *byte, n int)
+
+// equalDoublesOne compares n groups of 32 elements; n > 0.
+//
+//go:noescape
+func equalDoublesOne(dst *byte, a *byte, b *byte, n int)
+
+// lessDoubles compares n groups of 32 elements; n > 0.
+//
+//go:noescape
+func lessDoubles(dst *byte, a *byte, b *byte, n int)
+
+// lessDoublesOne compares n groups of 32 elements; n > 0.
+//
+//go:noescape
+func lessDoublesOne(dst *byte, a *byte, b *byte, n int)
+
+// atmostDoubles compares n groups of 32 elements; n > 0.
+//
+//go:noescape
+func atmostDoubles(dst *byte, a *byte, b *byte, n int)
+
+// atmostDoublesOne compares n groups of 32 elements; n > 0.
+//
+//go:noescape
+func atmostDoublesOne(dst *byte, a *byte, b *byte, n int)
+
+// greaterDoubles compares n groups of 32 elements; n > 0.
+//
+//go:noescape
+func greaterDoubles(dst *byte, a *byte, b *byte, n int)
+
+// greaterDoublesOne compares n groups of 32 elements; n > 0.
+//
+//go:noescape
+func greaterDoublesOne(dst *byte, a *byte, b *byte, n int)
+
+// atleastDoubles compares n groups of 32 elements; n > 0.
+//
+//go:noescape
+func atleastDoubles(dst *byte, a *byte, b *byte, n int)
+
+// atleastDoublesOne compares n groups of 32 elements; n > 0.
+//
+//go:noescape
+func atleastDoublesOne(dst *byte, a *byte, b *byte, n int)
+
+// equalLongs compares n groups of 32 elements; n > 0.
+//
+//go:noescape
+func equalLongs(dst *byte, a *byte, b *byte, n int)
+
+// equalLongsOne compares n groups of 32 elements; n > 0.
+//
+//go:noescape
+func equalLongsOne(dst *byte, a *byte, b *byte, n int)
+
+// lessLongs compares n groups of 32 elements; n > 0.
+//
+//go:noescape
+func lessLongs(dst *byte, a *byte, b *byte, n int)
+
+// lessLongsOne compares n groups of 32 elements; n > 0.
+//
+//go:noescape
+func lessLongsOne(dst *byte, a *byte, b *byte, n int)
+
+// atmostLongs compares n groups of 32 elements; n > 0.
+//
+//go:noescape
+func atmostLongs(dst *byte, a *byte, b *byte, n int)
+
+// atmostLongsOne compares n groups of 32 elements; n > 0.
+//
+//go:noescape
+func atmostLongsOne(dst *byte, a *byte, b *byte, n int)
+
+// greaterLongs compares n groups of 32 elements; n > 0.
+//
+//go:noescape
+func greaterLongs(dst *byte, a *byte, b *byte, n int)
+
+// greaterLongsOne compares n groups of 32 elements; n > 0.
+//
+//go:noescape
+func greaterLongsOne(dst *byte, a *byte, b *byte, n int)
+
+// atleastLongs compares n groups of 32 elements; n > 0.
+//
+//go:noescape
+func atleastLongs(dst *byte, a *byte, b *byte, n int)
+
+// atleastLongsOne compares n groups of 32 elements; n > 0.
+//
+//go:noescape
+func atleastLongsOne(dst *byte, a *byte, b *byte, n int)
+
 // equalMagnitudesOne compares n groups of 32 elements; n > 0.
 //
 //go:noescape
@@ -676,6 +786,16 @@ func equalMagnitudesOne(dst *byte, a *byte, b *byte, n int)
 //
 //go:noescape
 func greaterMagnitudesOne(dst *byte, a *byte, b *byte, n int)
+
+// equalLongMagnitudesOne compares n groups of 32 elements; n > 0.
+//
+//go:noescape
+func equalLongMagnitudesOne(dst *byte, a *byte, b *byte, n int)
+
+// greaterLongMagnitudesOne compares n groups of 32 elements; n > 0.
+//
+//go:noescape
+func greaterLongMagnitudesOne(dst *byte, a *byte, b *byte, n int)
 
 // choose8OneAOneB chooses between the elements of n vectors; n > 0.
 //

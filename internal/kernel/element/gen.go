@@ -92,7 +92,7 @@ var letters = []string{"B", "W", "D", "Q"}
 const (
 	upperBits = 12 // the uppermost bit of each element
 	lowBytes  = 13 // the lower byte of each word
-	lowBits   = 13 // all but the uppermost bit of each doubleword
+	lowBits   = 13 // all but the uppermost bit of each number
 	single    = 14 // b, where it is one
 )
 
@@ -124,6 +124,10 @@ func binaries(f *asm.File) {
 			return both(name, "dst, a, b, n")
 		}))
 	}
+	for _, one := range []bool{false, true} {
+		binary(f, "divS32", "Div", 6, one)
+	}
+	code.WriteString("case Div:\n" + both("divS32", "dst, a, b, n"))
 	for _, op := range []string{"And", "Or", "Xor"} {
 		name := strings.ToLower(op) + "Bits"
 		for _, one := range []bool{false, true} {
@@ -249,6 +253,21 @@ func combine(fn *asm.Func, op, letter string, code int, a, b, free string) {
 		fn.I("VPANDN %s, Y%d, Y15", b, lowBytes)
 		fn.I("VPMULLW Y15, %s, %s", a, a)
 		fn.I("VPOR %s, %s, %s", free, a, a)
+	case op == "Div": // of four numbers in float64, and of the others; what is divided by 0 is 0
+		quotients := func(a, b, wide, by string) {
+			fn.I("VCVTDQ2PD %s, Y%s", a, wide)
+			fn.I("VCVTDQ2PD %s, Y%s", b, by)
+			fn.I("VDIVPD Y%s, Y%s, Y%[2]s", by, wide)
+			fn.I("VCVTTPD2DQY Y%s, X%[1]s", wide)
+		}
+		quotients("X"+a[1:], "X"+b[1:], free[1:], "15")
+		fn.I("VEXTRACTI128 $1, %s, X%d", a, lowBits)
+		fn.I("VEXTRACTI128 $1, %s, X15", b)
+		quotients(fmt.Sprintf("X%d", lowBits), "X15", fmt.Sprint(lowBits), "15")
+		fn.I("VINSERTI128 $1, X%d, %s, %[2]s", lowBits, free)
+		fn.I("VPXOR Y15, Y15, Y15")
+		fn.I("VPCMPEQD %s, Y15, Y15", b)
+		fn.I("VPANDN %s, Y15, %s", free, a)
 	case op == "Mul":
 		fn.I("VPMULL%s %s, %s, %s", letter, b, a, a)
 	case (op == "Max" || op == "Min") && code%4 == 3:
@@ -276,7 +295,7 @@ const inOrder = "inOrder"
 func comparisons(f *asm.File) {
 	f.Data(inOrder, 0, 4, 1, 5, 2, 6, 3, 7)
 	code := "switch k {\n"
-	for _, kind := range []string{"floats", "words", "unsignedWords", "signedBytes", "unsignedBytes"} {
+	for _, kind := range []string{"floats", "words", "unsignedWords", "signedBytes", "unsignedBytes", "doubles", "longs"} {
 		code += "case " + kind + ":\nswitch c {\n"
 		for _, c := range []string{"Equal", "Less", "AtMost", "Greater", "AtLeast"} {
 			name := strings.ToLower(c) + strings.ToUpper(kind[:1]) + kind[1:]
@@ -287,9 +306,12 @@ func comparisons(f *asm.File) {
 		}
 		code += "}\n"
 	}
-	code += "case magnitudes:\nif c == Equal {\nequalMagnitudesOne(dst, a, b, n)\n} else {\ngreaterMagnitudesOne(dst, a, b, n)\n}\n"
-	comparison(f, "equalMagnitudes", "magnitudes", "Equal", true)
-	comparison(f, "greaterMagnitudes", "magnitudes", "Greater", true)
+	for _, kind := range []string{"magnitudes", "longMagnitudes"} {
+		name := strings.ToUpper(kind[:1]) + kind[1:]
+		code += fmt.Sprintf("case %[1]s:\nif c == Equal {\nequal%[2]sOne(dst, a, b, n)\n} else {\ngreater%[2]sOne(dst, a, b, n)\n}\n", kind, name)
+		comparison(f, "equal"+name, kind, "Equal", true)
+		comparison(f, "greater"+name, kind, "Greater", true)
+	}
 	served(f, "compare", code+"}")
 }
 
@@ -310,9 +332,10 @@ func comparison(f *asm.File, name, kind, c string, one bool) {
 			fn.I("VPSLLD $31, Y%[1]d, Y%[1]d", upperBits)
 		}
 	}
-	if kind == "magnitudes" {
-		fn.I("VPCMPEQD Y%[1]d, Y%[1]d, Y%[1]d", lowBits)
-		fn.I("VPSRLD $1, Y%[1]d, Y%[1]d", lowBits)
+	magnitudes, letter := strings.HasSuffix(strings.ToLower(kind), "magnitudes"), sizeOf(kind)
+	if magnitudes {
+		fn.I("VPCMPEQ%[2]s Y%[1]d, Y%[1]d, Y%[1]d", lowBits, letter)
+		fn.I("VPSRL%[2]s $1, Y%[1]d, Y%[1]d", lowBits, letter)
 	}
 	if one {
 		fn.I("VMOVDQU (DX), Y%d", single)
@@ -320,15 +343,15 @@ func comparison(f *asm.File, name, kind, c string, one bool) {
 			fn.I("VPXOR Y%d, Y%[2]d, Y%[2]d", upperBits, single)
 		}
 	}
-	parts := 4
-	if bytes {
-		parts = 1
-	}
+	vectors := map[string]int{"B": 1, "D": 4, "Q": 8}[letter]
 	fn.Loop("CX", func() {
 		negated := false
-		for i := range parts {
+		for i := range vectors {
 			a, b := fmt.Sprintf("Y%d", i), fmt.Sprintf("Y%d", single)
-			if kind == "magnitudes" {
+			if letter == "Q" {
+				a = []string{fmt.Sprintf("Y%d", i/2), "Y8"}[i%2] // of two vectors one is made
+			}
+			if magnitudes {
 				fn.I("VPAND %d(SI), Y%d, %s", 32*i, lowBits, a)
 			} else {
 				fn.I("VMOVDQU %d(SI), %s", 32*i, a)
@@ -337,13 +360,17 @@ func comparison(f *asm.File, name, kind, c string, one bool) {
 				fn.I("VPXOR Y%d, %s, %s", upperBits, a, a)
 			}
 			if !one {
-				b = fmt.Sprintf("Y%d", 4+i)
+				b = fmt.Sprintf("Y%d", 4+i%4)
 				fn.I("VMOVDQU %d(DX), %s", 32*i, b)
 				if unsigned {
 					fn.I("VPXOR Y%d, %s, %s", upperBits, b, b)
 				}
 			}
 			negated = holds(fn, kind, c, a, b)
+			if letter == "Q" && i%2 == 1 {
+				fn.I("VSHUFPS $0x88, %s, Y%d, Y%[2]d", a, i/2)
+				fn.I("VPERMQ $0xd8, Y%d, Y%[1]d", i/2)
+			}
 		}
 		if !bytes {
 			fn.I("VPACKSSDW Y1, Y0, Y0")
@@ -358,24 +385,33 @@ func comparison(f *asm.File, name, kind, c string, one bool) {
 		}
 		fn.I("VMOVDQU Y0, (DI)")
 		fn.I("ADDQ $32, DI")
-		fn.I("ADDQ $%d, SI", 32*parts)
+		fn.I("ADDQ $%d, SI", 32*vectors)
 		if !one {
-			fn.I("ADDQ $%d, DX", 32*parts)
+			fn.I("ADDQ $%d, DX", 32*vectors)
 		}
 	})
 	fn.Ret()
 }
 
+// sizeOf returns the letter of a kind's size.
+func sizeOf(kind string) string {
+	switch {
+	case strings.HasSuffix(kind, "Bytes"):
+		return "B"
+	case kind == "doubles" || strings.HasPrefix(kind, "long"):
+		return "Q"
+	}
+	return "D"
+}
+
 // holds emits the comparison of a vector a with b, in a: all bits of an element are set where it holds, or, where that is what is returned, where it does not.
 func holds(fn *asm.Func, kind, c, a, b string) (negated bool) {
-	if kind == "floats" {
-		fn.I("VCMPPS $%#x, %s, %s, %s", map[string]int{"Equal": 0, "Less": 0x11, "AtMost": 0x12, "Greater": 0x1e, "AtLeast": 0x1d}[c], b, a, a)
+	if kind == "floats" || kind == "doubles" {
+		suffix := map[string]string{"floats": "S", "doubles": "D"}[kind]
+		fn.I("VCMPP%s $%#x, %s, %s, %s", suffix, map[string]int{"Equal": 0, "Less": 0x11, "AtMost": 0x12, "Greater": 0x1e, "AtLeast": 0x1d}[c], b, a, a)
 		return false
 	}
-	letter := "D"
-	if strings.HasSuffix(kind, "Bytes") {
-		letter = "B"
-	}
+	letter := sizeOf(kind)
 	switch c {
 	case "Equal":
 		fn.I("VPCMPEQ%s %s, %s, %s", letter, b, a, a)

@@ -29,6 +29,14 @@ func loop[T Integer](op Op, dst, a, b []T) {
 		for i := range dst {
 			dst[i] = min(a[i], b[i])
 		}
+	case Div:
+		for i, by := range b {
+			if by == 0 {
+				dst[i] = 0
+			} else {
+				dst[i] = a[i] / by
+			}
+		}
 	case And, Or, Xor:
 		bitLoop(op, allBytes(dst), allBytes(a), allBytes(b))
 	}
@@ -53,7 +61,7 @@ func foldLoop[T Integer](op Op, v T, row []T) T {
 		for _, x := range row {
 			v += x
 		}
-	case Sub, And, Or, Xor:
+	case Sub, And, Or, Xor, Div:
 		panic("element: no fold")
 	}
 	return v
@@ -81,7 +89,7 @@ func bitLoop(op Op, dst, a, b []byte) {
 		for i := range dst {
 			dst[i] = a[i] | b[i]
 		}
-	case Add, Sub, Mul, Max, Min, Xor:
+	case Add, Sub, Mul, Max, Min, Div, Xor:
 		for ; len(dst) >= 8; dst, a, b = dst[8:], a[8:], b[8:] {
 			bits.NativeEndian.PutUint64(dst, bits.NativeEndian.Uint64(a)^bits.NativeEndian.Uint64(b))
 		}

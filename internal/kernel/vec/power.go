@@ -7,15 +7,17 @@ import (
 	"github.com/carve-dev/carve/internal/kernel/isa"
 )
 
-// Powers writes the powers of src by exponents that are by apart, 1, or 0 for one of all, as Power does: to within an ulp.
+// Powers writes the powers of src by exponents that are by apart, 1, or 0 for one of all, as Power does: to within an ulp. Those of negative
+// numbers by whole exponents are those of their magnitudes, with a sign.
 func (v Kernels) Powers(dst, src, exponents []float32, by int) {
+	const most = 1 << 24 // of which all whole numbers are float32
 	elements := double.For(isa.Target{Set: v.set})
 	var logarithms [1 << 8]float64
 	for at := 0; at < len(src); at += len(logarithms) {
 		s, y := src[at:min(at+len(logarithms), len(src))], exponents[at*by:]
 		d, t := dst[at:at+len(s)], logarithms[:len(s)]
 		for i, x := range s {
-			t[i] = float64(x)
+			t[i] = math.Abs(float64(x))
 		}
 		elements.Apply(double.Log, t, t)
 		for i := range t {
@@ -23,10 +25,16 @@ func (v Kernels) Powers(dst, src, exponents []float32, by int) {
 		}
 		elements.Apply(double.Exp, t, t)
 		for i, r := range t {
-			if x := s[i]; r >= 0x1p-126 && r <= math.MaxFloat32 && x > 0 && x <= math.MaxFloat32 {
+			x, e := s[i], y[i*by]
+			switch {
+			case !(r >= 0x1p-126 && r <= math.MaxFloat32):
+				d[i] = Power(x, e)
+			case x > 0 && x <= math.MaxFloat32:
 				d[i] = float32(r)
-			} else { // one that is not positive or finite, or has such a power
-				d[i] = Power(x, y[i*by])
+			case x < 0 && x >= -math.MaxFloat32 && e >= -most && e <= most && float32(int32(e)) == e:
+				d[i] = math.Float32frombits(math.Float32bits(float32(r)) | uint32(int32(e))<<31)
+			default:
+				d[i] = Power(x, e)
 			}
 		}
 	}

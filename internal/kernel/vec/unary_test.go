@@ -357,12 +357,20 @@ var _ = Describe("Pow", func() {
 				for i := range y {
 					y[i] = float32(r.NormFloat64() * math.Exp(3*r.NormFloat64()))
 					if r.IntN(20) == 0 {
-						y[i] = []float32{0, 1, -1, 2.5, float32(math.Inf(1)), float32(math.Inf(-1)), float32(math.NaN())}[r.IntN(7)]
+						y[i] = []float32{0, 1, -1, 2.5, float32(math.Inf(1)), float32(math.Inf(-1)), float32(math.NaN()), 1<<24 - 1, 1 << 24, 1 << 25, -1 << 31}[r.IntN(11)]
+					} else if r.IntN(3) == 0 {
+						y[i] = float32(r.IntN(61) - 30)
 					}
 				}
 				for i := range x {
 					if x[i] = math.Float32frombits(r.Uint32()); r.IntN(2) == 0 {
 						x[i] = float32(math.Exp(r.NormFloat64())) // near 1, where few bits are lost
+					}
+					switch r.IntN(8) {
+					case 0:
+						x[i] = -x[i]
+					case 1:
+						x[i] = -1
 					}
 				}
 				by := r.IntN(2)
