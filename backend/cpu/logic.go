@@ -170,6 +170,10 @@ func floatPowers[E float32 | int32 | int64](kernels vec.Kernels) row2[float32, E
 			kernels.Pow(out, s[:len(out)], float32(y))
 			return
 		}
+		if e, ok := any(t).([]float32); ok && dx == 1 {
+			kernels.Powers(out, s[:len(out)], e, dy)
+			return
+		}
 		var bases, exponents [256]float32
 		for at := 0; at < len(out); at += len(bases) {
 			d := out[at:min(at+len(bases), len(out))]
@@ -200,14 +204,19 @@ func wholePowers[T, E int32 | int64](set isa.Set) row2[T, E, T] {
 		for at := 0; at < len(out); at += len(factors) {
 			d := out[at:min(at+len(factors), len(out))]
 			f := factors[:copy(factors[:], s[at:][:len(d)])]
-			setAll(d, 1)
-			for y := t[0]; y != 0; {
-				if y&1 != 0 {
+			made := false
+			for y := t[0]; y != 0; y >>= 1 {
+				if made && y&1 != 0 {
 					element.Binary(set, element.Mul, d, d, f)
+				} else if y&1 != 0 {
+					made = copy(d, f) > 0
 				}
-				if y >>= 1; y != 0 {
+				if y > 1 {
 					element.Binary(set, element.Mul, f, f, f)
 				}
+			}
+			if !made {
+				setAll(d, 1)
 			}
 		}
 	}

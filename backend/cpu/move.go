@@ -483,17 +483,7 @@ func planPad(p *planner, n *graph.Node) error {
 		}
 		before[3] *= 16
 	}
-	src, dst := p.In(x), p.Out(y)
-	p.fill(p.padding(n, size), dst)
-	sx, sy := tensor.CompactStrides(dx), tensor.CompactStrides(dy)
-	c := copySpec{src: sx, dst: sy, size: size}
-	for k := range dx {
-		lo, hi := max(-before[k], 0), min(dx[k], dy[k]-before[k])
-		c.dims = append(c.dims, max(hi-lo, 0))
-		c.srcOff += lo * sx[k]
-		c.dstOff += (lo + before[k]) * sy[k]
-	}
-	p.strided(c, src, dst)
+	p.padRows(dx, dy, before, size, p.padding(n, size), p.In(x), p.Out(y))
 	return nil
 }
 

@@ -53,14 +53,19 @@ func stretches(index []int) []stretch {
 	return runs
 }
 
-// stretched writes a row of the result.
-func stretched[T any](d, s []T, runs []stretch) {
+// stretched writes a row of the result, whose elements are of unit numbers each.
+func stretched[T any](d, s []T, runs []stretch, unit int) {
 	for i := range runs {
 		r := &runs[i]
-		switch to := d[r.dst:][:r.length]; r.step {
-		case 1:
-			copy(to, s[r.src:][:r.length])
-		case 0:
+		to := d[r.dst*unit:][:r.length*unit]
+		switch {
+		case r.step == 1:
+			copy(to, s[r.src*unit:][:len(to)])
+		case unit > 1:
+			for k := range r.length {
+				copy(to[k*unit:][:unit], s[(r.src+k*r.step)*unit:])
+			}
+		case r.step == 0:
 			fillRow(to, s[r.src])
 		default:
 			for k, x := range s[r.src-r.length+1:][:r.length] {
@@ -76,7 +81,7 @@ func planPadRepeated(p *planner, n *graph.Node, before []int) error {
 	if product(dx) == 0 {
 		return property.Because(property.ShapeReason, "nothing to repeat in %v", dx)
 	}
-	r := repeatedRows{dims: dy, strides: tensor.CompactStrides(dx)}
+	var r repeatedRows
 	for a := range dx {
 		index := make([]int, dy[a])
 		for i := range index {
@@ -84,7 +89,8 @@ func planPadRepeated(p *planner, n *graph.Node, before []int) error {
 		}
 		r.index = append(r.index, index)
 	}
-	r.runs = stretches(r.index[len(dx)-1])
+	r.without(dx)
+	r.runs = stretches(r.index[len(r.dims)-1])
 	switch x.Type.DType.Size() {
 	case 1:
 		padRepeated[uint8](p, n, &r)
@@ -105,6 +111,28 @@ type repeatedRows struct {
 	dims, strides []int
 	index         [][]int // on each axis
 	runs          []stretch
+	unit          int // numbers of an element: those of the axes that are left out
+}
+
+// without sets all but the indices and runs for an operand of dims dx, and leaves the last axes out where each element is its own.
+func (r *repeatedRows) without(dx []int) {
+	r.strides, r.unit = tensor.CompactStrides(dx), 1
+	for last := len(dx) - 1; last > 0 && isOnce(r.index[last], dx[last]); last-- {
+		r.index, r.unit = r.index[:last], r.unit*dx[last]
+	}
+	for _, index := range r.index {
+		r.dims = append(r.dims, len(index))
+	}
+}
+
+// isOnce reports whether an index is all numbers below n in their order.
+func isOnce(index []int, n int) bool {
+	for i, at := range index {
+		if at != i {
+			return false
+		}
+	}
+	return len(index) == n
 }
 
 // from returns where row i of the result begins in the operand, of those along all axes up to a.
@@ -119,7 +147,7 @@ func (r *repeatedRows) from(i, a int) int {
 
 func padRepeated[T tensor.Element](p *planner, n *graph.Node, r *repeatedRows) {
 	src, dst, last := p.In(n.Inputs[0]), p.Out(n.Outputs[0]), len(r.dims)-1
-	high, wide := 1, r.dims[last] // of a matrix of the result
+	high, wide := 1, r.dims[last]*r.unit // of a matrix of the result
 	if last > 0 {
 		high = r.dims[last-1]
 	}
@@ -134,7 +162,7 @@ func padRepeated[T tensor.Element](p *planner, n *graph.Node, r *repeatedRows) {
 			if last > 0 {
 				from += r.index[last-1][row] * r.strides[last-1]
 			}
-			stretched(d[i*wide:][:wide], s[from:], r.runs)
+			stretched(d[i*wide:][:wide], s[from:], r.runs, r.unit)
 		}
 	}}, []place.Memory{src}, []place.Memory{dst})
 }

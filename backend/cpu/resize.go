@@ -9,7 +9,7 @@ import (
 )
 
 // Resize and Upsample of images over height and width: nearest neighbours and bilinear, in the blocked layout, and for
-// images of few channels, which it would pad, in the row-major one.
+// images of few channels, which it would pad, and to nearest neighbours, in the row-major one.
 
 // fewChannels is the number of channels up to which images are resized in the row-major layout as well.
 const fewChannels = 4
@@ -20,6 +20,7 @@ type resizing struct {
 	coordinates conv.Coordinates
 	rounding    conv.Rounding
 	scales      [2]float64 // 0: the quotient of the sizes
+	factors     []float64  // those of all axes, or none
 }
 
 var coordinateModes = map[string]conv.Coordinates{"half_pixel": conv.HalfPixel, "pytorch_half_pixel": conv.PytorchHalfPixel,
@@ -67,6 +68,9 @@ func resizingOf(n *graph.Node) (r resizing, why *property.Reason) {
 			return no("%v", err)
 		}
 	}
+	for _, f := range factors {
+		r.factors = append(r.factors, float64(f))
+	}
 	if a := max(resizedAxis(n), 1); len(factors) == 4 {
 		r.scales = [2]float64{float64(factors[a]), float64(factors[a+1])}
 	}
@@ -93,10 +97,13 @@ func resizeSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 	if why == nil {
 		return s, nil
 	}
-	if _, other := resamplingOf(n); other != nil {
-		return nil, why
+	if _, other := resamplingOf(n); other == nil {
+		return operators.RowMajor(n), nil
 	}
-	return operators.RowMajor(n), nil
+	if s, other := nearestSignatures(n); other == nil {
+		return s, nil
+	}
+	return nil, why
 }
 
 func resizeImageSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
@@ -108,25 +115,29 @@ func resizeImageSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) 
 	if !operators.IsFloat32(x) || a == 1 {
 		return resizeElementSignatures(n)
 	}
-	if _, why := resizingOf(n); why != nil {
+	r, why := resizingOf(n)
+	if why != nil {
 		return nil, why
 	}
 	s := graph.UniformSignature("nchw16c", n, rowMaj)
 	s.Inputs[0], s.Outputs[0] = graph.Fixed(blocked), graph.Fixed(blocked)
-	if c, ok := operators.ConstDim(x, 1); ok && c <= fewChannels {
+	if c, ok := operators.ConstDim(x, 1); ok && c <= fewChannels || !r.linear {
 		return []graph.Signature{s, graph.UniformSignature("row-major", n, rowMaj)}, nil
 	}
 	return []graph.Signature{s}, nil
 }
 
 func planResize(p *planner, n *graph.Node) error {
+	r, other := resizingOf(n)
+	if other == nil && !r.linear && n.Inputs[0].Format != blocked {
+		return planNearest(p, n, r)
+	}
 	if _, why := resizeImageSignatures(n); why != nil {
 		return planResample(p, n)
 	}
 	if !operators.IsFloat32(n.Inputs[0]) || resizedAxis(n) == 1 {
 		return planResizeElements(p, n)
 	}
-	r, _ := resizingOf(n)
 	dx, dy := p.Dims[n.Inputs[0].ID], p.Dims[n.Outputs[0].ID]
 	var axes [2]conv.ResizeAxis
 	for i := range axes {

@@ -3,6 +3,7 @@ package cpu
 import (
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/tensor"
+	"github.com/carve-dev/carve/internal/kernel/vec"
 	"github.com/carve-dev/carve/internal/operators"
 	"github.com/carve-dev/carve/internal/place"
 	"github.com/carve-dev/carve/property"
@@ -37,19 +38,7 @@ func planResizeElements(p *planner, n *graph.Node) error {
 	case r.linear:
 		return resizeBytes[uint8](p, n, r)
 	}
-	switch x.Type.DType.Size() {
-	case 1:
-		rows, _ := r.rows(p, n)
-		if high := p.Dims[x.ID][resizedAxis(n)]; repeatsBytes(rows, high) {
-			return resizeTwice(p, n, high, rows.width)
-		}
-		return resizeNearest[uint8](p, n, r)
-	case 2:
-		return resizeNearest[uint16](p, n, r)
-	case 4:
-		return resizeNearest[uint32](p, n, r)
-	}
-	return resizeNearest[uint64](p, n, r)
+	return planNearest(p, n, r)
 }
 
 // imageRows is what a resizing of images reads: rows of so many pixels, each of a channel or of all.
@@ -85,37 +74,7 @@ func resizedRows[T tensor.Element](p *planner, n *graph.Node, nanos float64, scr
 	return nil
 }
 
-func resizeNearest[T tensor.Element](p *planner, n *graph.Node, r resizing) error {
-	rows, w := r.rows(p, n)
-	c := rows.channels
-	return resizedRows(p, n, 0.7, place.Nowhere, func(_ *state, _ int, out, image []T, y int) {
-		from := image[int(rows.ys.first[y])*w:][:w]
-		for x, at := range rows.xs.first {
-			if c == 1 {
-				out[x] = from[at]
-			} else {
-				copy(out[x*c:][:c], from[int(at)*c:])
-			}
-		}
-	})
-}
-
-// repeatsBytes reports whether a resizing reads each row of an image, and each byte of that, two times.
-func repeatsBytes(rows imageRows, high int) bool {
-	return rows.channels == 1 && isTwice(rows.xs.first, rows.width) && isTwice(rows.ys.first, high)
-}
-
-// isTwice reports whether an axis is all indices below n, each two times.
-func isTwice(first []int32, n int) bool {
-	for i, at := range first {
-		if int(at) != i/2 {
-			return false
-		}
-	}
-	return len(first) == 2*n
-}
-
-// resizeTwice is resizeNearest where repeatsBytes.
+// resizeTwice is planNearest of bytes where each row of an image, and each byte of that, is read two times.
 func resizeTwice(p *planner, n *graph.Node, high, wide int) error {
 	integers, src, dst := p.integers, p.In(n.Inputs[0]), p.Out(n.Outputs[0])
 	plane := high * wide
@@ -162,21 +121,31 @@ func resizeBytes[T int8 | uint8](p *planner, n *graph.Node, r resizing) error {
 // resizeFloats is bilinear, of images whose channels lie last.
 func resizeFloats(p *planner, n *graph.Node, r resizing) error {
 	rows, w := r.rows(p, n)
-	scratch, c := p.scratch(4*w), rows.channels
+	scratch, c, kernels := p.scratch(4*w), rows.channels, p.kernels
 	return resizedRows(p, n, 1, scratch.at, func(st *state, worker int, out, image []float32, y int) {
 		mixed, by := scratch.floats(st, worker)[:w], float32(rows.ys.weight[y])
 		top, bottom := image[int(rows.ys.first[y])*w:][:w], image[int(rows.ys.second[y])*w:][:w]
-		for i, a := range top {
-			mixed[i] = a + (bottom[i]-a)*by
-		}
+		mix(kernels, mixed, top, bottom, by)
 		for x, weight := range rows.xs.weight {
-			left, right, to := mixed[int(rows.xs.first[x])*c:][:c], mixed[int(rows.xs.second[x])*c:][:c], out[x*c:][:c]
-			f := float32(weight)
-			for k, a := range left {
-				to[k] = a + (right[k]-a)*f
-			}
+			left, right := mixed[int(rows.xs.first[x])*c:][:c], mixed[int(rows.xs.second[x])*c:][:c]
+			mix(kernels, out[x*c:][:c], left, right, float32(weight))
 		}
 	})
+}
+
+// mix writes numbers between those of a and b.
+func mix(kernels vec.Kernels, dst, a, b []float32, by float32) {
+	const few = 24 // for which calls of kernels take longer
+	if len(dst) < few {
+		b = b[:len(a)]
+		for i, x := range a {
+			dst[i] = x + (b[i]-x)*by
+		}
+		return
+	}
+	kernels.Binary(vec.Sub, dst, b, a)
+	kernels.BinaryScalar(vec.Mul, dst, dst, by)
+	kernels.Binary(vec.Add, dst, a, dst)
 }
 
 // cutByte cuts a number between bytes to the one nearer to zero.

@@ -85,6 +85,12 @@ func binary(set isa.Set, op Op, code int, one bool, dst, a, b *byte, n int) {
 				} else {
 					mulU32(dst, a, b, n)
 				}
+			case 3, 7:
+				if one {
+					mulU64One(dst, a, b, n)
+				} else {
+					mulU64(dst, a, b, n)
+				}
 			}
 		case Max:
 			switch code {
@@ -551,6 +557,8 @@ func fold(set isa.Set, op Op, code int, dst, a *byte, n int) {
 				mulU16Fold(dst, a, n)
 			case 2, 6:
 				mulU32Fold(dst, a, n)
+			case 3, 7:
+				mulU64Fold(dst, a, n)
 			}
 		case Max:
 			switch code {

@@ -391,7 +391,7 @@ func Bilinear(set isa.Set, dst, plane []float32, first []int32, weights []float3
 
 // has reports whether there are kernels for an operator on a type.
 func has(set isa.Set, op Op, code int) bool {
-	return hasKernels(set) && (op != Mul || code%4 != 3) && (op != Div || code == 6)
+	return hasKernels(set) && (op != Div || code == 6)
 }
 
 // hasKernels reports whether there are kernels of a set.

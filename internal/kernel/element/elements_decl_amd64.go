@@ -112,6 +112,16 @@ func mulU32(dst *byte, a *byte, b *byte, n int)
 //go:noescape
 func mulU32One(dst *byte, a *byte, b *byte, n int)
 
+// mulU64 writes Mul of n vectors; n > 0.
+//
+//go:noescape
+func mulU64(dst *byte, a *byte, b *byte, n int)
+
+// mulU64One writes Mul of n vectors; n > 0.
+//
+//go:noescape
+func mulU64One(dst *byte, a *byte, b *byte, n int)
+
 // maxU8 writes Max of n vectors; n > 0.
 //
 //go:noescape
@@ -346,6 +356,11 @@ func mulU16Fold(dst *byte, a *byte, n int)
 //
 //go:noescape
 func mulU32Fold(dst *byte, a *byte, n int)
+
+// mulU64Fold writes what Mul makes of all elements of n vectors; n > 0.
+//
+//go:noescape
+func mulU64Fold(dst *byte, a *byte, n int)
 
 // maxU8Fold writes what Max makes of all elements of n vectors; n > 0.
 //

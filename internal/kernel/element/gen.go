@@ -101,7 +101,7 @@ func perType(op string, kernel func(name string, code int) string) string {
 	code := fmt.Sprintf("case %s:\nswitch code {\n", op)
 	for c := range 8 {
 		signed := op == "Max" || op == "Min" // signs matter
-		if c >= 4 && !signed || op == "Mul" && c == 3 {
+		if c >= 4 && !signed {
 			continue
 		}
 		cases := fmt.Sprint(c)
@@ -205,7 +205,11 @@ func fold(f *asm.File, name, op string, code int) {
 			fn.I("VPXOR Y%[1]d, Y%[1]d, Y%[1]d", u)
 		case "Mul":
 			fn.I("VPCMPEQB Y%[1]d, Y%[1]d, Y%[1]d", u)
-			fn.I("VPABS%[2]s Y%[1]d, Y%[1]d", u, letter)
+			if letter == "Q" {
+				fn.I("VPSRLQ $63, Y%[1]d, Y%[1]d", u)
+			} else {
+				fn.I("VPABS%[2]s Y%[1]d, Y%[1]d", u, letter)
+			}
 		default:
 			fn.I("VMOVDQU Y0, Y%d", u)
 		}
@@ -268,6 +272,15 @@ func combine(fn *asm.Func, op, letter string, code int, a, b, free string) {
 		fn.I("VPXOR Y15, Y15, Y15")
 		fn.I("VPCMPEQD %s, Y15, Y15", b)
 		fn.I("VPANDN %s, Y15, %s", free, a)
+	case op == "Mul" && letter == "Q": // lower halves, and each of them with the other's upper one
+		fn.I("VPSRLQ $32, %s, %s", a, free)
+		fn.I("VPMULUDQ %s, %s, %[2]s", b, free)
+		fn.I("VPSRLQ $32, %s, Y15", b)
+		fn.I("VPMULUDQ %s, Y15, Y15", a)
+		fn.I("VPADDQ Y15, %s, %[1]s", free)
+		fn.I("VPSLLQ $32, %s, %[1]s", free)
+		fn.I("VPMULUDQ %s, %s, %[2]s", b, a)
+		fn.I("VPADDQ %s, %s, %[2]s", free, a)
 	case op == "Mul":
 		fn.I("VPMULL%s %s, %s, %s", letter, b, a, a)
 	case (op == "Max" || op == "Min") && code%4 == 3:

@@ -1,0 +1,124 @@
+package cpu
+
+import (
+	"slices"
+
+	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/graph/tensor"
+	"github.com/carve-dev/carve/internal/kernel/conv"
+	"github.com/carve-dev/carve/internal/place"
+	"github.com/carve-dev/carve/property"
+)
+
+// Resize and Upsample to nearest neighbours over any axes, row-major, along the last axis that changes.
+
+// nearestRows says which element of the operand every element of the result is.
+type nearestRows struct {
+	repeatedRows
+	columns []int // the index on the last axis
+	length  int   // of that
+	twice   bool  // columns are all elements, each two times
+}
+
+func planNearest(p *planner, n *graph.Node, r resizing) error {
+	dx, dy := p.Dims[n.Inputs[0].ID], p.Dims[n.Outputs[0].ID]
+	if product(dy) == 0 {
+		return nil
+	}
+	if product(dx) == 0 {
+		return property.Because(property.ShapeReason, "%v is made of nothing", dy)
+	}
+	size := n.Inputs[0].Type.DType.Size()
+	if len(dx) == 0 {
+		p.copyStep(p.Out(n.Outputs[0]), p.In(n.Inputs[0]), size)
+		return nil
+	}
+	var rows nearestRows
+	for a := range dx {
+		scale := 0.0
+		if len(r.factors) == len(dx) {
+			scale = r.factors[a]
+		}
+		var index []int
+		for _, i := range conv.NearestAxis(dx[a], dy[a], scale, r.coordinates, r.rounding).First {
+			index = append(index, int(i))
+		}
+		rows.index = append(rows.index, index)
+	}
+	rows.without(dx)
+	last := len(rows.dims) - 1
+	rows.columns, rows.length = rows.index[last], dx[last]
+	rows.twice = isTwice(rows.columns, rows.length)
+	if size == 1 && len(dx) == 4 && last == 3 && rows.twice && isTwice(rows.index[2], dx[2]) && isOnce(rows.index[0], dx[0]) && isOnce(rows.index[1], dx[1]) {
+		return resizeTwice(p, n, dx[2], rows.length)
+	}
+	switch size {
+	case 1:
+		emitNearest[uint8](p, n, &rows)
+	case 2:
+		emitNearest[uint16](p, n, &rows)
+	case 4:
+		emitNearest[uint32](p, n, &rows)
+	default:
+		emitNearest[uint64](p, n, &rows)
+	}
+	return nil
+}
+
+// isTwice reports whether an axis is all indices below n, each two times.
+func isTwice(first []int, n int) bool {
+	for i, at := range first {
+		if at != i/2 {
+			return false
+		}
+	}
+	return len(first) == 2*n
+}
+
+func emitNearest[T tensor.Element](p *planner, n *graph.Node, r *nearestRows) {
+	src, dst := p.In(n.Inputs[0]), p.Out(n.Outputs[0])
+	last := len(r.dims) - 1
+	wide := r.dims[last] * r.unit
+	p.emit(step{chunks: product(r.dims[:last]), grain: grainFor(float64(wide) * 0.5), body: func(st *state, _, lo, hi int) {
+		d, s := of[T](st, dst), of[T](st, src)
+		before := -1 // where the row before begins
+		for i := lo; i < hi; i++ {
+			row, from := d[i*wide:(i+1)*wide], r.from(i, last-1)
+			if from == before {
+				copy(row, d[(i-1)*wide:])
+			} else {
+				nearestRow(row, s[from:][:r.length*r.unit], r)
+			}
+			before = from
+		}
+	}}, []place.Memory{src}, []place.Memory{dst})
+}
+
+// nearestRow writes a row of a result.
+func nearestRow[T any](row, from []T, r *nearestRows) {
+	switch u := r.unit; {
+	case u > 1:
+		for x, at := range r.columns {
+			copy(row[x*u:][:u], from[at*u:])
+		}
+	case r.twice:
+		for x, v := range from {
+			to := row[2*x:][:2]
+			to[0], to[1] = v, v
+		}
+	default:
+		for x, at := range r.columns {
+			row[x] = from[at]
+		}
+	}
+}
+
+// nearestSignatures are those of a Resize or Upsample to nearest neighbours over any axes.
+func nearestSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
+	if r, why := resizingOf(n); why != nil {
+		return nil, why
+	} else if r.linear || !slices.Contains([]int{0, len(n.Inputs[0].Type.Shape)}, len(r.factors)) {
+		return nil, property.Because(property.Attribute, "not to nearest neighbours")
+	}
+	return resizeElementSignatures(n)
+}
