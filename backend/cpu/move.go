@@ -511,20 +511,21 @@ func tileSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 
 func planTile(p *planner, n *graph.Node) error {
 	x, y := n.Inputs[0], n.Outputs[0]
-	dx, dy := p.Dims[x.ID], p.Dims[y.ID]
-	dst := p.Out(y)
-	c := copySpec{size: x.Type.DType.Size()} // each dim as (repeat, dim)
-	sx, sy := p.strides(x), p.strides(y)
+	if dst := p.Out(y); product(p.Dims[x.ID]) != 0 {
+		p.strided(tiled(p.Dims[x.ID], p.Dims[y.ID], p.strides(x), p.strides(y), x.Type.DType.Size()), p.In(x), dst)
+	}
+	return nil
+}
+
+// tiled returns the copy of a tensor of dims dx, which has elements, to one of dims dy: each dim is repeat and dim.
+func tiled(dx, dy, sx, sy []int, size int) copySpec {
+	c := copySpec{size: size}
 	for k := range dx {
-		if dx[k] == 0 {
-			return nil
-		}
 		c.dims = append(c.dims, dy[k]/dx[k], dx[k])
 		c.src = append(c.src, 0, sx[k])
 		c.dst = append(c.dst, dx[k]*sy[k], sy[k])
 	}
-	p.strided(c, p.In(x), dst)
-	return nil
+	return c
 }
 
 func gatherSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {

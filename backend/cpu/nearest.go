@@ -2,10 +2,13 @@ package cpu
 
 import (
 	"slices"
+	"unsafe"
 
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/tensor"
 	"github.com/carve-dev/carve/internal/kernel/conv"
+	"github.com/carve-dev/carve/internal/kernel/element"
+	"github.com/carve-dev/carve/internal/kernel/isa"
 	"github.com/carve-dev/carve/internal/place"
 	"github.com/carve-dev/carve/property"
 )
@@ -18,6 +21,7 @@ type nearestRows struct {
 	columns []int // the index on the last axis
 	length  int   // of that
 	twice   bool  // columns are all elements, each two times
+	set     isa.Set
 }
 
 func planNearest(p *planner, n *graph.Node, r resizing) error {
@@ -33,7 +37,7 @@ func planNearest(p *planner, n *graph.Node, r resizing) error {
 		p.copyStep(p.Out(n.Outputs[0]), p.In(n.Inputs[0]), size)
 		return nil
 	}
-	var rows nearestRows
+	rows := nearestRows{set: p.target.Set}
 	for a := range dx {
 		scale := 0.0
 		if len(r.factors) == len(dx) {
@@ -78,12 +82,22 @@ func isTwice(first []int, n int) bool {
 func emitNearest[T tensor.Element](p *planner, n *graph.Node, r *nearestRows) {
 	src, dst := p.In(n.Inputs[0]), p.Out(n.Outputs[0])
 	last := len(r.dims) - 1
-	wide := r.dims[last] * r.unit
+	high, wide := 1, r.dims[last]*r.unit // of a matrix of the result
+	if last > 0 {
+		high = r.dims[last-1]
+	}
 	p.emit(step{chunks: product(r.dims[:last]), grain: grainFor(float64(wide) * 0.5), body: func(st *state, _, lo, hi int) {
 		d, s := of[T](st, dst), of[T](st, src)
 		before := -1 // where the row before begins
-		for i := lo; i < hi; i++ {
-			row, from := d[i*wide:(i+1)*wide], r.from(i, last-1)
+		for i, matrix := lo, -1; i < hi; i++ {
+			k := i % high
+			if k == 0 || matrix < 0 {
+				matrix = r.from(i/high, last-2)
+			}
+			row, from := d[i*wide:(i+1)*wide], matrix
+			if last > 0 {
+				from += r.index[last-1][k] * r.strides[last-1]
+			}
 			if from == before {
 				copy(row, d[(i-1)*wide:])
 			} else {
@@ -101,11 +115,9 @@ func nearestRow[T any](row, from []T, r *nearestRows) {
 		for x, at := range r.columns {
 			copy(row[x*u:][:u], from[at*u:])
 		}
-	case r.twice:
-		for x, v := range from {
-			to := row[2*x:][:2]
-			to[0], to[1] = v, v
-		}
+	case r.twice && unsafe.Sizeof(row[0]) == 4:
+		words := func(x []T) []uint32 { return unsafe.Slice((*uint32)(unsafe.Pointer(unsafe.SliceData(x))), len(x)) }
+		element.Twice(r.set, words(row), words(from))
 	default:
 		for x, at := range r.columns {
 			row[x] = from[at]

@@ -13,10 +13,10 @@ type paddedRows struct {
 	row, from, to, skip       int   // bytes of a row of the result, where those of the operand begin and end there, and what is left out in front of them
 }
 
-// source returns where the operand's part of row i of the result begins; -1 where all of the row is padding.
-func (r *paddedRows) source(i int) int {
+// begin returns where part i of the operand, of those along all axes up to a, begins; what is negative where all of it is padding.
+func (r *paddedRows) begin(i, a int) int {
 	at := r.skip
-	for a := len(r.dims) - 1; a >= 0; a-- {
+	for ; a >= 0; a-- {
 		k := i%r.dims[a] - r.before[a]
 		if k < 0 || k >= r.dx[a] {
 			return -1
@@ -47,6 +47,10 @@ func (p *planner) padRows(dx, dy, before []int, size int, element, src, dst plac
 	if lo < hi {
 		r.from, r.to = (lo+before[last])*unit, (hi+before[last])*unit
 	}
+	high := 1 // of a matrix of the result
+	if last > 0 {
+		high = dy[last-1]
+	}
 	p.emit(step{chunks: product(r.dims), grain: grainFor(float64(r.row)*0.05 + 10), body: func(st *state, _, lo, hi int) {
 		d, s, e := st.Bytes(dst), st.Bytes(src), st.Bytes(element)[:size]
 		zero := !slices.ContainsFunc(e, func(b byte) bool { return b != 0 })
@@ -57,8 +61,19 @@ func (p *planner) padRows(dx, dy, before []int, size int, element, src, dst plac
 				repeat(d, e)
 			}
 		}
-		for i := lo; i < hi; i++ {
-			row, at := d[i*r.row:(i+1)*r.row], r.source(i)
+		for i, matrix := lo, -2; i < hi; i++ {
+			row, at := d[i*r.row:(i+1)*r.row], r.skip
+			if last > 0 {
+				k := i % high
+				if k == 0 || matrix == -2 {
+					matrix = r.begin(i/high, last-2)
+				}
+				if at, k = matrix, k-r.before[last-1]; k < 0 || k >= r.dx[last-1] {
+					at = -1
+				} else if at >= 0 {
+					at += k * r.strides[last-1]
+				}
+			}
 			if at < 0 || r.from == r.to {
 				pad(row)
 				continue

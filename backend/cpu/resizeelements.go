@@ -3,7 +3,7 @@ package cpu
 import (
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/tensor"
-	"github.com/carve-dev/carve/internal/kernel/vec"
+	"github.com/carve-dev/carve/internal/kernel/element"
 	"github.com/carve-dev/carve/internal/operators"
 	"github.com/carve-dev/carve/internal/place"
 	"github.com/carve-dev/carve/property"
@@ -121,31 +121,16 @@ func resizeBytes[T int8 | uint8](p *planner, n *graph.Node, r resizing) error {
 // resizeFloats is bilinear, of images whose channels lie last.
 func resizeFloats(p *planner, n *graph.Node, r resizing) error {
 	rows, w := r.rows(p, n)
-	scratch, c, kernels := p.scratch(4*w), rows.channels, p.kernels
+	scratch, c, set := p.scratch(4*w), rows.channels, p.target.Set
 	return resizedRows(p, n, 1, scratch.at, func(st *state, worker int, out, image []float32, y int) {
 		mixed, by := scratch.floats(st, worker)[:w], float32(rows.ys.weight[y])
 		top, bottom := image[int(rows.ys.first[y])*w:][:w], image[int(rows.ys.second[y])*w:][:w]
-		mix(kernels, mixed, top, bottom, by)
+		element.Mix(set, mixed, top, bottom, by)
 		for x, weight := range rows.xs.weight {
 			left, right := mixed[int(rows.xs.first[x])*c:][:c], mixed[int(rows.xs.second[x])*c:][:c]
-			mix(kernels, out[x*c:][:c], left, right, float32(weight))
+			element.Mix(set, out[x*c:][:c], left, right, float32(weight))
 		}
 	})
-}
-
-// mix writes numbers between those of a and b.
-func mix(kernels vec.Kernels, dst, a, b []float32, by float32) {
-	const few = 24 // for which calls of kernels take longer
-	if len(dst) < few {
-		b = b[:len(a)]
-		for i, x := range a {
-			dst[i] = x + (b[i]-x)*by
-		}
-		return
-	}
-	kernels.Binary(vec.Sub, dst, b, a)
-	kernels.BinaryScalar(vec.Mul, dst, dst, by)
-	kernels.Binary(vec.Add, dst, a, dst)
 }
 
 // cutByte cuts a number between bytes to the one nearer to zero.

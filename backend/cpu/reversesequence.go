@@ -29,6 +29,16 @@ func planReverseSequence(p *planner, n *graph.Node) error {
 	}
 	time, bytes := 1-batch, product(d[2:])*x.Type.DType.Size()
 	src, lens, dst := p.In(x), p.In(n.Inputs[1]), p.Out(n.Outputs[0])
+	if batch == 0 && len(d) == 2 {
+		switch bytes {
+		case 4:
+			reverseRows[uint32](p, n, src, lens, dst)
+			return nil
+		case 8:
+			reverseRows[uint64](p, n, src, lens, dst)
+			return nil
+		}
+	}
 	p.emit(step{chunks: d[0] * d[1], grain: grainFor(float64(bytes)*0.05 + 4), body: func(st *state, _, lo, hi int) {
 		from, to, list := st.Bytes(src), st.Bytes(dst), of[int64](st, lens)
 		for r := lo; r < hi; r++ {
@@ -44,6 +54,24 @@ func planReverseSequence(p *planner, n *graph.Node) error {
 		}
 	}}, []place.Memory{src, lens}, []place.Memory{dst})
 	return nil
+}
+
+// reverseRows emits rows of elements, of which the first ones are reversed.
+func reverseRows[T uint32 | uint64](p *planner, n *graph.Node, src, lens, dst place.Memory) {
+	d := p.Dims[n.Inputs[0].ID]
+	p.emit(step{chunks: d[0], grain: grainFor(float64(d[1])*0.7 + 10), body: func(st *state, _, lo, hi int) {
+		for r := lo; r < hi; r++ {
+			from, to, l := of[T](st, src)[r*d[1]:][:d[1]], of[T](st, dst)[r*d[1]:][:d[1]], of[int64](st, lens)[r]
+			if uint64(l) > uint64(d[1]) {
+				panic(backend.OutOfRange(n, 1, l, 0, int64(d[1])))
+			}
+			turned := to[:l]
+			for i, x := range from[:l] {
+				turned[len(turned)-1-i] = x
+			}
+			copy(to[l:], from[l:])
+		}
+	}}, []place.Memory{src, lens}, []place.Memory{dst})
 }
 
 func init() {

@@ -37,7 +37,7 @@ func settleSlice(p *planner, n *graph.Node) {
 	if x.Format == blocked {
 		start, _ := place.ChannelSlice(n)
 		p.ViewChannels(x, y, start)
-	} else if c, err := p.sliceOf(n); err == nil {
+	} else if c, err := p.sliceOf(n, p.strides(n.Inputs[0])); err == nil {
 		p.viewOf(c, x, y)
 	}
 }
@@ -48,15 +48,15 @@ func planSlice(p *planner, n *graph.Node) error {
 		start, _ := place.ChannelSlice(n)
 		return p.TakeChannels(x, y, start, p.gather)
 	}
-	c, err := p.sliceOf(n)
+	c, err := p.sliceOf(n, p.strides(n.Inputs[0]))
 	if err == nil {
 		p.take(c, x, y)
 	}
 	return err
 }
 
-// sliceOf returns which elements of its row-major operand a Slice takes.
-func (p *planner) sliceOf(n *graph.Node) (copySpec, error) {
+// sliceOf returns which elements of its row-major operand, whose strides are given, a Slice takes.
+func (p *planner) sliceOf(n *graph.Node, strides []int) (copySpec, error) {
 	x := n.Inputs[0]
 	dx := p.Dims[x.ID]
 	var starts, axes, steps []int
@@ -72,7 +72,6 @@ func (p *planner) sliceOf(n *graph.Node) (copySpec, error) {
 			}
 		}
 	}
-	strides := p.strides(x)
 	c := copySpec{dims: p.Dims[n.Outputs[0].ID], src: slices.Clone(strides), size: x.Type.DType.Size()}
 	for i, s := range starts {
 		axis, step := i, 1

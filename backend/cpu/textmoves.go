@@ -1,14 +1,21 @@
 package cpu
 
 import (
+	"slices"
+	"strconv"
+	"unsafe"
+
 	"github.com/carve-dev/carve/backend"
 	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/graph/tensor"
+	"github.com/carve-dev/carve/internal/fuse"
 	"github.com/carve-dev/carve/internal/operators"
 	"github.com/carve-dev/carve/internal/place"
 	"github.com/carve-dev/carve/property"
 )
 
-// Operators that move strings: Gather, ArrayFeatureExtractor, Where and Concat.
+// Operators that move strings: Gather, ArrayFeatureExtractor, Where and Concat, and those of strided copies, which are Slice, Split, Tile, Expand and
+// Transpose; and those that make strings of two, or of integers.
 
 // textSignatures takes operators of strings as they are.
 func textSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
@@ -106,5 +113,136 @@ func planConcatTexts(p *planner, n *graph.Node) error {
 			}
 		}}, []place.Memory{p.In(v)}, nil)
 	}
+	return nil
+}
+
+// textCopySignatures takes strided copies of strings whose sizes and places are known when shapes are.
+func textCopySignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
+	if n.Is("Slice") && n.Op.Since < 10 || n.Is("Tile") && n.Op.Since < 6 {
+		return nil, property.Because(property.Unsupported, "%v of operator set %d", n.Op, n.Op.Since)
+	}
+	if !n.Is("Expand", "Split") {
+		if why := known(n, 1); why != nil {
+			return nil, why
+		}
+	}
+	if slices.Contains(n.Outputs, nil) {
+		return nil, property.Because(property.Unsupported, "a part is omitted, so that its size is not known")
+	}
+	return operators.RowMajor(n), nil
+}
+
+func planTextCopy(p *planner, n *graph.Node) error {
+	x := n.Inputs[0]
+	dx, from := p.Dims[x.ID], p.laidTexts(x)
+	split, start := axisOf(n, 0, len(dx)), 0
+	for _, y := range n.Outputs {
+		dy := p.Dims[y.ID]
+		c := copySpec{dims: dy, src: from.strides, dst: tensor.CompactStrides(dy), size: 1}
+		if product(dy) == 0 {
+			continue
+		}
+		switch n.Op.Name {
+		case "Slice":
+			var err error
+			if c, err = p.sliceOf(n, from.strides); err != nil {
+				return err
+			}
+			c.dst, c.size = tensor.CompactStrides(dy), 1
+		case "Split":
+			c.srcOff = start * from.strides[split]
+			start += dy[split]
+		case "Tile":
+			c = tiled(dx, dy, from.strides, c.dst, 1)
+		case "Expand":
+			c.src = from.broadcast(len(dy))
+		default:
+			perm := fuse.Perm(n, len(dx))
+			if perm == nil {
+				return property.Because(property.Attribute, "perm of %v", n)
+			}
+			c.src = nil
+			for _, k := range perm {
+				c.src = append(c.src, from.strides[k])
+			}
+		}
+		p.copyTextRows(c, x, y)
+	}
+	return nil
+}
+
+// copyTextRows emits a strided copy of strings, row by row.
+func (p *planner) copyTextRows(c copySpec, x, y *graph.Value) {
+	from, id := p.textsOf(x), y.ID
+	if c = c.coalesced(); len(c.dims) == 0 {
+		c.dims, c.src, c.dst = []int{1}, []int{1}, []int{1}
+	}
+	last := len(c.dims) - 1
+	row, every := 1+(c.dims[last]-1)*c.dst[last], c.dst[last]
+	p.emit(step{chunks: product(c.dims[:last]), grain: grainFor(10 + 3*float64(c.dims[last])), body: func(st *state, _, lo, hi int) {
+		list, out := from.list(st), st.texts[id]
+		for w := c.walk(lo, last); w.row < hi; w.next() {
+			copyTexts(out[w.dst:][:row], every, list, from.first+w.src, c.src[last])
+		}
+	}}, []place.Memory{p.In(x)}, nil)
+}
+
+// madeOf returns a string of bytes that nobody writes to any more.
+func madeOf(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
+
+// planStringConcat emits strings of two each, those of rows in memory of their own.
+func planStringConcat(p *planner, n *graph.Node) error {
+	x, y, r := n.Inputs[0], n.Inputs[1], n.Outputs[0]
+	front, back := p.textsOf(x), p.textsOf(y)
+	b := newBroadcast(p.laidTexts(r), p.laidTexts(x), p.laidTexts(y))
+	if b.total == 0 {
+		return nil
+	}
+	p.emit(step{chunks: b.rows, grain: grainFor(25*float64(b.inner) + 10), body: func(st *state, _, lo, hi int) {
+		s, t, out := front.list(st), back.list(st), st.texts[r.ID]
+		for row := lo; row < hi; row++ {
+			first, second, size := front.first+b.offset(0, row), back.first+b.offset(1, row), 0
+			for e := range b.inner {
+				size += len(s[first+e*b.step[0]]) + len(t[second+e*b.step[1]])
+			}
+			to, memory := out[b.result(row):][:b.inner], make([]byte, 0, size)
+			for e := range to {
+				begin := len(memory)
+				memory = append(append(memory, s[first+e*b.step[0]]...), t[second+e*b.step[1]]...)
+				to[e] = madeOf(memory[begin:])
+			}
+		}
+	}}, []place.Memory{p.In(x), p.In(y)}, nil)
+	return nil
+}
+
+// numeralSignatures takes casts of integers to strings.
+func numeralSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
+	if x := n.Inputs[0]; x.Type.DType != tensor.Int64 && x.Type.DType != tensor.Int32 {
+		return nil, property.Because(property.DTypeReason, "%v is %v", x, x.Type.DType)
+	}
+	return operators.RowMajor(n), nil
+}
+
+func planNumerals(p *planner, n *graph.Node) error {
+	x, y := n.Inputs[0], n.Outputs[0]
+	const most, part = 20, 64 // characters, and numbers in memory of their own
+	src, count, wide := p.In(x), product(p.Dims[x.ID]), x.Type.DType == tensor.Int64
+	p.emit(step{chunks: ceilDiv(count, part), grain: grainFor(25 * part), body: func(st *state, _, lo, hi int) {
+		out := st.texts[y.ID]
+		for ; lo < hi; lo++ {
+			to := out[lo*part : min((lo+1)*part, count)]
+			memory := make([]byte, 0, most*len(to))
+			for i := range to {
+				begin := len(memory)
+				if wide {
+					memory = strconv.AppendInt(memory, of[int64](st, src)[lo*part+i], 10)
+				} else {
+					memory = strconv.AppendInt(memory, int64(of[int32](st, src)[lo*part+i]), 10)
+				}
+				to[i] = madeOf(memory[begin:])
+			}
+		}
+	}}, []place.Memory{src}, nil)
 	return nil
 }

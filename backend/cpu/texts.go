@@ -215,6 +215,11 @@ func init() {
 		textTable.Register(name, operator{Signatures: takeTextSignatures, Plan: planTakeText})
 	}
 	textTable.Register("Concat", operator{Signatures: textSignatures, Plan: planConcatTexts})
+	for _, name := range []string{"Slice", "Split", "Tile", "Expand", "Transpose"} {
+		textTable.Register(name, operator{Signatures: textCopySignatures, Plan: planTextCopy})
+	}
+	textTable.Register("StringConcat", operator{Signatures: textSignatures, Plan: planStringConcat})
+	textTable.Register("Cast", operator{Signatures: numeralSignatures, Plan: planNumerals})
 	textTable.Register("Where", operator{Signatures: textSignatures, Plan: planWhereTexts})
 	textTable.Register(operators.Of("ai.onnx.ml", "LabelEncoder"), operator{Signatures: labelSignatures, Plan: planLabelEncoder})
 	textTable.Register(operators.Of("ai.onnx.ml", "OneHotEncoder"), operator{Signatures: oneHotSignatures, Plan: planOneHotEncoder, Strided: oneHotStrided})

@@ -47,6 +47,29 @@ func (m *model) texts(keys []string, shape ...int) *graph.Value {
 	return m.feed(t)
 }
 
+// fullIntegers returns integers of all sizes.
+func (m *model) fullIntegers(shape []int) *tensor.Tensor {
+	t, err := tensor.New(tensor.Int64, shape...)
+	Expect(err).NotTo(HaveOccurred())
+	v := tensor.Of[int64](t)
+	for i := range v {
+		v[i] = int64(m.r.Uint64()) >> m.r.IntN(64)
+		if m.chance(9) {
+			v[i] = math.MinInt64
+		}
+	}
+	return t
+}
+
+// wide returns dims as int64.
+func (m *model) wide(shape []int) []int64 {
+	var list []int64
+	for _, d := range shape {
+		list = append(list, int64(d))
+	}
+	return list
+}
+
 // column takes a column of a matrix.
 func (m *model) column(x *graph.Value, columns int) *graph.Value {
 	k := int64(m.r.IntN(columns))
@@ -174,6 +197,47 @@ var _ = Describe("strings", func() {
 		y := m.op("Concat", append(parts, x, axis(1))...)
 		z := m.op("Gather", y, m.feed(m.indices(rows, true, m.between(1, 3), m.between(1, 3))), axis(0))
 		m.check(y, z, m.op("Gather", m.op("Reshape", y, m.ints(1, -1)), m.ints(0, -1, 1), axis(1)), m.op("Concat", m.op("Reshape", x, m.ints(-1)), list, axis(0)))
+	}))
+
+	It("are sliced, split, repeated, transposed and joined in pairs, of columns, views and constants", seeds(40, func(m *model) {
+		keys := m.words(m.between(1, 30), false)
+		shape := m.shape(m.between(1, 3), 1, 6)
+		x := m.texts(keys, shape...)
+		switch m.r.IntN(3) {
+		case 0:
+			columns := m.between(2, 4)
+			x = m.op("Reshape", m.column(m.texts(keys, product(shape), columns), columns), m.ints(m.wide(shape)...))
+		case 1:
+			x = m.op("Reshape", x, m.ints(m.wide(shape)...))
+		}
+		var starts, ends, steps, repeats, large []int64
+		for _, d := range shape {
+			from, to := m.r.IntN(d), m.between(0, d)
+			starts, ends, steps = append(starts, int64(from)), append(ends, int64(to)), append(steps, pick[int64](m, 1, 1, 2))
+			if m.chance(3) {
+				starts[len(starts)-1], ends[len(ends)-1], steps[len(steps)-1] = -1, -100, -1
+			}
+			repeats = append(repeats, int64(m.between(0, 3)))
+			if large = append(large, int64(d)); d == 1 {
+				large[len(large)-1] = int64(m.between(1, 4))
+			}
+		}
+		axes := make([]int64, len(shape))
+		for i := range axes {
+			axes[i] = int64(i)
+		}
+		out := []*graph.Value{m.op("Slice", x, m.ints(starts...), m.ints(ends...), m.ints(axes...), m.ints(steps...)), m.op("Tile", x, m.ints(repeats...)),
+			m.op("Expand", x, m.ints(append([]int64{2}, large...)...)), m.op("Transpose", x)}
+		along := m.r.IntN(len(shape))
+		first := int64(m.between(0, shape[along]))
+		out = append(out, m.ops("Split", 2, x, m.ints(first, int64(shape[along])-first), axis(along))...)
+		out = append(out, m.op("StringConcat", x, pick(m, m.texts(keys, broadcastTo(m, shape)...), m.data(tensor.FromStrings([]string{"!"})))))
+		m.check(append(out, m.op("Identity", out[0]), m.op("StringConcat", out[1], m.data(tensor.FromStrings([]string{"é"}))))...)
+	}))
+
+	It("are made of integers", seeds(8, func(m *model) {
+		x := m.feed(m.fullIntegers(m.shape(m.between(0, 3), 0, 9)))
+		m.check(m.op("Cast", x, to(tensor.String)), m.op("Cast", m.op("Cast", x, to(tensor.Int32)), to(tensor.String)))
 	}))
 
 	It("that are taken by places that there are not are an error", func() {

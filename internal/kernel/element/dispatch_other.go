@@ -48,6 +48,16 @@ func turn(set isa.Set, dst, src *uint16, ldd, lds, n int) {
 	panic("element: no kernel")
 }
 
+// twice writes each element of n > 0 groups of eight of 32 bits two times.
+func twice(set isa.Set, dst, src *uint32, n int) {
+	panic("element: no kernel")
+}
+
+// mix writes a + (b-a)*by for n > 0 vectors of 8 floats.
+func mix(set isa.Set, dst, a, b *float32, by float32, n int) {
+	panic("element: no kernel")
+}
+
 // bilinear writes sums of products of four elements of plane, the one at first, the one behind it, and those so many floats farther, for n > 0 groups of four.
 func bilinear(set isa.Set, dst, plane *float32, first *int32, weights *float32, width, n int) {
 	panic("element: no kernel")

@@ -389,6 +389,40 @@ func Bilinear(set isa.Set, dst, plane []float32, first []int32, weights []float3
 	}
 }
 
+// Twice writes each element of src two times.
+func Twice(set isa.Set, dst, src []uint32) {
+	dst = dst[:2*len(src)]
+	done := 0
+	if hasKernels(set) {
+		for groups := len(src) / 8; groups > 0; {
+			some := min(groups, most)
+			twice(set, &dst[2*done], &src[done], some)
+			groups, done = groups-some, done+8*some
+		}
+	}
+	for i, x := range src[done:] {
+		to := dst[2*(done+i):][:2]
+		to[0], to[1] = x, x
+	}
+}
+
+// Mix writes a + (b-a)·by for each element of dst, which may be either of them.
+func Mix(set isa.Set, dst, a, b []float32, by float32) {
+	n := len(dst)
+	a, b = a[:n], b[:n]
+	done := 0
+	if hasKernels(set) {
+		for vectors := n / 8; vectors > 0; {
+			some := min(vectors, most)
+			mix(set, &dst[done], &a[done], &b[done], by, some)
+			vectors, done = vectors-some, done+8*some
+		}
+	}
+	for i := done; i < n; i++ {
+		dst[i] = a[i] + (b[i]-a[i])*by
+	}
+}
+
 // has reports whether there are kernels for an operator on a type.
 func has(set isa.Set, op Op, code int) bool {
 	return hasKernels(set) && (op != Div || code == 6)

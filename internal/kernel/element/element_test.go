@@ -310,6 +310,41 @@ func scaledMaxima(r *rand.Rand) {
 	}
 }
 
+// twices compares what is there two times.
+func twices(r *rand.Rand) {
+	n, a, _, _ := operands[uint32](r)
+	for _, set := range sets() {
+		dst := guarded[uint32](r, 2*n)
+		element.Twice(set, dst, a)
+		for i, x := range dst {
+			if x != a[i/2] {
+				Fail(fmt.Sprintf("element %d of %d with %v", i, n, set))
+			}
+		}
+	}
+}
+
+// mixtures compares numbers between others, which may be written in the place of either.
+func mixtures(r *rand.Rand) {
+	n := 1 + r.IntN(300)
+	a, b, by := make([]float32, n), make([]float32, n), r.Float32()
+	for i := range a {
+		a[i], b[i] = float32(r.NormFloat64()), float32(r.NormFloat64())
+	}
+	for _, set := range sets() {
+		dst := guarded[float32](r, n)
+		element.Mix(set, dst, a, b, by)
+		over := slices.Clone(a)
+		element.Mix(set, over, over, b, by)
+		for i, x := range dst {
+			product := float32((b[i] - a[i]) * by) // not fused with the sum
+			if want := a[i] + product; math.Abs(float64(x-want)) > 1e-6 || over[i] != x {
+				Fail(fmt.Sprintf("%v and %v instead of %v with %v", x, over[i], want, set))
+			}
+		}
+	}
+}
+
 // bilinears compares points of a plane between pages that fault.
 func bilinears(r *rand.Rand) {
 	width := 2 + r.IntN(20)
@@ -421,6 +456,8 @@ var _ = Describe("elements", func() {
 			choices[uint64](r)
 			scaledMaxima(r)
 			bilinears(r)
+			twices(r)
+			mixtures(r)
 		}
 	})
 

@@ -88,6 +88,26 @@ DATA zipTriplesBytes<>+136(SB)/4, $0x80800d80
 DATA zipTriplesBytes<>+140(SB)/4, $0x0f80800e
 GLOBL zipTriplesBytes<>(SB), RODATA|NOPTR, $144
 
+DATA lowerTwice<>+0(SB)/4, $0x00000000
+DATA lowerTwice<>+4(SB)/4, $0x00000000
+DATA lowerTwice<>+8(SB)/4, $0x00000001
+DATA lowerTwice<>+12(SB)/4, $0x00000001
+DATA lowerTwice<>+16(SB)/4, $0x00000002
+DATA lowerTwice<>+20(SB)/4, $0x00000002
+DATA lowerTwice<>+24(SB)/4, $0x00000003
+DATA lowerTwice<>+28(SB)/4, $0x00000003
+GLOBL lowerTwice<>(SB), RODATA|NOPTR, $32
+
+DATA upperTwice<>+0(SB)/4, $0x00000004
+DATA upperTwice<>+4(SB)/4, $0x00000004
+DATA upperTwice<>+8(SB)/4, $0x00000005
+DATA upperTwice<>+12(SB)/4, $0x00000005
+DATA upperTwice<>+16(SB)/4, $0x00000006
+DATA upperTwice<>+20(SB)/4, $0x00000006
+DATA upperTwice<>+24(SB)/4, $0x00000007
+DATA upperTwice<>+28(SB)/4, $0x00000007
+GLOBL upperTwice<>(SB), RODATA|NOPTR, $32
+
 // func addU8(dst *byte, a *byte, b *byte, n int)
 TEXT ·addU8(SB), NOSPLIT, $0-32
 	MOVQ dst+0(FP), DI
@@ -8998,4 +9018,87 @@ loop1:
 	ADDQ $16, DI
 	DECQ CX
 	JNZ loop1
+	RET
+
+// func twiceWords(dst *uint32, src *uint32, n int)
+TEXT ·twiceWords(SB), NOSPLIT, $0-24
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ n+16(FP), CX
+	VMOVDQU lowerTwice<>+0(SB), Y2
+	VMOVDQU upperTwice<>+0(SB), Y3
+
+loop1:
+	VPERMD (SI), Y2, Y0
+	VPERMD (SI), Y3, Y1
+	VMOVDQU Y0, (DI)
+	VMOVDQU Y1, 32(DI)
+	ADDQ $32, SI
+	ADDQ $64, DI
+	DECQ CX
+	JNZ loop1
+	VZEROUPPER
+	RET
+
+// func mixFloats(dst *float32, a *float32, b *float32, by float32, n int)
+TEXT ·mixFloats(SB), NOSPLIT, $0-40
+	MOVQ dst+0(FP), DI
+	MOVQ a+8(FP), SI
+	MOVQ b+16(FP), DX
+	MOVQ n+32(FP), CX
+	VBROADCASTSS by+24(FP), Y14
+	SUBQ $4, CX
+	JLT done2
+
+loop1:
+	VMOVUPS 0(SI), Y0
+	VMOVUPS 0(DX), Y4
+	VSUBPS Y0, Y4, Y4
+	VMULPS Y14, Y4, Y4
+	VADDPS Y4, Y0, Y0
+	VMOVUPS Y0, 0(DI)
+	VMOVUPS 32(SI), Y1
+	VMOVUPS 32(DX), Y5
+	VSUBPS Y1, Y5, Y5
+	VMULPS Y14, Y5, Y5
+	VADDPS Y5, Y1, Y1
+	VMOVUPS Y1, 32(DI)
+	VMOVUPS 64(SI), Y2
+	VMOVUPS 64(DX), Y6
+	VSUBPS Y2, Y6, Y6
+	VMULPS Y14, Y6, Y6
+	VADDPS Y6, Y2, Y2
+	VMOVUPS Y2, 64(DI)
+	VMOVUPS 96(SI), Y3
+	VMOVUPS 96(DX), Y7
+	VSUBPS Y3, Y7, Y7
+	VMULPS Y14, Y7, Y7
+	VADDPS Y7, Y3, Y3
+	VMOVUPS Y3, 96(DI)
+	ADDQ $128, SI
+	ADDQ $128, DX
+	ADDQ $128, DI
+	SUBQ $4, CX
+	JGE loop1
+
+done2:
+	ADDQ $4, CX
+	TESTQ CX, CX
+	JZ end3
+
+loop4:
+	VMOVUPS 0(SI), Y0
+	VMOVUPS 0(DX), Y4
+	VSUBPS Y0, Y4, Y4
+	VMULPS Y14, Y4, Y4
+	VADDPS Y4, Y0, Y0
+	VMOVUPS Y0, 0(DI)
+	ADDQ $32, SI
+	ADDQ $32, DX
+	ADDQ $32, DI
+	DECQ CX
+	JNZ loop4
+
+end3:
+	VZEROUPPER
 	RET

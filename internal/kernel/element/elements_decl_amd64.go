@@ -921,3 +921,13 @@ func maxScaledFloats(dst *float32, src *float32, low float32, high float32, n in
 //
 //go:noescape
 func bilinearFloats(dst *float32, plane *float32, first *int32, weights *float32, width int, n int)
+
+// twiceWords writes each element of n groups of eight two times; n > 0.
+//
+//go:noescape
+func twiceWords(dst *uint32, src *uint32, n int)
+
+// mixFloats writes a + (b-a)*by for n vectors of 8 floats; n > 0.
+//
+//go:noescape
+func mixFloats(dst *float32, a *float32, b *float32, by float32, n int)

@@ -24,6 +24,8 @@ func main() {
 		{Name: "unzipThree", Doc: "takes n > 0 groups of sixteen triples of bytes apart.", Params: "first, second, third, triples *byte, n int", Portable: `panic("element: no kernel")`},
 		{Name: "zipThree", Doc: "makes n > 0 groups of sixteen triples of bytes.", Params: "triples, first, second, third *byte, n int", Portable: `panic("element: no kernel")`},
 		{Name: "turn", Doc: "transposes eight rows of n > 0 groups of eight elements of 16 bits; rows lie lds and ldd elements apart.", Params: "dst, src *uint16, ldd, lds, n int", Portable: `panic("element: no kernel")`},
+		{Name: "twice", Doc: "writes each element of n > 0 groups of eight of 32 bits two times.", Params: "dst, src *uint32, n int", Portable: `panic("element: no kernel")`},
+		{Name: "mix", Doc: "writes a + (b-a)*by for n > 0 vectors of 8 floats.", Params: "dst, a, b *float32, by float32, n int", Portable: `panic("element: no kernel")`},
 		{Name: "bilinear", Doc: "writes sums of products of four elements of plane, the one at first, the one behind it, and those so many floats farther, for n > 0 groups of four.",
 			Params: "dst, plane *float32, first *int32, weights *float32, width, n int", Portable: `panic("element: no kernel")`},
 		{Name: "maxScaled", Doc: "writes the largest of dst, src*low and src*high for n > 0 vectors of 8 floats, and NaN where one of them is.",
@@ -38,6 +40,8 @@ func main() {
 		turn(f)
 		scaledMaximum(f)
 		bilinear(f)
+		twice(f)
+		mix(f)
 	}})
 }
 
@@ -701,4 +705,49 @@ func bilinear(f *asm.File) {
 	})
 	fn.Ret()
 	served(f, "bilinear", "bilinearFloats(dst, plane, first, weights, width, n)")
+}
+
+// twice writes the kernel that repeats each element of 32 bits.
+func twice(f *asm.File) {
+	f.Data("lowerTwice", 0, 0, 1, 1, 2, 2, 3, 3)
+	f.Data("upperTwice", 4, 4, 5, 5, 6, 6, 7, 7)
+	fn := f.Func("twiceWords", "twiceWords writes each element of n groups of eight two times; n > 0.", asm.Typed("dst", "*uint32"), asm.Typed("src", "*uint32"), asm.Int("n"))
+	fn.Load("dst", "DI")
+	fn.Load("src", "SI")
+	fn.Load("n", "CX")
+	fn.I("VMOVDQU %s, Y2", asm.DataAt("lowerTwice", 0))
+	fn.I("VMOVDQU %s, Y3", asm.DataAt("upperTwice", 0))
+	fn.Loop("CX", func() {
+		fn.I("VPERMD (SI), Y2, Y0")
+		fn.I("VPERMD (SI), Y3, Y1")
+		fn.I("VMOVDQU Y0, (DI)")
+		fn.I("VMOVDQU Y1, 32(DI)")
+		fn.I("ADDQ $32, SI")
+		fn.I("ADDQ $64, DI")
+	})
+	fn.Ret()
+	served(f, "twice", "twiceWords(dst, src, n)\n")
+}
+
+// mix writes the kernel of numbers between those of two operands.
+func mix(f *asm.File) {
+	fn := f.Func("mixFloats", "mixFloats writes a + (b-a)*by for n vectors of 8 floats; n > 0.", asm.Ptr("dst"), asm.Ptr("a"), asm.Ptr("b"), asm.Float("by"), asm.Int("n"))
+	fn.Load("dst", "DI")
+	fn.Load("a", "SI")
+	fn.Load("b", "DX")
+	fn.Load("n", "CX")
+	fn.I("VBROADCASTSS %s, Y%d", fn.Addr("by"), single)
+	vectors(fn, 4, func(u int) {
+		fn.I("VMOVUPS %d(SI), Y%d", 32*u, u)
+		fn.I("VMOVUPS %d(DX), Y%d", 32*u, 4+u)
+		fn.I("VSUBPS Y%d, Y%d, Y%[2]d", u, 4+u)
+		fn.I("VMULPS Y%d, Y%d, Y%[2]d", single, 4+u)
+		fn.I("VADDPS Y%d, Y%d, Y%[2]d", 4+u, u)
+		fn.I("VMOVUPS Y%d, %d(DI)", u, 32*u)
+	}, func(n int) {
+		fn.I("ADDQ $%d, SI", 32*n)
+		fn.I("ADDQ $%d, DX", 32*n)
+		fn.I("ADDQ $%d, DI", 32*n)
+	})
+	served(f, "mix", "mixFloats(dst, a, b, by, n)\n")
 }
