@@ -46,6 +46,24 @@ func (x *indices) at(i, length int) int {
 	return int(k) + length
 }
 
+// point returns which element of a tensor with these dims the indices from i on are.
+func (x *indices) point(i int, dims []int) (at int) {
+	if x.wide == nil {
+		for j, n := range dims {
+			at = at*n + x.at(i+j, n)
+		}
+		return at
+	}
+	for j, k := range x.wide[i:][:len(dims)] {
+		n := dims[j]
+		if uint64(k) >= uint64(n) {
+			k = int64(x.at(i+j, n))
+		}
+		at = at*n + int(k)
+	}
+	return at
+}
+
 // move copies an element, or some, of size bytes.
 func move(dst, src []byte, size int) {
 	switch size {
@@ -275,16 +293,17 @@ func planScatterND(p *planner, n *graph.Node) error {
 	}
 	rows, size := product(di[:len(di)-1]), product(d[k:])*x.Type.DType.Size()
 	src, index, updates, dst := p.In(x), p.In(idx), p.In(n.Inputs[2]), p.Out(n.Outputs[0])
-	join := combine(p.kernels, n)
+	join, replaces := combine(p.kernels, n), n.Str("reduction", "none") == "none"
 	p.copyStep(dst, src, p.Bytes(x))
 	p.emit(step{serial: func(st *state) {
 		o, u, read := st.Bytes(dst), st.Bytes(updates), st.indices(n, index)
 		for i := range rows {
-			at := 0
-			for j := range k {
-				at = at*d[j] + read.at(i*k+j, d[j])
+			at := read.point(i*k, d[:k])
+			if to, from := o[at*size:(at+1)*size], u[i*size:(i+1)*size]; replaces {
+				move(to, from, size)
+			} else {
+				join(to, from)
 			}
-			join(o[at*size:(at+1)*size], u[i*size:(i+1)*size])
 		}
 	}}, []place.Memory{index, updates}, []place.Memory{dst})
 	return nil
