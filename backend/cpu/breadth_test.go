@@ -464,6 +464,30 @@ var _ = Describe("Resize", func() {
 		m.sample(y, m.op("Exp", m.op("Mul", y, m.scalar(0.1))))
 	}))
 
+	It("to nearest neighbours over any axes agrees with the reference kernels", seeds(60, func(m *model) {
+		d := m.shape(m.between(1, 5), 1, pick(m, 5, 5, 20))
+		x := m.input(d...)
+		if m.chance(3) {
+			x = m.op("Cast", m.op("Mul", x, m.scalar(40)), to(pick(m, tensor.Int8, tensor.Int32, tensor.Int64)))
+		}
+		args := []any{x, nil}
+		if m.chance(2) {
+			var sizes []int64
+			for _, n := range d {
+				sizes = append(sizes, int64(pick(m, n, 2*n, m.between(1, 3*n))))
+			}
+			args = append(args, nil, m.ints(sizes...))
+		} else {
+			scales := make([]float32, len(d))
+			for a, n := range d {
+				scales[a] = max(pick[float32](m, 1, 1, 2, 3, 1.7, 1.1, 0.6), 1/float32(n))
+			}
+			args = append(args, m.data(tensor.From(scales, len(d))))
+		}
+		m.exact(m.op("Resize", append(args, graph.StringAttr("coordinate_transformation_mode", pick(m, "half_pixel", "pytorch_half_pixel", "align_corners", "asymmetric")),
+			graph.StringAttr("nearest_mode", pick(m, "round_prefer_floor", "round_prefer_ceil", "floor", "ceil")))...))
+	}))
+
 	It("by scales that make no whole size, with corners aligned, is ONNX's", func() {
 		m := newModel(1)
 		x := m.feed(tensor.From([]float32{1, 2, 3, 4, 5, 6, 7, 8}, 1, 1, 2, 4))
