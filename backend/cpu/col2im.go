@@ -18,7 +18,7 @@ func colImSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 	if x := n.Inputs[0]; !operators.IsFloat32(x) && !isDouble(x) {
 		return nil, operators.NotFloat32(x)
 	}
-	if why := known(n, 1); why != nil {
+	if why := known(n); why != nil {
 		return nil, why
 	}
 	if rank := len(n.Outputs[0].Type.Shape) - 2; rank < 1 || rank > 3 {

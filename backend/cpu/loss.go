@@ -32,7 +32,7 @@ func planLoss(p *planner, n *graph.Node) error {
 	}
 	scores := p.In(x)
 	if n.Is("SoftmaxCrossEntropyLoss") {
-		logarithms := place.Nowhere
+		var logarithms place.Memory
 		if len(n.Outputs) > 1 && isWanted(n.Outputs[1]) {
 			logarithms = p.Out(n.Outputs[1])
 		} else {

@@ -346,10 +346,10 @@ func (p *planner) permute(dims, perm []int, size int, src, dst place.Memory) {
 	p.strided(c, src, dst)
 }
 
-// known reports whether operands from the first on are small integers known when shapes are.
-func known(n *graph.Node, first int) *property.Reason {
-	for i := first; i < len(n.Inputs); i++ {
-		if v := n.Inputs[i]; v != nil && !place.Told(n, v) {
+// known returns why the operands behind the first are not small integers that are known when shapes are.
+func known(n *graph.Node) *property.Reason {
+	for _, v := range n.Inputs[1:] {
+		if v != nil && !place.Told(n, v) {
 			return property.Because(property.Unsupported, "operand %v is not known at compile time", v)
 		}
 	}
@@ -503,7 +503,7 @@ func (p *planner) padding(n *graph.Node, size int) place.Memory {
 }
 
 func tileSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
-	if why := known(n, 1); why != nil {
+	if why := known(n); why != nil {
 		return nil, why
 	}
 	return operators.RowMajor(n), nil

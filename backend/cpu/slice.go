@@ -20,7 +20,7 @@ func sliceSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 	if chooses(n) {
 		return operators.RowMajor(n), nil
 	}
-	if why := known(n, 1); why != nil {
+	if why := known(n); why != nil {
 		return nil, why
 	}
 	plain := operators.RowMajor(n)

@@ -122,7 +122,7 @@ func textCopySignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 		return nil, property.Because(property.Unsupported, "%v of operator set %d", n.Op, n.Op.Since)
 	}
 	if !n.Is("Expand", "Split") {
-		if why := known(n, 1); why != nil {
+		if why := known(n); why != nil {
 			return nil, why
 		}
 	}
