@@ -160,10 +160,19 @@ func clipBounds(n *Node) (lo, hi float64, ok bool) {
 
 func fuseSwish(s *simplifier, root *Node, m *match, scale float64, x, f *Value) bool {
 	m = m.fork()
-	if n := m.node(f, "Sigmoid"); n == nil || n.Input(0) != x || !near(scale, 1) {
+	n := m.node(f, "Sigmoid")
+	if n == nil || !near(scale, 1) {
 		return false
 	}
-	return s.fuse(root, m, Op{Name: "Swish", Since: 24}, nil, x)
+	p, ok := m.productOf(n.Input(0))
+	if !ok || len(p.factors) != 1 || p.factors[0] != x {
+		return false
+	}
+	var attrs []Attr
+	if p.scale != 1 {
+		attrs = []Attr{FloatAttr("alpha", float32(p.scale))}
+	}
+	return s.fuse(root, m, Op{Name: "Swish", Since: 24}, attrs, x)
 }
 
 func fuseMish(s *simplifier, root *Node, m *match, scale float64, x, f *Value) bool {

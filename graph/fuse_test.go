@@ -109,6 +109,7 @@ var _ = Describe("Fusing what exporters write out", func() {
 		Entry("HardSwish divided first", 14, swap(hardSwish, "%m = Mul(%x, %c)", "%m = Div(%c, %six)", "Div(%m, %six)", "Mul(%m, %x)"), "HardSwish(%x)"),
 		Entry("HardSwish of HardSigmoid", 13, "  input %x: f32[N,8]\n  %h = HardSigmoid(%x; alpha=0.16666667) \"h\"\n  %y = Mul(%x, %h) \"y\"\n  output %y\n", "HardSwish/14(%x)"),
 		Entry("Swish", 13, "  input %x: f32[N,8]\n  %h = Sigmoid(%x) \"h\"\n  %y = Mul(%h, %x) \"y\"\n  output %y\n", "Swish/24(%x)"),
+		Entry("Swish of a multiple", 13, "  input %x: f32[N,8]\n  const %c = f32[]{1.75}\n  %m = Mul(%x, %c) \"m\"\n  %h = Sigmoid(%m) \"h\"\n  %y = Mul(%h, %x) \"y\"\n  output %y\n", "Swish/24(%x; alpha=1.75)"),
 		Entry("Mish", 13, "  input %x: f32[N,8]\n  %h = Softplus(%x) \"h\"\n  %t = Tanh(%h) \"t\"\n  %y = Mul(%x, %t) \"y\"\n  output %y\n", "Mish/18(%x)"),
 	)
 	DescribeTable("leaves alone",
@@ -139,6 +140,7 @@ var _ = Describe("Fusing what exporters write out", func() {
 		Entry("Clip without a bound", swap(hardSwish, "Clip(%a, %zero, %six)", "Clip(%a, %zero)")),
 		Entry("HardSigmoid with other parameters", "  input %x: f32[N,8]\n  %h = HardSigmoid(%x) \"h\"\n  %y = Mul(%x, %h) \"y\"\n  output %y\n"),
 		Entry("Swish of something else", "  input %x: f32[N,8]\n  input %w: f32[N,8]\n  %h = Sigmoid(%w) \"h\"\n  %y = Mul(%h, %x) \"y\"\n  output %y\n"),
+		Entry("Swish of a multiple by elements", "  input %x: f32[N,8]\n  input %c: f32[N,8]\n  %m = Mul(%x, %c) \"m\"\n  %h = Sigmoid(%m) \"h\"\n  %y = Mul(%h, %x) \"y\"\n  output %y\n"),
 		Entry("Swish that broadcasts", "  input %x: f32[8]\n  %h = Sigmoid(%x) \"h\"\n  %n = Neg(%h) \"n\"\n  %y = Mul(%n, %x) \"y\"\n  output %y\n"),
 		Entry("Swish with the sigmoid read elsewhere", "  input %x: f32[N,8]\n  %h = Sigmoid(%x) \"h\"\n  %y = Mul(%h, %x) \"y\"\n  output %y, %h\n"),
 		Entry("integers", "  input %x: i64[N]\n  const %two = i64[]{2}\n  %a = Mul(%x, %two) \"a\"\n  %y = Mul(%a, %x) \"y\"\n  output %y\n"),

@@ -59,10 +59,10 @@ func activationOf(n *graph.Node) (activation, bool) {
 	case "HardSigmoid":
 		return with(vec.HardSigmoid, vec.Params{A: n.Float("alpha", 0.2), B: n.Float("beta", 0.5)})
 	case "Swish":
-		if n.Float("alpha", 1) == 1 {
-			return simple(vec.Silu)
+		if alpha := n.Float("alpha", 1); alpha != 1 {
+			return with(vec.Swish, vec.Params{A: alpha})
 		}
-		return activation{}, false
+		return simple(vec.Silu)
 	case "Gelu":
 		if n.Str("approximate", "none") == "tanh" {
 			return simple(vec.GeluTanh)

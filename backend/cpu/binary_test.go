@@ -149,7 +149,7 @@ var _ = Describe("unary operators", func() {
 		x := m.input(300)
 		alpha, beta, gamma := graph.FloatAttr("alpha", 0.7), graph.FloatAttr("beta", 0.3), graph.FloatAttr("gamma", 1.7)
 		m.check(m.op("LeakyRelu", x, alpha), m.op("Elu", x, alpha), m.op("Selu", x, alpha, gamma), m.op("Celu", x, alpha),
-			m.op("HardSigmoid", x, alpha, beta), m.op("Gelu", x, graph.StringAttr("approximate", "tanh")),
+			m.op("HardSigmoid", x, alpha, beta), m.op("Swish", x, alpha), m.op("Gelu", x, graph.StringAttr("approximate", "tanh")),
 			m.op("Clip", x), m.op("Clip", x, m.scalar(1), m.scalar(-1)), m.op("Clip", x, nil, m.scalar(0.5)))
 	})
 

@@ -11,10 +11,10 @@
 // outside of the named elements is read or written, also between rows. dst may be the same slice as a source, with the
 // same stride, wherever a function works element by element or row by row; any other overlap is not allowed.
 //
-// Accuracy against the exact result: Exp 2 ulp; Log, Sigmoid, Silu, Softplus, Elu, Rsqrt, Mish 4 ulp; Sin, Cos 2 ulp; Asin, Acos, Atan 3 ulp; Sqrt, Reciprocal and
+// Accuracy against the exact result: Exp 2 ulp; Log, Sigmoid, Silu, Swish of an exact product A·x, Softplus, Elu, Rsqrt, Mish 4 ulp; Sin, Cos 2 ulp; Asin, Acos, Atan 3 ulp; Sqrt, Reciprocal and
 // the rest without an approximation 1 ulp; Tanh, Erf, GeluErf, GeluTanh 1e-6, absolute or relative, whichever is larger.
-// Results of Sigmoid, Silu and Mish below 1e-36 may be 0. NaN gives NaN;
-// infinities give the limit, but for x·f(x) at the end where f is 0 (Silu, Mish and both Gelus at -Inf), which is NaN, as
+// Results of Sigmoid, Silu, Swish and Mish below 1e-36 may be 0. NaN gives NaN;
+// infinities give the limit, but for x·f(x) at the end where f is 0 (Silu, Swish, Mish and both Gelus at -Inf), which is NaN, as
 // the product is.
 //
 // This is a leaf: it imports package isa of internal/kernel only.

@@ -70,6 +70,17 @@ var unaryOps = []struct {
 		}
 		c.I("VDIVPS %s, %s, %s", r[1], r[0], r[0])
 	}},
+	{"Swish", func(c *ctx, r []string) {
+		c.I("VMULPS %s, %s, %s", c.param(0), r[0], r[1])
+		if c.narrow() {
+			c.onePlusExp(r[1], r[2], r[3], r[4], r[5])
+		} else {
+			c.op("VXORPS", c.bits(0x80000000), r[1], r[1])
+			c.expWithin(r[1], r[2:6])
+			c.op("VADDPS", c.k(1), r[1], r[1])
+		}
+		c.I("VDIVPS %s, %s, %s", r[1], r[0], r[0])
+	}},
 	{"GeluErf", func(c *ctx, r []string) { c.geluErf(r[0], r[1], r[2], r[3], r[4]) }},
 	{"GeluTanh", func(c *ctx, r []string) { c.geluTanh(r[0], r[1], r[2:6]) }},
 	{"Softplus", func(c *ctx, r []string) { c.softplus(r[0], r[1], r[2], r[3]) }},
@@ -155,7 +166,7 @@ func (c *ctx) selectSign(x, yes, dst string) {
 // long are functions of so many instructions that the processor holds few vectors of them at a time. With AVX2 they have operands and results fetched
 // fetchedAhead bytes before they come to them: on an AMD Zen 3 those behind the second-level cache take 0.9 to 1.0 of their time so, and those in it as long.
 // And they are interleaved, as many vectors as there are registers for: those in the second-level cache take 0.72 to 0.9 of their time so.
-var long = map[string]bool{"Exp": true, "Log": true, "Tanh": true, "Sigmoid": true, "Erf": true, "Silu": true, "GeluErf": true, "GeluTanh": true, "Mish": true, "Sin": true, "Cos": true, "Tan": true,
+var long = map[string]bool{"Exp": true, "Log": true, "Tanh": true, "Sigmoid": true, "Erf": true, "Silu": true, "Swish": true, "GeluErf": true, "GeluTanh": true, "Mish": true, "Sin": true, "Cos": true, "Tan": true,
 	"Sinh": true, "Cosh": true, "Asin": true, "Acos": true, "Atan": true}
 
 const fetchedAhead = 1024

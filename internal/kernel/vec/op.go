@@ -26,6 +26,7 @@ const (
 	HardSigmoid            // max(0, min(1, A·x + B))
 	HardSwish              // x · max(0, min(1, x/6 + 1/2))
 	Silu                   // x / (1 + e^-x)
+	Swish                  // x / (1 + e^-(A·x))
 	GeluErf                // x/2 · (1 + erf(x/√2))
 	GeluTanh               // x/2 · (1 + tanh(√(2/π)·(x + 0.044715·x³)))
 	Softplus               // ln(1 + e^x)
@@ -51,7 +52,7 @@ const (
 )
 
 var opNames = [numOps]string{"exp", "log", "tanh", "sigmoid", "erf", "sqrt", "rsqrt", "reciprocal", "abs", "neg", "square", "cube",
-	"relu", "leaky-relu", "clip", "elu", "hard-sigmoid", "hard-swish", "silu", "gelu-erf", "gelu-tanh", "softplus", "mish",
+	"relu", "leaky-relu", "clip", "elu", "hard-sigmoid", "hard-swish", "silu", "swish", "gelu-erf", "gelu-tanh", "softplus", "mish",
 	"floor", "ceil", "trunc", "round", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "softsign", "sign", "threshold", "shrink", "fake-quantize"}
 
 // Ops returns every function, in order.

@@ -3006,6 +3006,162 @@ rowend4:
 	BNE row1
 	RET
 
+// func swish128(dst *float32, src *float32, n int, rows int, ldd int, lds int, p *float32)
+TEXT ·swish128(SB), NOSPLIT, $0-56
+	MOVD dst+0(FP), R0
+	MOVD src+8(FP), R1
+	MOVD p+48(FP), R2
+	MOVD n+16(FP), R8
+	AND $3, R8
+	MOVD $tail<>+0(SB), R9
+	SUB R8<<2, R9
+	FMOVQ 16(R9), F31
+	FMOVS 0(R2), F30
+	VDUP V30.S[0], V30.S4
+	MOVD $kc2d00000<>+0(SB), R25
+	FMOVQ (R25), F29
+	MOVD $k42b20000<>+0(SB), R25
+	FMOVQ (R25), F28
+	MOVD $k80000000<>+0(SB), R25
+	FMOVQ (R25), F27
+	MOVD $k3fb8aa3b<>+0(SB), R25
+	FMOVQ (R25), F26
+	MOVD $k3f318000<>+0(SB), R25
+	FMOVQ (R25), F25
+	MOVD $kb95e8083<>+0(SB), R25
+	FMOVQ (R25), F24
+	MOVD $k3ab513d0<>+0(SB), R25
+	FMOVQ (R25), F23
+	MOVD $k3c091d76<>+0(SB), R25
+	FMOVQ (R25), F22
+	MOVD $k3d2aac79<>+0(SB), R25
+	FMOVQ (R25), F21
+	MOVD $k3e2aaa48<>+0(SB), R25
+	FMOVQ (R25), F20
+	MOVD $k3efffffe<>+0(SB), R25
+	FMOVQ (R25), F19
+	MOVD $k3f800000<>+0(SB), R25
+	FMOVQ (R25), F18
+	MOVD $k0000007f<>+0(SB), R25
+	FMOVQ (R25), F17
+
+row1:
+	MOVD R1, R6
+	MOVD R0, R7
+	MOVD n+16(FP), R8
+	SUBS $4, R8, R8
+	BLT done3
+
+loop2:
+	FMOVQ (R6), F0
+	WORD $0x6e3edc01
+	WORD $0x6e3b1c21
+	WORD $0x4e21f7a1
+	WORD $0x4ea1f781
+	WORD $0x6e3adc22
+	WORD $0x4e218842
+	WORD $0x4eb9cc41
+	WORD $0x4eb8cc41
+	VMOV V23.B16, V3.B16
+	VMOV V22.B16, V9.B16
+	WORD $0x4e21cc69
+	VMOV V21.B16, V3.B16
+	WORD $0x4e21cd23
+	VMOV V20.B16, V9.B16
+	WORD $0x4e21cc69
+	VMOV V19.B16, V3.B16
+	WORD $0x4e21cd23
+	VMOV V18.B16, V9.B16
+	WORD $0x4e21cc69
+	VMOV V18.B16, V3.B16
+	WORD $0x4e21cd23
+	WORD $0x4e21a842
+	WORD $0x4f3f0441
+	WORD $0x6ea18442
+	WORD $0x4eb18421
+	WORD $0x4f375421
+	WORD $0x4eb18442
+	WORD $0x4f375442
+	WORD $0x6e21dc63
+	WORD $0x6e22dc61
+	WORD $0x4e32d421
+	WORD $0x6e21fc00
+	FMOVQ F0, (R7)
+	ADD $16, R6
+	ADD $16, R7
+	SUBS $4, R8, R8
+	BGE loop2
+
+done3:
+	ADD $4, R8, R8
+	CMP $0, R8
+	BEQ rowend4
+	FMOVS (R6), F0
+	CMP $1, R8
+	BLE tail5
+	ADD $(0+4), R6, R25
+	VLD1 (R25), V0.S[1]
+	CMP $2, R8
+	BLE tail5
+	ADD $(0+8), R6, R25
+	VLD1 (R25), V0.S[2]
+
+tail5:
+	WORD $0x6e3edc01
+	WORD $0x6e3b1c21
+	WORD $0x4e21f7a1
+	WORD $0x4ea1f781
+	WORD $0x6e3adc22
+	WORD $0x4e218842
+	WORD $0x4eb9cc41
+	WORD $0x4eb8cc41
+	VMOV V23.B16, V3.B16
+	VMOV V22.B16, V9.B16
+	WORD $0x4e21cc69
+	VMOV V21.B16, V3.B16
+	WORD $0x4e21cd23
+	VMOV V20.B16, V9.B16
+	WORD $0x4e21cc69
+	VMOV V19.B16, V3.B16
+	WORD $0x4e21cd23
+	VMOV V18.B16, V9.B16
+	WORD $0x4e21cc69
+	VMOV V18.B16, V3.B16
+	WORD $0x4e21cd23
+	WORD $0x4e21a842
+	WORD $0x4f3f0441
+	WORD $0x6ea18442
+	WORD $0x4eb18421
+	WORD $0x4f375421
+	WORD $0x4eb18442
+	WORD $0x4f375442
+	WORD $0x6e21dc63
+	WORD $0x6e22dc61
+	WORD $0x4e32d421
+	WORD $0x6e21fc00
+	FMOVS F0, (R7)
+	CMP $1, R8
+	BLE tail6
+	ADD $(0+4), R7, R25
+	VST1 V0.S[1], (R25)
+	CMP $2, R8
+	BLE tail6
+	ADD $(0+8), R7, R25
+	VST1 V0.S[2], (R25)
+
+tail6:
+
+rowend4:
+	MOVD ldd+32(FP), R25
+	ADD R25, R0
+	MOVD lds+40(FP), R25
+	ADD R25, R1
+	MOVD rows+24(FP), R25
+	SUBS $1, R25, R25
+	MOVD R25, rows+24(FP)
+	BNE row1
+	RET
+
 // func geluErf128(dst *float32, src *float32, n int, rows int, ldd int, lds int, p *float32)
 TEXT ·geluErf128(SB), NOSPLIT, $0-56
 	MOVD dst+0(FP), R0

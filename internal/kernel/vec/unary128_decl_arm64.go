@@ -99,6 +99,11 @@ func hardSwish128(dst *float32, src *float32, n int, rows int, ldd int, lds int,
 //go:noescape
 func silu128(dst *float32, src *float32, n int, rows int, ldd int, lds int, p *float32)
 
+// swish128 applies Swish to rows of n elements; strides in bytes; rows > 0.
+//
+//go:noescape
+func swish128(dst *float32, src *float32, n int, rows int, ldd int, lds int, p *float32)
+
 // geluErf128 applies GeluErf to rows of n elements; strides in bytes; rows > 0.
 //
 //go:noescape
@@ -246,6 +251,8 @@ func callUnary128(op Op, dst, src *float32, n, rows, ldd, lds int, params *Param
 		hardSwish128(dst, src, n, rows, ldd, lds, p)
 	case Silu:
 		silu128(dst, src, n, rows, ldd, lds, p)
+	case Swish:
+		swish128(dst, src, n, rows, ldd, lds, p)
 	case GeluErf:
 		geluErf128(dst, src, n, rows, ldd, lds, p)
 	case GeluTanh:

@@ -99,6 +99,11 @@ func hardSwish2(dst *float32, src *float32, n int, rows int, ldd int, lds int, p
 //go:noescape
 func silu2(dst *float32, src *float32, n int, rows int, ldd int, lds int, p *float32)
 
+// swish2 applies Swish to rows of n elements; strides in bytes; rows > 0.
+//
+//go:noescape
+func swish2(dst *float32, src *float32, n int, rows int, ldd int, lds int, p *float32)
+
 // geluErf2 applies GeluErf to rows of n elements; strides in bytes; rows > 0.
 //
 //go:noescape
@@ -246,6 +251,8 @@ func callUnary2(op Op, dst, src *float32, n, rows, ldd, lds int, params *Params)
 		hardSwish2(dst, src, n, rows, ldd, lds, p)
 	case Silu:
 		silu2(dst, src, n, rows, ldd, lds, p)
+	case Swish:
+		swish2(dst, src, n, rows, ldd, lds, p)
 	case GeluErf:
 		geluErf2(dst, src, n, rows, ldd, lds, p)
 	case GeluTanh:

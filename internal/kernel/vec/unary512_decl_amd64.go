@@ -99,6 +99,11 @@ func hardSwish512(dst *float32, src *float32, n int, rows int, ldd int, lds int,
 //go:noescape
 func silu512(dst *float32, src *float32, n int, rows int, ldd int, lds int, p *float32)
 
+// swish512 applies Swish to rows of n elements; strides in bytes; rows > 0.
+//
+//go:noescape
+func swish512(dst *float32, src *float32, n int, rows int, ldd int, lds int, p *float32)
+
 // geluErf512 applies GeluErf to rows of n elements; strides in bytes; rows > 0.
 //
 //go:noescape
@@ -246,6 +251,8 @@ func callUnary512(op Op, dst, src *float32, n, rows, ldd, lds int, params *Param
 		hardSwish512(dst, src, n, rows, ldd, lds, p)
 	case Silu:
 		silu512(dst, src, n, rows, ldd, lds, p)
+	case Swish:
+		swish512(dst, src, n, rows, ldd, lds, p)
 	case GeluErf:
 		geluErf512(dst, src, n, rows, ldd, lds, p)
 	case GeluTanh:

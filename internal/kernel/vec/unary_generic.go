@@ -92,6 +92,8 @@ func function(op Op) func(x float32, p Params) float32 {
 		return func(x float32, _ Params) float32 { return x * clip(x*(1.0/6)+0.5, 0, 1) }
 	case Silu:
 		return func(x float32, _ Params) float32 { return float32(float64(x) / (1 + math.Exp(-float64(x)))) }
+	case Swish:
+		return func(x float32, p Params) float32 { return float32(float64(x) / (1 + math.Exp(-float64(p.A*x)))) }
 	case GeluErf:
 		return func(x float32, _ Params) float32 {
 			return float32(float64(x) / 2 * (1 + math.Erf(float64(x)/math.Sqrt2)))

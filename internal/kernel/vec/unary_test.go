@@ -90,6 +90,8 @@ var unaryCases = []unaryCase{
 	{vec.HardSigmoid, vec.Params{A: 0.25, B: 0.5}, 1.5, func(x float64) float64 { return bound(0.25*x+0.5, 0, 1) }},
 	{vec.HardSwish, vec.Params{}, 0, func(x float64) float64 { return x * bound(x/6+0.5, 0, 1) }},
 	{vec.Silu, vec.Params{}, 4, func(x float64) float64 { return x / (1 + math.Exp(-x)) }},
+	{vec.Swish, vec.Params{A: 2}, 4, func(x float64) float64 { return x / (1 + math.Exp(-2*x)) }},
+	{vec.Swish, vec.Params{A: 1.75}, 0, func(x float64) float64 { return x / (1 + math.Exp(-1.75*x)) }},
 	{vec.GeluErf, vec.Params{}, 0, func(x float64) float64 { return x / 2 * (1 + math.Erf(x/math.Sqrt2)) }},
 	{vec.GeluTanh, vec.Params{}, 0, func(x float64) float64 {
 		return x / 2 * (1 + math.Tanh(math.Sqrt(2/math.Pi)*(x+0.044715*x*x*x)))
@@ -152,7 +154,7 @@ func (u unaryCase) tolerance(want float64) float64 {
 		return max(1e-6, 1e-6*math.Abs(want))
 	}
 	least := 0x1p-149
-	if u.op == vec.Sigmoid || u.op == vec.Silu || u.op == vec.Mish {
+	if u.op == vec.Sigmoid || u.op == vec.Silu || u.op == vec.Swish || u.op == vec.Mish {
 		least = 1e-36
 	}
 	return u.ulps*ulp(want) + least
@@ -203,7 +205,7 @@ var _ = Describe("Apply", func() {
 				worst, where := 0.0, float32(0)
 				for i, x := range xs {
 					want := u.f(float64(x))
-					if math.IsInf(float64(x), -1) && (u.op == vec.Silu || u.op == vec.Mish || u.op == vec.GeluErf || u.op == vec.GeluTanh) {
+					if math.IsInf(float64(x), -1) && (u.op == vec.Silu || u.op == vec.Swish || u.op == vec.Mish || u.op == vec.GeluErf || u.op == vec.GeluTanh) {
 						want = math.NaN()
 					}
 					if u.op == vec.GeluTanh && math.Abs(float64(x)) > 1e12 && math.Abs(float64(x)) < math.MaxFloat64 {
