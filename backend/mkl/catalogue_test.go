@@ -53,12 +53,20 @@ var _ = DescribeTable("the catalogue of fusions", func(ctx SpecContext, text str
   %y = Relu(%a)
   output %y`, convTail),
 	Entry("two normalised convolutions that are added", image+`
+  %h = Sigmoid(%x)
+  %c = Conv(%x, %v; pads=[1,1,1,1])
+  %n = BatchNormalization(%c, %s, %m, %m, %s)
+  %d = Conv(%h, %w)
+  %a = Add(%n, %d)
+  %y = Relu(%a)
+  output %y`, "Sigmoid", "Conv", convTail),
+	Entry("two normalised convolutions of one operand that are added", image+`
   %c = Conv(%x, %v; pads=[1,1,1,1])
   %n = BatchNormalization(%c, %s, %m, %m, %s)
   %d = Conv(%x, %w)
   %a = Add(%n, %d)
   %y = Relu(%a)
-  output %y`, "Conv", convTail),
+  output %y`, convTail),
 	Entry("the activation of one convolution, added to another", image+`
   %c = Conv(%x, %w)
   %r = Relu(%c)
