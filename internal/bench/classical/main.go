@@ -7,6 +7,12 @@
 // It makes models, or takes those of FOLDER: NAME/model.onnx, with operands of each number of rows as x_ROWS.npy, or of several
 // inputs as x_ROWS_INPUT.npy. A model that fails, or whose results differ, is named at the end.
 // PYTHON is an interpreter that has onnxruntime, skl2onnx, onnxmltools, lightgbm and xgboost; the library is onnxruntime's.
+//
+// With -networks the models are networks with random weights in their place, of one row, which PyTorch exports: architectures of timm
+// with the side of their images, and types of model of transformers with a number of tokens, by either exporter; FOLDER keeps them where it is given. PYTHON has torch,
+// timm and transformers besides, and onnxscript for +dynamo.
+//
+//	go run ./internal/bench/classical -networks 'convnextv2_atto@160 regnety_004+dynamo transformers:gpt2@64' -python PYTHON -rows 1
 package main
 
 import (
@@ -34,7 +40,10 @@ import (
 )
 
 //go:embed models.py
-var script []byte
+var script string
+
+//go:embed networks.py
+var networksScript string
 
 type settings struct {
 	threads, rows []int
@@ -49,6 +58,7 @@ func main() {
 	python := flag.String("python", "python3", "Python interpreter that has onnxruntime and the converters")
 	only := flag.String("models", "", "regular expression of the models to measure")
 	folder := flag.String("folder", "", "folder of models in place of those that are made")
+	networks := flag.String("networks", "", "networks to export and measure, as NAME[@SIZE][+dynamo] with spaces between; NAME is an architecture of timm or transformers:TYPE")
 	threads := flag.String("threads", "1,2", "numbers of threads")
 	rounds := flag.Int("rounds", 15, "rounds")
 	millis := flag.Int("millis", 20, "milliseconds of each side in a round")
@@ -63,7 +73,7 @@ func main() {
 		s.now = clock.Process
 	}
 	if err == nil {
-		err = measure(*python, *folder, *only, s)
+		err = measure(*python, *folder, *only, strings.Fields(*networks), s)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "classical:", err)
@@ -83,7 +93,7 @@ func numbers(list *[]int, text string) error {
 	return nil
 }
 
-func measure(python, folder, only string, s settings) error {
+func measure(python, folder, only string, networks []string, s settings) error {
 	want, err := regexp.Compile(only)
 	if err != nil {
 		return err
@@ -96,13 +106,16 @@ func measure(python, folder, only string, s settings) error {
 	if err != nil {
 		return err
 	}
+	makes := folder == "" || len(networks) > 0
 	if folder == "" {
 		if folder, err = os.MkdirTemp("", "carve-bench"); err != nil {
 			return err
 		}
 		defer os.RemoveAll(folder)
-		if b, err := exec.Command(python, "-c", string(script), folder).CombinedOutput(); err != nil {
-			return fmt.Errorf("models.py: %w: %s", err, b)
+	}
+	if makes {
+		if err := makeModels(python, folder, networks); err != nil {
+			return err
 		}
 	}
 	models, err := filepath.Glob(filepath.Join(folder, "*", "model.onnx"))
@@ -125,6 +138,21 @@ func measure(python, folder, only string, s settings) error {
 		}
 	}
 	return failed
+}
+
+// makeModels has Python write models to a folder, and says which networks it cannot export.
+func makeModels(python, folder string, networks []string) error {
+	args := []string{"-c", script, folder}
+	if len(networks) > 0 {
+		args = append([]string{"-c", networksScript, folder}, networks...)
+	}
+	c := exec.Command(python, args...)
+	var problems strings.Builder
+	c.Stdout, c.Stderr = os.Stderr, &problems
+	if err := c.Run(); err != nil {
+		return fmt.Errorf("the script that makes models: %w: %s", err, problems.String())
+	}
+	return nil
 }
 
 // operands reads what a folder has for the inputs of a program.
