@@ -26,7 +26,7 @@ def vary(model, inputs):
         for m in norms:
             m.train()
             m.momentum = 1.0
-        model(*inputs)
+        model(*(torch.cat([x, x.flip(-1)]) for x in inputs))  # a variance is one of two at least
         model.eval()
         for m in norms:
             m.running_var.clamp_(min=1e-3)
