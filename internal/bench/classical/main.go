@@ -1,4 +1,4 @@
-// Command classical measures carve beside ONNX Runtime on classical models: trees, linear models, support vector machines. Both run
+// Command classical measures carve beside ONNX Runtime on classical models, trees, linear models, support vector machines, or on models that it is given. Both run
 // in this process, ONNX Runtime through its C interface, by turns, each into results that it was given; it prints medians of rounds in
 // microseconds, and the median ratio with its interval of 95 %, as a Markdown table.
 //

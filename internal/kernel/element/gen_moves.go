@@ -1,0 +1,249 @@
+//go:build ignore
+
+package main
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/carve-dev/carve/internal/kernel/asm"
+)
+
+func unzip(f *asm.File) {
+	fn := f.Func("unzipPairs", "unzipPairs takes n groups of eight pairs apart; n > 0.", asm.Typed("first", "*byte"), asm.Typed("second", "*byte"), asm.Typed("pairs", "*byte"), asm.Int("n"))
+	fn.Load("first", "DI")
+	fn.Load("second", "DX")
+	fn.Load("pairs", "SI")
+	fn.Load("n", "CX")
+	fn.Loop("CX", func() {
+		fn.I("VMOVUPS (SI), Y0")
+		fn.I("VMOVUPS 32(SI), Y1")
+		for i, at := range []string{"DI", "DX"} {
+			fn.I("VSHUFPS $%#x, Y1, Y0, Y%d", []int{0x88, 0xdd}[i], 2+i)
+			fn.I("VPERMQ $0xd8, Y%d, Y%[1]d", 2+i)
+			fn.I("VMOVUPS Y%d, (%s)", 2+i, at)
+			fn.I("ADDQ $32, %s", at)
+		}
+		fn.I("ADDQ $64, SI")
+	})
+	fn.Ret()
+	served(f, "unzip", "unzipPairs(first, second, pairs, n)")
+}
+
+// triples writes the kernels that take triples of bytes apart, and make them: each of three vectors of results gets its bytes from three.
+func triples(f *asm.File) {
+	planes := []string{"DI", "DX", "BX"}
+	for _, zips := range []bool{false, true} {
+		name, doc := "unzipTriples", "unzipTriples takes n groups of sixteen triples apart; n > 0."
+		args, entry, call := []string{"first", "second", "third", "triples"}, "unzipThree", "unzipTriples(first, second, third, triples, n)"
+		regs := append(slices.Clone(planes), "SI")
+		if zips {
+			name, doc = "zipTriples", "zipTriples makes n groups of sixteen triples; n > 0."
+			args, entry, call = []string{"triples", "first", "second", "third"}, "zipThree", "zipTriples(triples, first, second, third, n)"
+			regs = append([]string{"SI"}, planes...)
+		}
+		table := name + "Bytes"
+		f.Data(table, tripleBytes(zips)...)
+		var typed []asm.Arg
+		for _, a := range args {
+			typed = append(typed, asm.Typed(a, "*byte"))
+		}
+		fn := f.Func(name, doc, append(typed, asm.Int("n"))...)
+		for i, a := range args {
+			fn.Load(a, regs[i])
+		}
+		fn.Load("n", "CX")
+		fn.Loop("CX", func() {
+			at := func(i int, plane bool) string {
+				if plane {
+					return "(" + planes[i] + ")"
+				}
+				return fmt.Sprintf("%d(SI)", 16*i)
+			}
+			for s := range 3 {
+				fn.I("VMOVDQU %s, X%d", at(s, zips), s)
+			}
+			for d := range 3 {
+				for s := range 3 {
+					fn.I("VPSHUFB %s, X%d, X%d", asm.DataAt(table, 16*(3*d+s)), s, 3+s)
+				}
+				fn.I("VPOR X4, X3, X3")
+				fn.I("VPOR X5, X3, X3")
+				fn.I("VMOVDQU X3, %s", at(d, !zips))
+			}
+			for _, plane := range planes {
+				fn.I("ADDQ $16, %s", plane)
+			}
+			fn.I("ADDQ $48, SI")
+		})
+		fn.Ret()
+		served(f, entry, call)
+	}
+}
+
+// tripleBytes are, for each vector of results and each of operands, the numbers of the bytes that the one gets from the other, 128 where it gets none.
+func tripleBytes(zips bool) []uint32 {
+	var b []byte
+	for d := range 3 {
+		for s := range 3 {
+			for i := range 16 {
+				from := 3*i + d // of 48
+				if zips {
+					from = (16*d+i)%3*16 + (16*d+i)/3
+				}
+				if from/16 != s {
+					from = 128
+				}
+				b = append(b, byte(from&128|from&15))
+			}
+		}
+	}
+	var words []uint32
+	for ; len(b) > 0; b = b[4:] {
+		words = append(words, uint32(b[0])|uint32(b[1])<<8|uint32(b[2])<<16|uint32(b[3])<<24)
+	}
+	return words
+}
+
+// turn writes the kernel of transpositions of eight by eight elements of 16 bits: three times, two vectors are interleaved by ever larger parts.
+func turn(f *asm.File) {
+	fn := f.Func("turnShorts", "turnShorts transposes eight rows of n groups of eight elements; n > 0.",
+		asm.Typed("dst", "*uint16"), asm.Typed("src", "*uint16"), asm.Int("ldd"), asm.Int("lds"), asm.Int("n"))
+	fn.Load("dst", "DI")
+	fn.Load("src", "SI")
+	fn.Load("ldd", "R8")
+	fn.Load("lds", "R9")
+	fn.Load("n", "CX")
+	fn.I("ADDQ R8, R8")
+	fn.I("ADDQ R9, R9")
+	fn.Loop("CX", func() {
+		fn.I("MOVQ SI, R10")
+		for i := range 8 {
+			fn.I("VMOVDQU (R10), X%d", i)
+			fn.I("ADDQ R9, R10")
+		}
+		from, to := 0, 8
+		for step, part := range []string{"WD", "DQ", "QDQ"} {
+			// Vector i has, after each step, what stood in twice as many rows: of those whose numbers differ in bit step.
+			for i := range 8 {
+				if i>>step&1 == 0 {
+					a, b := from+i, from+i+1<<step
+					fn.I("VPUNPCKL%s X%d, X%d, X%d", part, b, a, to+i)
+					fn.I("VPUNPCKH%s X%d, X%d, X%d", part, b, a, to+i+1<<step)
+				}
+			}
+			from, to = to, from
+		}
+		for i := range 8 { // the bits of a column's number are, reversed, those of the vector that has it
+			fn.I("VMOVDQU X%d, (DI)", from+i&1<<2+i&2+i>>2)
+			fn.I("ADDQ R8, DI")
+		}
+		fn.I("ADDQ $16, SI")
+	})
+	fn.Ret()
+	served(f, "turn", "turnShorts(dst, src, ldd, lds, n)")
+}
+
+// scaledMaximum writes the kernel of maxima of products with two factors. VMAXPS returns what is written first where an operand is NaN.
+func scaledMaximum(f *asm.File) {
+	fn := f.Func("maxScaledFloats", "maxScaledFloats writes the largest of dst, src*low and src*high for n vectors of 8 floats; n > 0.",
+		asm.Ptr("dst"), asm.Ptr("src"), asm.Float("low"), asm.Float("high"), asm.Int("n"))
+	fn.Load("dst", "DI")
+	fn.Load("src", "SI")
+	fn.Load("n", "CX")
+	fn.I("VBROADCASTSS %s, Y14", fn.Addr("low"))
+	fn.I("VBROADCASTSS %s, Y15", fn.Addr("high"))
+	vectors(fn, 2, func(u int) {
+		so, low, high, mask := 4*u, 4*u+1, 4*u+2, 4*u+3
+		fn.I("VMOVUPS %d(SI), Y%d", 32*u, high)
+		fn.I("VMOVUPS %d(DI), Y%d", 32*u, so)
+		fn.I("VMULPS Y14, Y%d, Y%d", high, low)
+		fn.I("VMULPS Y15, Y%[1]d, Y%[1]d", high)
+		fn.I("VMAXPS Y%[2]d, Y%[1]d, Y%[1]d", high, low)
+		fn.I("VCMPPS $3, Y%[1]d, Y%[1]d, Y%[2]d", so, mask)
+		fn.I("VMAXPS Y%[1]d, Y%[2]d, Y%[1]d", high, so)
+		fn.I("VBLENDVPS Y%[1]d, Y%[2]d, Y%[3]d, Y%[3]d", mask, so, high)
+		fn.I("VMOVUPS Y%d, %d(DI)", high, 32*u)
+	}, func(n int) {
+		fn.I("ADDQ $%d, DI", 32*n)
+		fn.I("ADDQ $%d, SI", 32*n)
+	})
+	served(f, "maxScaled", "maxScaledFloats(dst, src, low, high, n)")
+}
+
+// bilinear writes the kernel of points between four elements: both of a row in one half of a vector, and halves of four such are added.
+func bilinear(f *asm.File) {
+	fn := f.Func("bilinearFloats", "bilinearFloats writes sums of four products for n groups of four points; n > 0.",
+		asm.Ptr("dst"), asm.Ptr("plane"), asm.Typed("first", "*int32"), asm.Ptr("weights"), asm.Int("width"), asm.Int("n"))
+	fn.Load("dst", "DI")
+	fn.Load("plane", "SI")
+	fn.Load("first", "DX")
+	fn.Load("weights", "R8")
+	fn.Load("width", "R9")
+	fn.Load("n", "CX")
+	fn.I("SHLQ $2, R9")
+	fn.Loop("CX", func() {
+		for u := range 4 {
+			at := []string{"R10", "R11", "R12", "R13"}[u]
+			fn.I("MOVLQSX %d(DX), %s", 4*u, at)
+			fn.I("LEAQ (SI)(%s*4), %[1]s", at)
+			fn.I("VMOVSD (%s), X%d", at, u)
+			fn.I("VMOVHPS (%s)(R9*1), X%d, X%[2]d", at, u)
+			fn.I("VMULPS %d(R8), X%d, X%[2]d", 16*u, u)
+		}
+		fn.I("VHADDPS X1, X0, X0")
+		fn.I("VHADDPS X3, X2, X2")
+		fn.I("VHADDPS X2, X0, X0")
+		fn.I("VMOVUPS X0, (DI)")
+		fn.I("ADDQ $16, DX")
+		fn.I("ADDQ $64, R8")
+		fn.I("ADDQ $16, DI")
+	})
+	fn.Ret()
+	served(f, "bilinear", "bilinearFloats(dst, plane, first, weights, width, n)")
+}
+
+// twice writes the kernel that repeats each element of 32 bits.
+func twice(f *asm.File) {
+	f.Data("lowerTwice", 0, 0, 1, 1, 2, 2, 3, 3)
+	f.Data("upperTwice", 4, 4, 5, 5, 6, 6, 7, 7)
+	fn := f.Func("twiceWords", "twiceWords writes each element of n groups of eight two times; n > 0.", asm.Typed("dst", "*uint32"), asm.Typed("src", "*uint32"), asm.Int("n"))
+	fn.Load("dst", "DI")
+	fn.Load("src", "SI")
+	fn.Load("n", "CX")
+	fn.I("VMOVDQU %s, Y2", asm.DataAt("lowerTwice", 0))
+	fn.I("VMOVDQU %s, Y3", asm.DataAt("upperTwice", 0))
+	fn.Loop("CX", func() {
+		fn.I("VPERMD (SI), Y2, Y0")
+		fn.I("VPERMD (SI), Y3, Y1")
+		fn.I("VMOVDQU Y0, (DI)")
+		fn.I("VMOVDQU Y1, 32(DI)")
+		fn.I("ADDQ $32, SI")
+		fn.I("ADDQ $64, DI")
+	})
+	fn.Ret()
+	served(f, "twice", "twiceWords(dst, src, n)\n")
+}
+
+// mix writes the kernel of numbers between those of two operands.
+func mix(f *asm.File) {
+	fn := f.Func("mixFloats", "mixFloats writes a + (b-a)*by for n vectors of 8 floats; n > 0.", asm.Ptr("dst"), asm.Ptr("a"), asm.Ptr("b"), asm.Float("by"), asm.Int("n"))
+	fn.Load("dst", "DI")
+	fn.Load("a", "SI")
+	fn.Load("b", "DX")
+	fn.Load("n", "CX")
+	fn.I("VBROADCASTSS %s, Y%d", fn.Addr("by"), single)
+	vectors(fn, 4, func(u int) {
+		fn.I("VMOVUPS %d(SI), Y%d", 32*u, u)
+		fn.I("VMOVUPS %d(DX), Y%d", 32*u, 4+u)
+		fn.I("VSUBPS Y%d, Y%d, Y%[2]d", u, 4+u)
+		fn.I("VMULPS Y%d, Y%d, Y%[2]d", single, 4+u)
+		fn.I("VADDPS Y%d, Y%d, Y%[2]d", 4+u, u)
+		fn.I("VMOVUPS Y%d, %d(DI)", u, 32*u)
+	}, func(n int) {
+		fn.I("ADDQ $%d, SI", 32*n)
+		fn.I("ADDQ $%d, DX", 32*n)
+		fn.I("ADDQ $%d, DI", 32*n)
+	})
+	served(f, "mix", "mixFloats(dst, a, b, by, n)\n")
+}
