@@ -55,7 +55,7 @@ var _ = Describe("the documents", func() {
 
 	It("link to files that are there", func() {
 		code := regexp.MustCompile("(?s)```.*?```")
-		for _, name := range []string{"README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md"} {
+		for _, name := range []string{"README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "PERFORMANCE.md", "SECURITY.md"} {
 			for _, m := range regexp.MustCompile(`\]\(([^)#:]+)\)`).FindAllStringSubmatch(code.ReplaceAllString(document(name), ""), -1) {
 				Expect(m[1]).To(BeAnExistingFile(), "in "+name)
 			}
