@@ -20,6 +20,15 @@ const (
 	chunksPerThread = 4
 	// maxRanges bounds the ranges that a loop is divided into: beyond it several threads begin in the same one.
 	maxRanges = 16
+	// napTime is how long a worker sleeps that has the caller's processor, twice as long each time in a row up to longestNap:
+	// so the caller goes on, and the worker may wake up on another one.
+	napTime    = 200 * time.Microsecond
+	longestNap = time.Millisecond
+	// patience is how long the caller waits for a chunk, in addition to twice the time of its own ones, before it sleeps for
+	// half of that again and again: the worker that has the chunk may wait for this processor.
+	patience = 100 * time.Microsecond
+	// unknownCore is the number of a processor that the system does not tell.
+	unknownCore = -1
 	// maxThreads bounds the threads of a Run, so that chunks are counted in 32 bits.
 	maxThreads = 1 << 16
 )
@@ -38,6 +47,9 @@ type workers struct {
 	sleeping atomic.Int32              // workers that are parked or about to be
 
 	busy sync.Mutex // held for the length of a parallel loop
+
+	core  atomic.Int32 // the processor that the caller had when the last loop began, or unknownCore
+	began atomic.Int64 // when that was, in nanoseconds from epoch on
 
 	_ [64]byte
 	// word is what chunks are claimed from: threads<<32 | chunks left. A claim is one CAS from left to left-1. Everything
@@ -73,6 +85,8 @@ func (l *loop) bounds(i int) (lo, hi int) {
 }
 
 var shared workers
+
+var epoch = time.Now()
 
 // Acquire counts one more user of the pool. Workers start when the first Run needs them. It is safe for concurrent use.
 func Acquire() { shared.acquire() }
@@ -119,6 +133,7 @@ func (p *workers) begin(threads int) {
 		p.want.Store(int32(threads))
 	}
 	p.hush.Store(false)
+	confirm()
 	if p.refs > 0 {
 		p.grow(threads)
 	}

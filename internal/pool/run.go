@@ -1,6 +1,9 @@
 package pool
 
-import "runtime"
+import (
+	"runtime"
+	"time"
+)
 
 // Run is the time in which one caller uses the pool: workers keep spinning between its loops. The zero value and nil are
 // valid Runs whose loops are serial. A Run is used by one goroutine at a time; different Runs may be active at once.
@@ -113,6 +116,8 @@ func (p *workers) run(threads, n, grain int, fn func(any, int, int, int), arg an
 	for i := range p.loop.ranges {
 		p.taken[i].Store(0)
 	}
+	p.core.Store(core())
+	p.began.Store(int64(time.Since(epoch)))
 	own := 0
 	defer func() { // deferred, because a body may call runtime.Goexit on the caller's goroutine
 		failure = p.finish(own)
@@ -134,9 +139,19 @@ func (p *workers) finish(own int) *Panic {
 		own++
 	}
 	claimed := p.loop.chunks - own
+	var due time.Duration
 	for round := 1; int(p.done.Load()) < claimed; round++ {
 		pause()
-		if round%1024 == 0 {
+		if round%1024 != 0 {
+			continue
+		}
+		age := p.age()
+		if due == 0 {
+			due = age + max(patience, 2*age/time.Duration(max(own, 1)))
+		}
+		if age > due {
+			nap(patience / 2)
+		} else {
 			runtime.Gosched()
 		}
 	}
@@ -145,6 +160,9 @@ func (p *workers) finish(own int) *Panic {
 	p.busy.Unlock()
 	return failure
 }
+
+// age returns how long ago the current loop, or the last one, began.
+func (p *workers) age() time.Duration { return time.Since(epoch) - time.Duration(p.began.Load()) }
 
 // take claims a chunk for the thread with the given index. It returns how many were left, that one included: 0 for none.
 func (p *workers) take(index int) int {

@@ -9,6 +9,9 @@ import (
 // pausesPerRound is how often a worker looks at the claim word between two looks at everything else (about 1 µs).
 const pausesPerRound = 32
 
+// coreRounds is how often a worker that has nothing to do looks on which processor it is.
+const coreRounds = 8
+
 // worker is one goroutine of the pool. Index 0 is the goroutine that calls For, so workers count from 1.
 type worker struct {
 	pool   *workers
@@ -36,8 +39,18 @@ func (w *worker) main() {
 func (w *worker) serve() {
 	p := w.pool
 	last := time.Now() // when a chunk was last seen
+	rest := napTime
 	for round := 1; ; round++ {
-		if w.spin() {
+		work := w.spin()
+		if (work || round%coreRounds == 0) && w.besideCaller() && !(work && p.age() > loopGap) {
+			if work {
+				work, last = false, time.Now()
+			}
+			nap(rest)
+			rest = min(2*rest, longestNap)
+		}
+		if work {
+			rest = napTime
 			for p.take(w.index) > 0 {
 				p.chunk(w.index)
 			}
@@ -60,6 +73,20 @@ func (w *worker) serve() {
 			last, round = time.Now(), 0
 		}
 	}
+}
+
+// besideCaller reports whether the worker has the processor of the caller of the current loop, or of the last one in the active Runs.
+// There it would take half of the processor from the caller, which does the chunks as soon itself, and waits for a slice of the
+// system's, some milliseconds, for one that the worker began. Where other programs have the rest of the processors, Linux
+// leaves the two together for as long as they run. A loop that is older than such slices loses nothing by a worker there.
+func (w *worker) besideCaller() bool {
+	p := w.pool
+	here := core()
+	if here == unknownCore || here != p.core.Load() || p.want.Load() == 0 {
+		return false
+	}
+	confirm()
+	return core() == p.core.Load()
 }
 
 // spin looks at the claim word for about a microsecond and reports whether there is a chunk for this worker.
