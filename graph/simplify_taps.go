@@ -123,6 +123,20 @@ func (s *simplifier) takeTaps(n *Node, slot int, d *Node, c *Value, w *Window, f
 
 // finiteWeights reports whether products of padding with weights are 0.
 func finiteWeights(t *tensor.Tensor) bool {
+	if t.DType == tensor.Float32 && t.IsCompact() {
+		var sums [4]float32 // 0, or NaN where a number is none or infinite
+		v := tensor.Elements[float32](t)
+		for ; len(v) >= 4; v = v[4:] {
+			sums[0] += v[0] * 0
+			sums[1] += v[1] * 0
+			sums[2] += v[2] * 0
+			sums[3] += v[3] * 0
+		}
+		for _, x := range v {
+			sums[0] += x * 0
+		}
+		return sums == [4]float32{}
+	}
 	v := make([]float64, t.Len())
 	return !floating(t.DType) || tensor.Decode(v, t) == nil && finite(v)
 }

@@ -372,19 +372,19 @@ func (t *Tensor) Clone() (*Tensor, error) {
 		copy(c.Data, t.Bytes())
 		return c, nil
 	}
-	size := t.DType.Size()
-	idx := make([]int, len(t.Shape))
-	for i, n := 0, t.Len(); i < n; i++ {
+	outer, run := t.runs()
+	size, idx := t.DType.Size(), make([]int, outer)
+	for i, n := 0, t.Len(); i < n; i += run {
 		src := 0
 		for a, k := range idx {
 			src += k * t.Strides[a]
 		}
 		if t.DType == String {
-			c.Strings[i] = t.Strings[src]
+			copy(c.Strings[i:i+run], t.Strings[src:])
 		} else {
-			copy(c.Data[i*size:(i+1)*size], t.Data[t.Offset+src*size:])
+			copy(c.Data[i*size:(i+run)*size], t.Data[t.Offset+src*size:])
 		}
-		for a := len(idx) - 1; a >= 0; a-- {
+		for a := outer - 1; a >= 0; a-- {
 			if idx[a]++; idx[a] < t.Shape[a] {
 				break
 			}
@@ -392,6 +392,16 @@ func (t *Tensor) Clone() (*Tensor, error) {
 		}
 	}
 	return c, nil
+}
+
+// runs returns how many elements lie next to each other along the innermost axes, and how many axes are outside of these.
+func (t *Tensor) runs() (outer, run int) {
+	outer, run = len(t.Shape), 1
+	for outer > 0 && (t.Shape[outer-1] == 1 || t.Strides[outer-1] == run) {
+		outer--
+		run *= t.Shape[outer]
+	}
+	return outer, run
 }
 
 // Slice returns the view of t that keeps [lo, hi) of an axis and everything of the others. It copies nothing.
