@@ -170,6 +170,21 @@ func (p *Plan) PackWeights(dst []float32, src []byte, lo, hi int) error {
 	return nil
 }
 
+// PackBlock writes chunk i of the weights of a convolution without groups alone, [KH*KW][16][16] floats, to dst, for who puts its
+// taps elsewhere. src is that of PackWeights.
+func (p *Plan) PackBlock(dst []float32, src []byte, i int) error {
+	s := &p.spec
+	taps := s.Kernel[0] * s.Kernel[1]
+	if p.order != orderDense || s.Pairs != pairs.Float32 {
+		return failf("pack", ErrUnsupported, "weights have no blocks of taps")
+	}
+	if want := s.OC * (s.C / s.Groups) * taps * 4; i < 0 || i >= p.PackChunks() || len(src) < want || len(dst) < 256*taps {
+		return failf("pack", ErrShape, "block %d of %d, of a source of %d bytes, to %d floats", i, p.PackChunks(), len(src), len(dst))
+	}
+	p.packDense(dst[:256*taps], src, i/p.blocks, i%p.blocks)
+	return nil
+}
+
 // Float32s returns the bytes of x in memory order, for PackWeights on little-endian machines that have the weights as a
 // slice of floats.
 func Float32s(x []float32) []byte {
