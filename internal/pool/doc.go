@@ -6,6 +6,11 @@
 // were claimed and are not finished yet. When the operating system takes a worker off its core, the caller therefore does
 // the rest of the loop itself; a static split would wait for the sleeper.
 //
+// Where other programs keep processors busy, Linux may leave a worker on the caller's own for seconds, and give each slices of
+// some milliseconds by turns: twice the time of one thread, and more. So a worker that finds itself there sleeps, and may wake
+// up elsewhere; it has to tell on which processor it is, which it can on Linux. For the same reason a caller that has waited
+// for a chunk far longer than chunks take sleeps, too: the worker that has it may need the caller's processor.
+//
 // Which chunk a claim stands for depends on the worker: each begins in a range of its own, in equal parts of the loop, and goes on
 // in others' when that is done. So a core meets what it wrote in the loop before where two loops divide alike, and finds it in
 // its own caches. (Two cores that share no third-level cache pass data on at a quarter of its speed.)
