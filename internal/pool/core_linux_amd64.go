@@ -29,6 +29,4 @@ func confirm() {
 func hasTimestamp() bool
 
 // auxiliary returns what RDTSCP reads beside the time: on Linux the number of the processor, and its node from bit 12 on.
-//
-//go:noescape
 func auxiliary() int32

@@ -48,7 +48,7 @@ type workers struct {
 
 	busy sync.Mutex // held for the length of a parallel loop
 
-	core  atomic.Int32 // the processor that the caller had when the last loop began, or unknownCore
+	core  atomic.Int32 // the processor that the caller had when the last loop or Run began, or unknownCore
 	began atomic.Int64 // when that was, in nanoseconds from epoch on
 
 	_ [64]byte
@@ -134,6 +134,7 @@ func (p *workers) begin(threads int) {
 	}
 	p.hush.Store(false)
 	confirm()
+	p.core.Store(core())
 	if p.refs > 0 {
 		p.grow(threads)
 	}
