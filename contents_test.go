@@ -94,6 +94,12 @@ var _ = Describe("nodes whose shapes the elements of an operand tell", func() {
 		Entry("TopK", sized(1, `  %u, %i = TopK(%x, %n) "late"
   %y = Exp(%u) "behind"
   output %y, %i`), []int64{2}, []int64{4}, []int64{0}),
+		Entry("ReduceSum", sized(1, `  %u = ReduceSum(%x, %n; keepdims=0) "late"
+  %y = Exp(%u) "behind"
+  output %y`), []int64{2}, []int64{0}, []int64{-2}),
+		Entry("ReduceSum over two axes", sized(2, `  %u = ReduceSum(%x, %n) "late"
+  %y = Exp(%u) "behind"
+  output %y`), []int64{2, 0}, []int64{0, 1}, []int64{-2, -1}),
 		Entry("ConstantOfShape", sized(2, `  %u = ConstantOfShape(%n; value=f32[1]{0.5}) "late"
   %y = Exp(%u) "behind"
   output %y`), []int64{2, 3}, []int64{0, 4}),

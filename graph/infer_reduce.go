@@ -8,8 +8,12 @@ func inferReduce(c *Inference) error {
 	axes, _, known := c.axesOf(1)
 	keep := c.Node.Int("keepdims", 1) != 0
 	if in == nil || !known {
-		if in != nil && keep {
+		list, counted := c.contents(1)
+		switch {
+		case in != nil && keep:
 			return c.SetShape(0, c.freshShape(len(in)))
+		case in != nil && counted && 0 < len(list) && len(list) <= len(in): // each names another axis
+			return c.SetShape(0, c.freshShape(len(in)-len(list)))
 		}
 		return c.SetShape(0, nil)
 	}

@@ -122,8 +122,8 @@ var doubleReductions = map[string]doubleReduction{
 }
 
 func doubleReduceSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
-	if _, ok := reduceAxes(n); !ok {
-		return nil, property.Because(property.Attribute, "axes of %v are not known at compile time", n)
+	if why := unknownAxes(n); why != nil {
+		return nil, why
 	}
 	return operators.RowMajor(n), nil
 }
@@ -131,7 +131,10 @@ func doubleReduceSignatures(n *graph.Node) ([]graph.Signature, *property.Reason)
 // planDoubleLogSumExp emits ln Σ e^x: the axes last, row by row.
 func planDoubleLogSumExp(p *planner, n *graph.Node) error {
 	x := n.Inputs[0]
-	axes, _ := reduceAxes(n)
+	axes, err := p.reduceAxes(n)
+	if err != nil {
+		return err
+	}
 	l := p.reduced(p.Dims[x.ID], axes, 8, p.In(x))
 	if l.inner != 1 {
 		t := p.Temp(p.Bytes(x))
@@ -150,7 +153,10 @@ func planDoubleLogSumExp(p *planner, n *graph.Node) error {
 
 func planDoubleReduce(p *planner, n *graph.Node) error {
 	x := n.Inputs[0]
-	axes, _ := reduceAxes(n)
+	axes, err := p.reduceAxes(n)
+	if err != nil {
+		return err
+	}
 	l := p.reduced(p.Dims[x.ID], axes, 8, p.In(x))
 	p.doubleReduce(doubleReductions[n.Op.Name], l, p.Out(n.Outputs[0]))
 	return nil

@@ -35,22 +35,25 @@ const logSumExpName = "ReduceLogSumExp"
 
 // reduceAxes returns the axes of a reduction, known at compile time.
 func reduceAxes(n *graph.Node) (axes []int, ok bool) {
-	rank := len(n.Inputs[0].Type.Shape)
-	var list []int64
-	given := false
+	var list []int
 	if v := fuse.Behind(n.Input(1)); v != nil {
 		if !v.IsConst() || v.Dims == nil {
 			return nil, false
 		}
-		given = true
 		for _, d := range v.Dims {
 			c, _ := d.Const()
-			list = append(list, c)
+			list = append(list, int(c))
 		}
-	} else if l, has := n.Ints("axes"); has {
-		list, given = l, true
+	} else {
+		list = toInts(n, "axes")
 	}
-	if !given || len(list) == 0 {
+	return reducedAxes(n, list)
+}
+
+// reducedAxes returns the axes that a list names, sorted: all of them where it names none, unless nothing is reduced then.
+func reducedAxes(n *graph.Node, list []int) (axes []int, ok bool) {
+	rank := len(n.Inputs[0].Type.Shape)
+	if len(list) == 0 {
 		if n.Int("noop_with_empty_axes", 0) != 0 {
 			return nil, false
 		}
@@ -62,9 +65,9 @@ func reduceAxes(n *graph.Node) (axes []int, ok bool) {
 	seen := make([]bool, rank)
 	for _, a := range list {
 		if a < 0 {
-			a += int64(rank)
+			a += rank
 		}
-		if a < 0 || int(a) >= rank {
+		if a < 0 || a >= rank {
 			return nil, false
 		}
 		seen[a] = true
@@ -77,6 +80,33 @@ func reduceAxes(n *graph.Node) (axes []int, ok bool) {
 	return axes, true
 }
 
+// unknownAxes returns why the axes of a reduction are not known where its group is specialised.
+func unknownAxes(n *graph.Node) *property.Reason {
+	if _, ok := reduceAxes(n); ok {
+		return nil
+	}
+	if v := n.Input(1); v == nil || !place.Told(n, v) || len(v.Dims) == 0 {
+		return property.Because(property.Attribute, "axes of %v are not known at compile time", n)
+	}
+	return nil
+}
+
+// reduceAxes returns the axes of a reduction, which may be known since shapes are.
+func (p *planner) reduceAxes(n *graph.Node) ([]int, error) {
+	if axes, ok := reduceAxes(n); ok {
+		return axes, nil
+	}
+	list, err := p.Ints(n.Input(1))
+	if err != nil {
+		return nil, err
+	}
+	axes, ok := reducedAxes(n, list)
+	if !ok {
+		return nil, property.Because(property.Attribute, "axes %v of %v", list, n)
+	}
+	return axes, nil
+}
+
 func reduceSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 	x := n.Inputs[0]
 	plainly := reducesPlainly(n)
@@ -86,15 +116,14 @@ func reduceSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 	if !plainly && !operators.IsFloat32(x) {
 		return nil, operators.NotFloat32(x)
 	}
-	axes, ok := reduceAxes(n)
-	if !ok {
-		return nil, property.Because(property.Attribute, "axes of %v are not known at compile time", n)
+	if why := unknownAxes(n); why != nil {
+		return nil, why
 	}
 	plain := operators.RowMajor(n)
 	if plainly {
 		return plain, nil
 	}
-	if n.Op.Name == "ReduceMean" && is4D(x) && len(axes) == 2 && axes[0] == 2 {
+	if axes, ok := reduceAxes(n); ok && n.Op.Name == "ReduceMean" && is4D(x) && len(axes) == 2 && axes[0] == 2 {
 		return append(globalPoolSignatures(n, n.Int("keepdims", 1) != 0), plain...), nil
 	}
 	return plain, nil
@@ -108,7 +137,10 @@ func planReduce(p *planner, n *graph.Node) error {
 	if reducesPlainly(n) {
 		return planReducePlainly(p, n)
 	}
-	axes, _ := reduceAxes(n)
+	axes, err := p.reduceAxes(n)
+	if err != nil {
+		return err
+	}
 	l, dst, r := p.reduced(p.Dims[x.ID], axes, 4, p.In(x)), p.Out(y), reductions[n.Op.Name]
 	if n.Is(logSumExpName) {
 		p.reduceLogSumExp(l, dst)
@@ -158,7 +190,10 @@ func reduceStrided(p *planner, n *graph.Node, v *graph.Value, m place.Memory) bo
 	if reducesPlainly(n) || n.Is(logSumExpName) || product(p.Dims[x.ID]) == 0 {
 		return false
 	}
-	axes, _ := reduceAxes(n)
+	axes, err := p.reduceAxes(n)
+	if err != nil {
+		return false
+	}
 	_, count, inner, ok := adjacentAxes(p.Dims[x.ID], axes)
 	if !ok {
 		return v == x && operators.WholeDims(p, n, v, m)

@@ -40,7 +40,10 @@ func planReducePlainly(p *planner, n *graph.Node) error {
 // it begin next elements later.
 func reduceEach[T tensor.Element](p *planner, n *graph.Node, fold func(o, s []T, next, count, by int)) error {
 	x := n.Inputs[0]
-	axes, _ := reduceAxes(n)
+	axes, err := p.reduceAxes(n)
+	if err != nil {
+		return err
+	}
 	l := p.reduced(p.Dims[x.ID], axes, x.Type.DType.Size(), p.In(x))
 	dst := p.Out(n.Outputs[0])
 	p.emit(step{chunks: l.outer * l.inner, grain: grainFor(float64(l.count) * 2), body: func(st *state, _, lo, hi int) {

@@ -4,6 +4,7 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 
 	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/graph/tensor"
 )
 
 var _ = Describe("Softmax", func() {
@@ -73,6 +74,28 @@ var _ = Describe("reductions", func() {
 	It("by attributes agree with the reference kernels", seeds(10, func(m *model) {
 		m.version(11)
 		m.sample(m.op(pick(m, "ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin"), operand(m, 3, 4, 5), graph.IntsAttr("axes", pick(m, []int64{1, 2}, []int64{0}, []int64{-2}, []int64{0, 1, 2})...)))
+	}))
+
+	It("by axes that the run tells agree with the reference kernels", seeds(80, func(m *model) {
+		shape := m.shape(m.between(2, 4), 1, 20)
+		if m.chance(12) {
+			shape[m.r.IntN(len(shape))] = 0
+		}
+		var axes []int64
+		for _, a := range m.r.Perm(len(shape))[:m.between(1, len(shape)-1)] {
+			axes = append(axes, int64(a-pick(m, 0, len(shape))))
+		}
+		op := pick(m, "ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceL1", "ReduceL2", "ReduceSumSquare", "ReduceLogSumExp", "ReduceLogSum")
+		var x *graph.Value
+		switch op {
+		case "ReduceL2", "ReduceLogSumExp":
+			x = small(m, pick(m, tensor.Float32, tensor.Float64), shape...)
+		case "ReduceLogSum":
+			x = m.op("Exp", m.input(shape...))
+		default:
+			x = small(m, pick(m, tensor.Float32, tensor.Float64, tensor.Int64, tensor.Int32), shape...)
+		}
+		m.sample(m.op(op, x, m.feed(tensor.From(axes, len(axes))), graph.IntAttr("keepdims", int64(m.r.IntN(2)))))
 	}))
 
 	It("of maps in the blocked layout agree with the reference kernels", seeds(12, func(m *model) {
