@@ -43,7 +43,8 @@ type integerConv struct {
 	merged                int            // groups of the model in each of these
 	packed                place.Memory   // weights in panels
 	own                   []byte         // the same, where they are packed here
-	summed                []int32        // sums of the weights of each output, in whole panels for each group
+	summed                []int32        // sums of the weights of each output, in whole panels for each group; nil where a run makes them
+	late                  lateWeights    // what a run makes of weights that are not constant
 	starts                place.Memory   // what the sums of outputs begin with
 	tapped                [][]int16      // weights of depthwise convolutions, by block of 16 channels
 	zeros                 place.Memory   // zero points of the weights, as int32
@@ -187,14 +188,10 @@ func integerConvSignature(n *graph.Node, xZero, w, wZero int) (graph.Signature, 
 	if rank < 3 || rank > 4 || len(v.Type.Shape) != rank {
 		return none, property.Because(property.ShapeReason, "convolutions over one or two axes only, %v is %v", x, x.Type)
 	}
-	if !fuse.IsConst(v) {
-		return none, property.Because(property.Unsupported, "weights %v are not constant", v)
-	}
 	if far := reachesFar(n, v); far {
 		return none, property.Because(property.Attribute, "windows of more than %d elements, or as much padding", mostReach)
 	}
-	zero := fuse.Behind(n.Input(wZero))
-	if !zeroFits(n.Input(xZero), x.Type.DType, graph.D(1)) || zero != nil && (!zero.IsConst() || !zeroFits(zero, v.Type.DType, v.Type.Shape[0])) {
+	if !zeroFits(n.Input(xZero), x.Type.DType, graph.D(1)) || !zeroFits(fuse.Behind(n.Input(wZero)), v.Type.DType, v.Type.Shape[0]) {
 		return none, property.Because(property.Unsupported, "zero points are neither one number nor one for each output")
 	}
 	groups := int(n.Int("group", 1))
@@ -237,17 +234,24 @@ func (p *planner) integerConv(n *graph.Node, x, w integerOperand, y *graph.Value
 // with add of each channel, where there is such.
 func (p *planner) beforeSums(c *integerConv, x, w integerOperand, y *graph.Value, add []int32) error {
 	c.zeros, c.pixelSums, c.last = place.Nowhere, place.Nowhere, y.Format == lastChannels
+	c.late = lateWeights{sums: place.Nowhere, taps: place.Nowhere}
+	c.taps.Signed = x.signed()
+	if !c.depthwise {
+		c.product.Signed, c.shift, c.packed = w.signed(), shift(x.signed(), w.signed()), w.at
+	}
+	if !w.constant() {
+		p.emitLateWeights(c, w)
+		p.wholeImage(c, x)
+		p.startOutputs(c, x, add)
+		return nil
+	}
 	if c.depthwise {
-		c.taps.Signed = x.signed()
 		taps, err := keep(p.e, p.Node, func() (*tapped, error) { return tapWeights(c, w) })
 		if err != nil {
 			return err
 		}
 		c.tapped, c.summed = taps.blocks, taps.sums
 	} else {
-		c.product.Signed = w.signed()
-		c.shift = shift(x.signed(), w.signed())
-		c.packed = w.at
 		p.takeSquares(c, w)
 		if !w.centred() {
 			c.about = c.zerosOf(w.zero.Const.Bytes(), w.signed())
@@ -282,6 +286,54 @@ type packedWeights struct {
 	words, squares onceWords
 }
 
+// lateWeights are the sums of weights that are not constant, as those of integerConv, and of depthwise convolutions the weights by block
+// of 16 channels, made in a run.
+type lateWeights struct{ sums, taps place.Memory }
+
+// emitLateWeights emits what packedWeights and tapped are of constant weights, and their zero points.
+func (p *planner) emitLateWeights(c *integerConv, w integerOperand) {
+	src, zero, signed, kernels := w.at, p.In(w.zero), w.signed(), p.integers
+	c.late.sums = p.Temp(4 * c.columns())
+	sums := c.late.sums
+	if c.depthwise {
+		blocks := quant.Panels(c.groups)
+		c.late.taps = p.Temp(2 * c.blockTaps() * blocks)
+		taps := c.late.taps
+		p.emit(step{chunks: blocks, grain: grainFor(float64(c.blockTaps()) * 4), body: func(st *state, _, lo, hi int) {
+			s, z, t, d := st.Bytes(src), st.Bytes(zero), of[int16](st, taps), of[int32](st, sums)
+			for b := lo; b < hi; b++ {
+				c.tapBlock(t[b*c.blockTaps():][:c.blockTaps()], d[b*quant.Panel:][:quant.Panel], b, s, z, signed)
+			}
+		}}, []place.Memory{src, zero}, []place.Memory{taps, sums})
+		return
+	}
+	if w.v.Format == rowMaj {
+		c.packed = p.Temp(c.packedBytes())
+		packed := c.packed
+		p.emit(step{serial: func(st *state) {
+			d := st.Bytes(packed)
+			clear(d)
+			c.packGroups(d, st.Bytes(src), st.Bytes(zero))
+		}}, []place.Memory{src, zero}, []place.Memory{packed})
+	}
+	if !w.centred() {
+		c.zeros = p.Temp(4 * c.columns())
+	}
+	packed, zeros, quads := c.packed, c.zeros, c.depth()/4
+	p.emit(step{serial: func(st *state) {
+		kernels.ColumnSums(of[int32](st, sums), st.Bytes(packed), quads, c.groups*c.panels(), signed)
+		c.writeZeros(of[int32](st, zeros), st.Bytes(zero), signed)
+	}}, []place.Memory{packed, zero}, []place.Memory{sums, zeros})
+}
+
+// sumsOf returns the sums of the weights of each output.
+func (c *integerConv) sumsOf(st *state) []int32 {
+	if c.summed != nil {
+		return c.summed
+	}
+	return of[int32](st, c.late.sums)
+}
+
 // panelsOf returns constant weights in panels.
 func (c *integerConv) panelsOf(w integerOperand) []byte {
 	if c.own != nil {
@@ -296,29 +348,26 @@ func (c *integerConv) packWeights(kernels quant.Kernels, w integerOperand) (p *p
 	p = &packedWeights{sums: make([]int32, panels*quant.Panel)}
 	packed := w.v.Const.Data[w.v.Const.Offset:]
 	if w.v.Format == rowMaj {
-		if p.own, err = c.packGroups(w); err != nil {
-			return nil, err
+		src, zeros := w.constants()
+		if outputs, taps := c.outputs(), c.Kernel[0]*c.Kernel[1]; len(src) != outputs*(c.c/c.merged)*taps {
+			return nil, fmt.Errorf("%w: %d weights for %d outputs", tensor.ErrShape, len(src), outputs)
 		}
+		p.own = make([]byte, c.packedBytes())
+		c.packGroups(p.own, src, zeros)
 		packed = p.own
 	}
 	kernels.ColumnSums(p.sums, packed, quads, panels, c.product.Signed)
 	return p, nil
 }
 
-// packGroups packs weights [O, I, …], each group's outputs in panels of their own. Where an output of merged groups does not look,
-// they are its zero point.
-func (c *integerConv) packGroups(w integerOperand) ([]byte, error) {
-	src, outputs, taps := w.v.Const.Bytes(), c.outputs(), c.Kernel[0]*c.Kernel[1]
-	in := c.c / c.merged
-	if len(src) != outputs*in*taps {
-		return nil, fmt.Errorf("%w: %d weights for %d outputs", tensor.ErrShape, len(src), outputs)
-	}
-	var zeros []byte
-	if w.zero != nil {
-		zeros = w.zero.Const.Bytes()
-	}
+// packedBytes returns the size of weights in panels.
+func (c *integerConv) packedBytes() int { return c.groups * c.panels() * quant.PanelBytes(c.depth()/4) }
+
+// packGroups packs weights [O, I, …], each group's outputs in panels of their own, in dst, which is zero. Where an output of merged
+// groups does not look, they are its zero point.
+func (c *integerConv) packGroups(dst, src, zeros []byte) {
+	outputs, taps, in := c.outputs(), c.Kernel[0]*c.Kernel[1], c.c/c.merged
 	deep := quant.Quads(c.c)
-	dst := make([]byte, c.groups*c.panels()*quant.PanelBytes(taps*deep))
 	for o := range outputs {
 		group, j := o/c.oc, o%c.oc
 		from := j * c.merged / c.oc * in // the first of the group's channels at which the output looks
@@ -334,28 +383,39 @@ func (c *integerConv) packGroups(w integerOperand) ([]byte, error) {
 			panel[(tap*deep+ch/4)*4*quant.Panel+j%quant.Panel*4+ch%4] = b
 		}
 	}
-	return dst, nil
 }
 
 // zerosOf returns the zero points of the weights of each output, each group's in whole panels.
 func (c *integerConv) zerosOf(z []byte, signed bool) []int32 {
-	width := c.panels() * quant.Panel
-	d := make([]int32, c.groups*width)
-	for i := range d {
-		d[i] = int32(zeroPoint(z, i/width*c.oc+min(i%width, c.oc-1), signed))
-	}
+	d := make([]int32, c.columns())
+	c.writeZeros(d, z, signed)
 	return d
 }
 
+func (c *integerConv) writeZeros(d []int32, z []byte, signed bool) {
+	width := c.panels() * quant.Panel
+	for i := range d {
+		d[i] = int32(zeroPoint(z, i/width*c.oc+min(i%width, c.oc-1), signed))
+	}
+}
+
+// columns returns the number of sums of weights.
+func (c *integerConv) columns() int {
+	if c.depthwise {
+		return c.width
+	}
+	return c.groups * c.panels() * quant.Panel
+}
+
 // startOutputs emits what the sums of outputs begin with: add, and minus the image's zero point, times the sums of the weights. It is
-// made once where the zero point is constant.
+// made once where zero point and weights are constant.
 func (p *planner) startOutputs(c *integerConv, x integerOperand, add []int32) {
-	begin := make([]int32, len(c.summed))
+	begin := make([]int32, c.columns())
 	for i, a := range add {
 		begin[c.column(i)] = a
 	}
 	kernels, signed := p.integers, x.signed()
-	if zero, ok := x.constantZero(); ok {
+	if zero, ok := x.constantZero(); ok && c.summed != nil {
 		kernels.Subtract(begin, c.summed, int32(zero+c.shift))
 		c.starts = p.Own(asBytes(begin))
 		return
@@ -365,8 +425,8 @@ func (p *planner) startOutputs(c *integerConv, x integerOperand, add []int32) {
 	p.emit(step{serial: func(st *state) {
 		d := of[int32](st, dst)
 		copy(d, begin)
-		kernels.Subtract(d, c.summed[:len(d)], int32(zeroPoint(st.Bytes(zero), 0, signed)+c.shift))
-	}}, []place.Memory{zero}, []place.Memory{dst})
+		kernels.Subtract(d, c.sumsOf(st)[:len(d)], int32(zeroPoint(st.Bytes(zero), 0, signed)+c.shift))
+	}}, []place.Memory{zero, c.late.sums}, []place.Memory{dst})
 }
 
 // column returns where output i stands among columns of which each group has whole panels.
@@ -476,7 +536,7 @@ func (p *planner) emitConvSums(c *integerConv, done convFinish, reads, writes []
 			done(st, x, ld, part.image, part.row, part.rows, part.col, part.cols)
 		}
 	}
-	p.emit(st, append([]place.Memory{c.image, c.packed, c.starts, c.zeros, c.pixelSums}, reads...), append([]place.Memory{sums.at, offsets.at}, writes...))
+	p.emit(st, append([]place.Memory{c.image, c.packed, c.starts, c.zeros, c.pixelSums, c.late.sums, c.late.taps}, reads...), append([]place.Memory{sums.at, offsets.at}, writes...))
 }
 
 func roundUp(n, to int) int { return ceilDiv(n, to) * to }
@@ -485,15 +545,15 @@ func roundUp(n, to int) int { return ceilDiv(n, to) * to }
 func (c *integerConv) sum(st *state, kernels quant.Kernels, x []int32, windows []int, part *convPart) {
 	if c.depthwise {
 		whole, starts := st.Bytes(c.image)[part.image*c.rows*c.cols*c.pixel():], of[int32](st, c.starts)
-		for j, w := range c.tapped[part.panel:][:part.panels] {
+		for j := range part.panels {
 			at := (part.panel + j) * quant.Panel
-			kernels.Convolve(&c.taps, x[j*quant.Panel:], whole[at:], windows, w, starts[at:])
+			kernels.Convolve(&c.taps, x[j*quant.Panel:], whole[at:], windows, c.block(st, part.panel+j), starts[at:])
 		}
 		return
 	}
 	a, b, start := c.operands(st, part)
 	product, panel := c.product, part.group*c.panels()+part.panel
-	product.Columns = c.summed[panel*quant.Panel:][:part.panels*quant.Panel]
+	product.Columns = c.sumsOf(st)[panel*quant.Panel:][:part.panels*quant.Panel]
 	kernels.Multiply(&product, x, a, windows, b, start, part.panels)
 	if zeros := of[int32](st, c.zeros); zeros != nil {
 		pixelSums := of[int32](st, c.pixelSums)

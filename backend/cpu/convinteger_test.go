@@ -88,9 +88,17 @@ var _ = Describe("convolutions of 8-bit integers", func() {
 		}
 	})
 
-	It("have constant weights", func() {
-		m := newModel(1)
-		x := m.feed(bytesOf(m, tensor.Uint8, 1, 6, 4, 4))
-		Expect(supports(m.op("ConvInteger", x, m.feed(bytesOf(m, tensor.Int8, 4, 6, 1, 1)))).Reason.Code).To(Equal(property.Unsupported))
-	})
+	It("by weights and zero points that a run tells are the reference's", seeds(120, func(m *model) {
+		dx, dw, attrs := integerWindow(m)
+		tx, tw := byteType(m), byteType(m)
+		w, zero := m.feed(bytesOf(m, tw, dw...)), constantZero(m, tw, dw[0])
+		if m.chance(2) {
+			zero = m.feed(bytesOf(m, tw, pick(m, []int{}, []int{dw[0]})...))
+			if m.chance(2) {
+				w = m.data(bytesOf(m, tw, dw...))
+			}
+		}
+		in := []any{m.feed(bytesOf(m, tx, dx...)), w, m.given(bytesOf(m, tx)), zero}
+		m.sample(m.op("ConvInteger", append(in, attrs...)...))
+	}))
 })

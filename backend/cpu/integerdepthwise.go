@@ -18,40 +18,61 @@ type tapped struct {
 	sums   []int32
 }
 
-// tapWeights returns the weights of a depthwise convolution.
+// tapWeights returns the constant weights of a depthwise convolution.
 func tapWeights(c *integerConv, w integerOperand) (*tapped, error) {
-	all, err := c.channelWeights(w)
-	if err != nil {
+	all, zeros := w.constants()
+	if err := c.fitChannels(all); err != nil {
 		return nil, err
 	}
-	taps := c.Kernel[0] * c.Kernel[1]
 	t := &tapped{blocks: make([][]int16, quant.Panels(c.groups)), sums: make([]int32, c.width)}
 	for b := range t.blocks {
-		t.blocks[b] = make([]int16, 16*len(c.taps.Offsets))
-		quant.TapWeights(t.blocks[b], taps, func(tap, channel int) int16 {
-			ch := b*quant.Panel + channel
-			if ch >= c.groups {
-				return 0
-			}
-			x := all[ch*taps+tap]
-			t.sums[ch] += int32(x)
-			return x
-		})
+		t.blocks[b] = make([]int16, c.blockTaps())
+		c.tapBlock(t.blocks[b], t.sums[b*quant.Panel:][:quant.Panel], b, all, zeros, w.signed())
 	}
 	return t, nil
 }
 
-// channelWeights returns the weights [channel][tap] of a depthwise convolution, less their zero points.
+// blockTaps is how many weights a block of 16 channels has.
+func (c *integerConv) blockTaps() int { return quant.Panel * len(c.taps.Offsets) }
+
+// tapBlock writes block b of weights [channel][tap], less their zero points, and their sums.
+func (c *integerConv) tapBlock(dst []int16, sums []int32, b int, all, zeros []byte, signed bool) {
+	taps := c.Kernel[0] * c.Kernel[1]
+	clear(sums)
+	quant.TapWeights(dst, taps, func(tap, channel int) int16 {
+		ch := b*quant.Panel + channel
+		if ch >= c.groups {
+			return 0
+		}
+		x := int16(zeroPoint(all, ch*taps+tap, signed) - zeroPoint(zeros, ch, signed))
+		sums[channel] += int32(x)
+		return x
+	})
+}
+
+// block returns weights of a depthwise convolution as tapBlock writes them.
+func (c *integerConv) block(st *state, b int) []int16 {
+	if c.tapped != nil {
+		return c.tapped[b]
+	}
+	return of[int16](st, c.late.taps)[b*c.blockTaps():][:c.blockTaps()]
+}
+
+// fitChannels returns an error where weights are not those of a depthwise convolution.
+func (c *integerConv) fitChannels(weights []byte) error {
+	if len(weights) != c.Kernel[0]*c.Kernel[1]*c.groups {
+		return fmt.Errorf("%w: %d weights for %d channels", tensor.ErrShape, len(weights), c.groups)
+	}
+	return nil
+}
+
+// channelWeights returns constant weights [channel][tap] of a depthwise convolution, less their zero points.
 func (c *integerConv) channelWeights(w integerOperand) ([]int16, error) {
-	all, taps := w.v.Const.Bytes(), c.Kernel[0]*c.Kernel[1]
-	if len(all) != taps*c.groups {
-		return nil, fmt.Errorf("%w: %d weights for %d channels", tensor.ErrShape, len(all), c.groups)
+	all, zeros := w.constants()
+	if err := c.fitChannels(all); err != nil {
+		return nil, err
 	}
-	var zeros []byte
-	if w.zero != nil {
-		zeros = w.zero.Const.Bytes()
-	}
-	out := make([]int16, len(all))
+	out, taps := make([]int16, len(all)), c.Kernel[0]*c.Kernel[1]
 	for i := range all {
 		out[i] = int16(zeroPoint(all[i:i+1], 0, w.signed()) - zeroPoint(zeros, i/taps, w.signed()))
 	}
@@ -62,10 +83,10 @@ func (c *integerConv) channelWeights(w integerOperand) ([]int16, error) {
 const mostRows = 16
 
 // roundsByRow reports whether a convolution may be one whose rows of results are made and rounded one after the other: a depthwise one of images with their
-// channels last, with one constant zero point.
-func (c *integerConv) roundsByRow(x integerOperand, y *graph.Value, r *roundedSums) bool {
+// channels last, with one constant zero point, by constant weights.
+func (c *integerConv) roundsByRow(x, w integerOperand, y *graph.Value, r *roundedSums) bool {
 	_, ok := x.constantZero()
-	return ok && c.depthwise && !r.act.some && x.v.Format == lastChannels && y.Format == lastChannels && c.seen() <= mostRows
+	return ok && w.constant() && c.depthwise && !r.act.some && x.v.Format == lastChannels && y.Format == lastChannels && c.seen() <= mostRows
 }
 
 // weightsAndStarts returns the weights [channel][tap] of such a convolution, less their zero points, and what the sums of its channels begin with where by is
@@ -86,7 +107,7 @@ func (c *integerConv) weightsAndStarts(x, w integerOperand, r *roundedSums, by i
 
 // filters returns what kernels that round sums take of a depthwise convolution, nil where they do not run it.
 func (p *planner) filters(c *integerConv, x, w integerOperand, y *graph.Value, r *roundedSums) (*quant.Filters, error) {
-	if !p.integers.Weighs() || !c.roundsByRow(x, y, r) {
+	if !p.integers.Weighs() || !c.roundsByRow(x, w, y, r) {
 		return nil, nil
 	}
 	by := shift(x.signed(), true) // kernels read unsigned pixels

@@ -14,7 +14,7 @@ const mostLineBytes = 1 << 20
 
 // lineFilters returns what such kernels take of a depthwise convolution, nil where they do not run it.
 func (p *planner) lineFilters(c *integerConv, x, w integerOperand, y *graph.Value, r *roundedSums) (*quant.LineFilters, error) {
-	if !p.integers.WeighsLines() || c.groups < quant.Panel || !c.roundsByRow(x, y, r) {
+	if !p.integers.WeighsLines() || c.groups < quant.Panel || !c.roundsByRow(x, w, y, r) {
 		return nil, nil
 	}
 	f, err := keep(p.e, p.Node, func() (*quant.LineFilters, error) {

@@ -54,6 +54,17 @@ func (o *integerOperand) centred() bool {
 	return true
 }
 
+// constant reports whether elements and zero point are constant.
+func (o *integerOperand) constant() bool { return o.v.IsConst() && (o.zero == nil || o.zero.IsConst()) }
+
+// constants returns these.
+func (o *integerOperand) constants() (elements, zeros []byte) {
+	if o.zero != nil {
+		zeros = o.zero.Const.Bytes()
+	}
+	return o.v.Const.Bytes(), zeros
+}
+
 // constantZero returns the zero point where it is one constant number.
 func (o *integerOperand) constantZero() (zero int, ok bool) {
 	if o.zero == nil {

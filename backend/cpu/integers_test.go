@@ -210,8 +210,8 @@ var _ = Describe("operators that requantise", func() {
 		for _, k := range dw[2:] {
 			fan *= k
 		}
-		zero := m.data(bytesOf(m, tw, pick(m, []int{}, []int{dw[0]})...))
-		in := []any{m.feed(bytesOf(m, tx, dx...)), one(m, float32(0.02)), m.data(bytesOf(m, tx)), m.data(bytesOf(m, tw, dw...)), scaleOf(m, 0.05, dw[0]), zero,
+		zero := m.given(bytesOf(m, tw, pick(m, []int{}, []int{dw[0]})...))
+		in := []any{m.feed(bytesOf(m, tx, dx...)), one(m, float32(0.02)), m.data(bytesOf(m, tx)), m.given(bytesOf(m, tw, dw...)), scaleOf(m, 0.05, dw[0]), zero,
 			one(m, float32(0.3*math.Sqrt(float64(fan)))), m.data(bytesOf(m, ty))}
 		if m.chance(2) {
 			bias, err := tensor.New(tensor.Int32, dw[0])

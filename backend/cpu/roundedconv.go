@@ -27,7 +27,7 @@ func (p *planner) roundedConv(n *graph.Node, x, w integerOperand, y *graph.Value
 		}
 		return err
 	}
-	c.rounds = p.roundsSums(c, w, r)
+	c.rounds = w.constant() && p.roundsSums(c, w, r)
 	if err := p.beforeSums(c, x, w, y, r.add); err != nil {
 		return err
 	}
