@@ -3,6 +3,8 @@ package cpu
 import (
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/tensor"
+	"github.com/carve-dev/carve/internal/kernel/element"
+	"github.com/carve-dev/carve/internal/kernel/isa"
 	"github.com/carve-dev/carve/internal/place"
 )
 
@@ -28,28 +30,30 @@ func planIntegerProduct[T int32 | int64](p *planner, n *graph.Node) error {
 	batch := batchDims(da[:len(da)-2], db[:len(db)-2])
 	a, b := matricesAt(place.Memory{}, batch, da).off, matricesAt(place.Memory{}, batch, db).off
 	ma, mb, dst := p.In(n.Inputs[0]), p.In(n.Inputs[1]), p.Out(n.Outputs[0])
+	set := p.target.Set
 	p.emit(step{chunks: len(a) * rows, grain: grainFor(float64(k*cols)*0.5 + 10), body: func(st *state, _, lo, hi int) {
 		x, y, z := of[T](st, ma), of[T](st, mb), of[T](st, dst)
-		for i := lo; i < hi; i++ {
-			out := z[i*cols:][:cols]
-			clear(out)
-			left, right := x[a[i/rows]+i%rows*k:][:k], y[b[i/rows]:]
-			for len(left) >= 4 { // what is summed is read and written once for four rows
-				p, q, r, s := left[0], left[1], left[2], left[3]
-				second, third, fourth := right[cols:][:len(out)], right[2*cols:][:len(out)], right[3*cols:][:len(out)]
-				for c, w := range right[:len(out)] {
-					out[c] += p*w + q*second[c] + r*third[c] + s*fourth[c]
-				}
-				left, right = left[4:], right[4*cols:]
-			}
-			for j, v := range left {
-				for c, w := range right[j*cols:][:cols] {
-					out[c] += v * w
-				}
-			}
+		for lo < hi {
+			n := min(hi-lo, rows-lo%rows) // rows of one product
+			integerRows(set, z[lo*cols:][:n*cols], x[a[lo/rows]+lo%rows*k:][:n*k], y[b[lo/rows]:], k, cols)
+			lo += n
 		}
 	}}, []place.Memory{ma, mb}, []place.Memory{dst})
 	return nil
+}
+
+// integerRows writes rows of a product of matrices, in strips of columns whose part of the second operand the first-level cache holds.
+func integerRows[T int32 | int64](set isa.Set, out, left, right []T, k, cols int) {
+	const strip = 1 << 12 // elements
+	if k == 0 {
+		clear(out)
+		return
+	}
+	for c, wide := 0, max(strip/k/32*32, 32); c < cols; c += wide {
+		for i := 0; i*cols < len(out); i++ {
+			element.Products(set, out[i*cols+c:][:min(wide, cols-c)], left[i*k:][:k], right[c:], cols)
+		}
+	}
 }
 
 // integerGemm returns what plans a Gemm of integers whose factors are 1, nil for other nodes.

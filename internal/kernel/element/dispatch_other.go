@@ -63,6 +63,11 @@ func bilinear(set isa.Set, dst, plane *float32, first *int32, weights *float32, 
 	panic("element: no kernel")
 }
 
+// products adds sums of left[j]*right[j*ld+c] over k > 0 numbers j to n > 0 vectors of numbers c, of 64 bits each where long is set, else of 32.
+func products(set isa.Set, long bool, dst, left, right *byte, ld, k, n int) {
+	panic("element: no kernel")
+}
+
 // maxScaled writes the largest of dst, src*low and src*high for n > 0 vectors of 8 floats, and NaN where one of them is.
 func maxScaled(set isa.Set, dst, src *float32, low, high float32, n int) {
 	panic("element: no kernel")

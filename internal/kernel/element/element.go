@@ -406,6 +406,30 @@ func Twice(set isa.Set, dst, src []uint32) {
 	}
 }
 
+// productRows is how many rows of a right operand Products goes through at a time, one line of which each is prefetched.
+const productRows = 64
+
+// Products writes the sum of left[j]·right[j·ld+c] over all j to each element c of dst: a row of a product of matrices, whose rows lie ld apart. Sums wrap around.
+func Products[T int32 | int64](set isa.Set, dst, left, right []T, ld int) {
+	clear(dst)
+	n := len(dst)
+	if n == 0 || len(left) == 0 {
+		return
+	}
+	right = right[:(len(left)-1)*ld+n]
+	done := 0
+	if size := int(unsafe.Sizeof(T(0))); hasKernels(set) {
+		each := width / size
+		done = n / each * each
+		for j := 0; j < len(left) && done > 0; j += productRows {
+			for at := 0; at < done; at += most / productRows * each {
+				products(set, size == 8, bytesAt(dst, at), bytesAt(left, j), bytesAt(right, j*ld+at), ld, min(productRows, len(left)-j), min(most/productRows, (done-at)/each))
+			}
+		}
+	}
+	productsLoop(dst[done:], left, right[done:], ld)
+}
+
 // Mix writes a + (b-a)·by for each element of dst, which may be either of them.
 func Mix(set isa.Set, dst, a, b []float32, by float32) {
 	n := len(dst)

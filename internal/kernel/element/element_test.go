@@ -345,6 +345,33 @@ func mixtures(r *rand.Rand) {
 	}
 }
 
+// products compares rows of products of matrices between pages that fault.
+func products[T int32 | int64](r *rand.Rand) {
+	n, k := r.IntN(90), r.IntN(150)
+	if r.IntN(8) == 0 {
+		n = 1 + r.IntN(600)
+	}
+	ld := n + r.IntN(9)
+	left, right := guarded[T](r, k), guarded[T](r, max((k-1)*ld+n, 0))
+	for i := range left {
+		left[i] = T(r.Uint64())
+	}
+	for i := range right {
+		right[i] = T(r.Uint64())
+	}
+	want := make([]T, n)
+	for c := range want {
+		for j, x := range left {
+			want[c] += x * right[j*ld+c]
+		}
+	}
+	for _, set := range sets() {
+		dst := guarded[T](r, n)
+		element.Products(set, dst, left, right, ld)
+		Expect(dst).To(Equal(want), "%d columns of %d with %v", n, k, set)
+	}
+}
+
 // bilinears compares points of a plane between pages that fault.
 func bilinears(r *rand.Rand) {
 	width := 2 + r.IntN(20)
@@ -458,6 +485,8 @@ var _ = Describe("elements", func() {
 			bilinears(r)
 			twices(r)
 			mixtures(r)
+			products[int32](r)
+			products[int64](r)
 		}
 	})
 

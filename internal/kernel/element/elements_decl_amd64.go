@@ -931,3 +931,13 @@ func twiceWords(dst *uint32, src *uint32, n int)
 //
 //go:noescape
 func mixFloats(dst *float32, a *float32, b *float32, by float32, n int)
+
+// productsWords adds sums of left[j]*right[j*ld+c] over k numbers j to n vectors of numbers c; k, n > 0.
+//
+//go:noescape
+func productsWords(dst *byte, left *byte, right *byte, ld int, k int, n int)
+
+// productsLongs adds sums of left[j]*right[j*ld+c] over k numbers j to n vectors of numbers c; k, n > 0.
+//
+//go:noescape
+func productsLongs(dst *byte, left *byte, right *byte, ld int, k int, n int)

@@ -4,6 +4,7 @@ package main
 
 import (
 	"fmt"
+	"math/bits"
 	"slices"
 
 	"github.com/carve-dev/carve/internal/kernel/asm"
@@ -246,4 +247,75 @@ func mix(f *asm.File) {
 		fn.I("ADDQ $%d, DI", 32*n)
 	})
 	served(f, "mix", "mixFloats(dst, a, b, by, n)\n")
+}
+
+// products writes kernels of sums of products: of four vectors at a time, which stay in registers, and of one.
+func products(f *asm.File) {
+	productsOf(f, "productsWords", 4)
+	productsOf(f, "productsLongs", 8)
+	served(f, "products", "if long {\nproductsLongs(dst, left, right, ld, k, n)\n} else {\nproductsWords(dst, left, right, ld, k, n)\n}\n")
+}
+
+func productsOf(f *asm.File, name string, size int) {
+	fn := f.Func(name, name+" adds sums of left[j]*right[j*ld+c] over k numbers j to n vectors of numbers c; k, n > 0.",
+		asm.Typed("dst", "*byte"), asm.Typed("left", "*byte"), asm.Typed("right", "*byte"), asm.Int("ld"), asm.Int("k"), asm.Int("n"))
+	fn.Load("dst", "DI")
+	fn.Load("left", "SI")
+	fn.Load("right", "DX")
+	fn.Load("ld", "R8")
+	fn.Load("k", "R9")
+	fn.Load("n", "CX")
+	fn.I("SHLQ $%d, R8", bits.TrailingZeros(uint(size)))
+	strip := func(wide int) {
+		for u := range wide {
+			fn.I("VMOVDQU %d(DI), Y%d", 32*u, u)
+		}
+		fn.I("MOVQ SI, R10")
+		fn.I("MOVQ DX, R11")
+		fn.I("MOVQ R9, R12")
+		fn.Loop("R12", func() {
+			if size == 8 {
+				fn.I("VPBROADCASTQ (R10), Y4")
+				fn.I("VPSRLQ $32, Y4, Y5")
+			} else {
+				fn.I("VPBROADCASTD (R10), Y4")
+			}
+			for u := range wide {
+				addProduct(fn, size, u)
+			}
+			fn.I("ADDQ $%d, R10", size)
+			fn.I("ADDQ R8, R11")
+		})
+		for u := range wide {
+			fn.I("VMOVDQU Y%d, %d(DI)", u, 32*u)
+		}
+		fn.I("ADDQ $%d, DI", 32*wide)
+		fn.I("ADDQ $%d, DX", 32*wide)
+	}
+	fn.While("CX", 4, func() { strip(4) })
+	end := fn.NewLabel("end")
+	fn.I("TESTQ CX, CX")
+	fn.I("JZ %s", end)
+	fn.Loop("CX", func() { strip(1) })
+	fn.Label(end)
+	fn.Ret()
+}
+
+// addProduct emits the sum of vector u and the product of vector 4, whose elements' upper halves vector 5 has, and what lies at R11.
+func addProduct(fn *asm.Func, size, u int) {
+	if size == 4 {
+		fn.I("VPMULLD %d(R11), Y4, Y%d", 32*u, 6+u)
+		fn.I("VPADDD Y%d, Y%d, Y%[2]d", 6+u, u)
+		return
+	}
+	b, upper, low := 6+u%2*3, 7+u%2*3, 8+u%2*3
+	fn.I("VMOVDQU %d(R11), Y%d", 32*u, b)
+	fn.I("VPSRLQ $32, Y%d, Y%d", b, upper)
+	fn.I("VPMULUDQ Y%d, Y4, Y%d", b, low)
+	fn.I("VPMULUDQ Y%d, Y4, Y%[1]d", upper)
+	fn.I("VPMULUDQ Y%d, Y5, Y%[1]d", b)
+	fn.I("VPADDQ Y%d, Y%d, Y%[1]d", upper, b)
+	fn.I("VPSLLQ $32, Y%d, Y%[1]d", upper)
+	fn.I("VPADDQ Y%d, Y%d, Y%[2]d", low, u)
+	fn.I("VPADDQ Y%d, Y%d, Y%[2]d", upper, u)
 }

@@ -180,3 +180,22 @@ func maxScaledLoop(dst, src []float32, low, high float32) {
 		}
 	}
 }
+
+// productsLoop adds a row of a product: what is summed is read and written once for four rows of the right operand.
+func productsLoop[T int32 | int64](dst, left, right []T, ld int) {
+	if len(dst) == 0 {
+		return
+	}
+	for ; len(left) >= 4 && len(right) >= 4*ld; left, right = left[4:], right[4*ld:] {
+		p, q, r, s := left[0], left[1], left[2], left[3]
+		second, third, fourth := right[ld:][:len(dst)], right[2*ld:][:len(dst)], right[3*ld:][:len(dst)]
+		for c, w := range right[:len(dst)] {
+			dst[c] += p*w + q*second[c] + r*third[c] + s*fourth[c]
+		}
+	}
+	for j, v := range left {
+		for c, w := range right[j*ld:][:len(dst)] {
+			dst[c] += v * w
+		}
+	}
+}
