@@ -32,46 +32,79 @@ func stringSplit(c *Call) {
 			limit = int(v)
 		}
 	}
-	widest := 0
-	var lists [][]string
-	counts := []int64{}
-	for _, s := range c.strings(0) {
-		var list []string
-		if delimiter == "" {
-			list = splitFields(s, limit)
-		} else {
-			n := -1
-			if limit >= 0 {
-				n = limit + 1
-			}
-			list = strings.SplitN(s, delimiter, n)
-		}
-		widest = max(widest, len(list))
-		lists, counts = append(lists, list), append(counts, int64(len(list)))
+	widest, in := 0, c.strings(0)
+	counts := make([]int64, c.reserve("output Z", x.Shape, 8))
+	for i, s := range in {
+		n := countParts(s, delimiter, limit)
+		widest, counts[i] = max(widest, n), int64(n)
 		c.spend(len(s) + 1)
 	}
 	shape := append(append([]int{}, x.Shape...), widest)
 	c.count("output Y", shape, 16)
-	out := make([]string, len(lists)*widest)
-	for i, list := range lists {
-		copy(out[i*widest:], list)
+	out := c.result(0, tensor.String, shape).Strings
+	for i, s := range in {
+		row := out[i*widest:][:counts[i]]
+		if delimiter == "" {
+			splitFields(row, s)
+			continue
+		}
+		last := len(row) - 1
+		for k := range last {
+			at := strings.Index(s, delimiter)
+			row[k], s = s[:at], s[at+len(delimiter):]
+		}
+		row[last] = s
 	}
-	c.putStrings(shape, out)
 	c.putInts(1, tensor.Int64, x.Shape, counts)
 }
 
-// splitFields splits at runs of white space, limit times at most unless it is negative. The last part keeps what follows.
-func splitFields(s string, limit int) []string {
-	const space = " \t\n\v\f\r"
-	var out []string
-	for s = strings.TrimLeft(s, space); s != ""; s = strings.TrimLeft(s, space) {
-		i := strings.IndexAny(s, space)
-		if i < 0 || limit >= 0 && len(out) == limit {
-			return append(out, strings.TrimRight(s, space))
+// countParts returns how many parts a string has that is split limit times at most, unless that is negative.
+func countParts(s, delimiter string, limit int) int {
+	n := 0
+	if delimiter != "" {
+		n = strings.Count(s, delimiter) + 1
+	} else {
+		for before, i := 0, 0; i < len(s); i++ { // without a branch, since a processor would guess it wrong at each word
+			word := int(words[s[i]])
+			n, before = n+(word&^before), word
 		}
-		out, s = append(out, s[:i]), s[i:]
 	}
-	return out
+	if limit >= 0 {
+		n = min(n, limit+1)
+	}
+	return n
+}
+
+// words has 1 for each byte that is no white space.
+var words = func() (t [256]uint8) {
+	for b := range t {
+		if !isSpace(byte(b)) {
+			t[b] = 1
+		}
+	}
+	return t
+}()
+
+func isSpace(b byte) bool { return b == ' ' || b-'\t' <= '\r'-'\t' }
+
+// splitFields writes the parts of a string between runs of white space, of which there are as many at least. The last keeps what follows, but white space at the end.
+func splitFields(parts []string, s string) {
+	at := 0
+	for k := range parts {
+		for isSpace(s[at]) {
+			at++
+		}
+		from := at
+		if at = len(s); k+1 == len(parts) {
+			for isSpace(s[at-1]) {
+				at--
+			}
+		} else {
+			for at = from; words[s[at]] != 0; at++ {
+			}
+		}
+		parts[k] = s[from:at]
+	}
 }
 
 // stringNormalizer drops stop words from [C] or [1, C] and changes the case of the rest.
@@ -99,12 +132,16 @@ func stringNormalizer(c *Call) {
 		}
 		return stop
 	})
-	out := []string{}
-	for _, s := range c.strings(0) {
-		if !stop[fold(s)] {
-			out = append(out, change(s))
+	in := c.strings(0)
+	out := in
+	if len(stop) > 0 {
+		out = make([]string, 0, c.reserve("", x.Shape, 16))
+		for _, s := range in {
+			if !stop[fold(s)] {
+				out = append(out, s)
+			}
+			c.spend(len(s) + 1)
 		}
-		c.spend(len(s) + 1)
 	}
 	if len(out) == 0 {
 		out = []string{""}
@@ -113,7 +150,10 @@ func stringNormalizer(c *Call) {
 	if len(x.Shape) == 2 {
 		shape = []int{1, len(out)}
 	}
-	c.putStrings(shape, out)
+	for i, y := 0, c.result(0, tensor.String, shape).Strings; i < len(y); i++ {
+		y[i] = change(out[i])
+		c.spend(len(y[i]) + 1)
+	}
 }
 
 // regexFullMatch uses RE2's syntax, which is Go's.

@@ -130,3 +130,57 @@ var _ = Describe("TfIdfVectorizer", func() {
 		}
 	})
 })
+
+var _ = Describe("StringSplit", func() {
+	It("splits as Go does, at delimiters and at runs of white space", func(ctx SpecContext) {
+		r := rand.New(rand.NewPCG(7, 9))
+		for trial := range 300 {
+			delimiter := []string{"", "a", " ", "ab", ", "}[r.IntN(5)]
+			limit := r.IntN(6) - 1
+			in := make([]string, r.IntN(6))
+			for i := range in {
+				for range r.IntN(20) {
+					in[i] += []string{"a", "b", " ", "\t", "\r\n", ", ", "é"}[r.IntN(7)]
+				}
+			}
+			var lists [][]string
+			widest := 0
+			for _, s := range in {
+				var list []string
+				switch {
+				case delimiter != "" && limit < 0:
+					list = strings.Split(s, delimiter)
+				case delimiter != "":
+					list = strings.SplitN(s, delimiter, limit+1)
+				case limit < 0:
+					list = strings.Fields(s)
+				default:
+					for s = strings.TrimSpace(s); s != "" && len(list) < limit; s = strings.TrimSpace(s) {
+						word := strings.Fields(s)[0]
+						list, s = append(list, word), s[len(word):]
+					}
+					if s != "" {
+						list = append(list, s)
+					}
+				}
+				widest, lists = max(widest, len(list)), append(lists, list)
+			}
+			want, counts := []string{}, make([]int64, len(in))
+			for i, list := range lists {
+				want, counts[i] = append(append(want, list...), make([]string, widest-len(list))...), int64(len(list))
+			}
+			g := graph.New("split")
+			g.Opsets[""] = 20
+			x := g.AddInput("x", graph.TensorType(tensor.String, graph.Shape{graph.D(len(in))}))
+			n := g.AddNode(graph.NodeSpec{Op: graph.Op{Name: "StringSplit"}, Name: "split", Inputs: []*graph.Value{x}, Outputs: []string{"y", "z"},
+				Attrs: []graph.Attr{graph.StringAttr("delimiter", delimiter), graph.IntAttr("maxsplit", int64(limit))}})
+			g.SetOutputs(n.Outputs...)
+			got, err := evaluate(ctx, g, []tensor.Value{tensor.FromStrings(in, len(in))}, nil)
+			Expect(err).NotTo(HaveOccurred())
+			y, z := got[0].(*tensor.Tensor), got[1].(*tensor.Tensor)
+			Expect(y.Shape).To(Equal([]int{len(in), widest}), "trial %d", trial)
+			Expect(y.Strings).To(Equal(want), "trial %d: %q at %q", trial, in, delimiter)
+			Expect(tensor.Of[int64](z)).To(Equal(counts))
+		}
+	})
+})
