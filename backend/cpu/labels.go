@@ -3,6 +3,7 @@ package cpu
 import (
 	"errors"
 	"math"
+	"math/bits"
 	"slices"
 
 	"github.com/carve-dev/carve/backend"
@@ -15,11 +16,42 @@ import (
 
 // LabelEncoder, OneHotEncoder and ArrayFeatureExtractor.
 
-// placeOf finds integer keys: in a table of the integers between the least and the largest key where these lie close together.
+// placeOf finds integer keys: in a table of the integers between the least and the largest key where these lie close together, else in one of open addresses.
 type placeOf struct {
-	base   int64
-	dense  []int32 // one more than the place, 0 for integers that are no keys
-	sparse map[int64]int32
+	base  int64
+	dense []int32 // one more than the place, 0 for integers that are no keys
+	slots []keyed // a power of two of them
+	shift int     // of hashes, to numbers of slots
+}
+
+// keyed is a key and one more than its place, 0 for none.
+type keyed struct {
+	key int64
+	at  int32
+}
+
+// findAll writes the places of keys, and other for those that there are not.
+func (p *placeOf) findAll(places []int32, keys []int64, other int32) {
+	places = places[:len(keys)]
+	if p.slots != nil {
+		for i, k := range keys {
+			if places[i] = p.slot(k).at - 1; places[i] < 0 {
+				places[i] = other
+			}
+		}
+		return
+	}
+	dense, base := p.dense, uint64(p.base)
+	for i, k := range keys {
+		at := int32(0)
+		if d := uint64(k) - base; d < uint64(len(dense)) {
+			at = dense[d]
+		}
+		if at--; at < 0 {
+			at = other
+		}
+		places[i] = at
+	}
 }
 
 // counting says which of equal keys counts. As in ONNX Runtime it is the first of LabelEncoder, whose lists ONNX says nothing of, and the
@@ -50,9 +82,23 @@ func newPlaceOf(keys []int64, c counting) *placeOf {
 		}
 		return p
 	}
-	p.sparse = make(map[int64]int32, len(keys))
-	enter(p.sparse, keys, c)
+	p.shift = 64 - bits.Len(uint(4*len(keys)))
+	p.slots = make([]keyed, 1<<(64-p.shift))
+	for i, k := range keys {
+		if slot := p.slot(k); slot.at == 0 || c == lastCounts {
+			*slot = keyed{k, int32(i) + 1}
+		}
+	}
 	return p
+}
+
+// slot returns where a key lies, or would: more than half of all slots are free.
+func (p *placeOf) slot(k int64) *keyed {
+	for at := uint64(k) * 0x9e3779b97f4a7c15 >> p.shift; ; at++ {
+		if s := &p.slots[at&uint64(len(p.slots)-1)]; s.at == 0 || s.key == k {
+			return s
+		}
+	}
 }
 
 // enter maps keys to their places.
@@ -65,9 +111,9 @@ func enter[K comparable](m map[K]int32, keys []K, c counting) {
 }
 
 func (p *placeOf) find(k int64) (int, bool) {
-	if p.sparse != nil {
-		i, ok := p.sparse[k]
-		return int(i), ok
+	if p.slots != nil {
+		at := p.slot(k).at
+		return int(at) - 1, at > 0
 	}
 	if d := uint64(k) - uint64(p.base); d < uint64(len(p.dense)) && p.dense[d] > 0 {
 		return int(p.dense[d]) - 1, true
@@ -241,30 +287,56 @@ func planLabelEncoder(p *planner, n *graph.Node) error {
 	case tensor.String:
 		encodeTexts(p, n, e)
 	case tensor.Float32:
-		encode(p, n, e, func(x float32) int64 { return key(float64(x)) })
+		encode[float32](p, n, e)
 	case tensor.Float64:
-		encode(p, n, e, key)
+		encode[float64](p, n, e)
 	case tensor.Int64:
-		encode(p, n, e, func(x int64) int64 { return x })
+		encode[int64](p, n, e)
 	case tensor.Int32:
-		encode(p, n, e, func(x int32) int64 { return int64(x) })
+		encode[int32](p, n, e)
 	default:
-		encode(p, n, e, func(x int16) int64 { return int64(x) })
+		encode[int16](p, n, e)
 	}
 	return nil
 }
 
-func encode[S tensor.Element](p *planner, n *graph.Node, e *encoder, key func(S) int64) {
+// floatKeys and wholeKeys write what stands for some numbers.
+
+func floatKeys[S float32 | float64](keys []int64, x []S) {
+	for i, f := range x[:len(keys)] {
+		keys[i] = key(float64(f))
+	}
+}
+
+func wholeKeys[S int16 | int32 | int64](keys []int64, x []S) {
+	for i, k := range x[:len(keys)] {
+		keys[i] = int64(k)
+	}
+}
+
+// keysOf writes what stands for numbers of a type that labels have. To call it through a variable would have keys on the heap.
+func keysOf[S tensor.Element](keys []int64, x []S) {
+	switch x := any(x).(type) {
+	case []float32:
+		floatKeys(keys, x)
+	case []float64:
+		floatKeys(keys, x)
+	case []int64:
+		wholeKeys(keys, x)
+	case []int32:
+		wholeKeys(keys, x)
+	case []int16:
+		wholeKeys(keys, x)
+	}
+}
+
+func encode[S tensor.Element](p *planner, n *graph.Node, e *encoder) {
 	src := p.In(n.Inputs[0])
 	e.emit(p, n, func(st *state, places []int32, lo int) {
-		last := e.count - 1
-		for i, x := range of[S](st, src)[lo:][:len(places)] {
-			at, ok := e.at.find(key(x))
-			if !ok {
-				at = last
-			}
-			places[i] = int32(at)
-		}
+		var room [placesTogether]int64
+		keys := room[:len(places)]
+		keysOf(keys, of[S](st, src)[lo:])
+		e.at.findAll(places, keys, int32(e.count-1))
 	})
 }
 

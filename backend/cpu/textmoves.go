@@ -226,21 +226,26 @@ func numeralSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 
 func planNumerals(p *planner, n *graph.Node) error {
 	x, y := n.Inputs[0], n.Outputs[0]
-	const most, part = 20, 64 // characters, and numbers in memory of their own
+	const most, part = 20, 64 // characters, and numbers whose strings share memory
 	src, count, wide := p.In(x), product(p.Dims[x.ID]), x.Type.DType == tensor.Int64
 	p.emit(step{chunks: ceilDiv(count, part), grain: grainFor(25 * part), body: func(st *state, _, lo, hi int) {
 		out := st.texts[y.ID]
+		var room [most * part]byte
+		var ends [part]int
 		for ; lo < hi; lo++ {
 			to := out[lo*part : min((lo+1)*part, count)]
-			memory := make([]byte, 0, most*len(to))
+			digits := room[:0]
 			for i := range to {
-				begin := len(memory)
 				if wide {
-					memory = strconv.AppendInt(memory, of[int64](st, src)[lo*part+i], 10)
+					digits = strconv.AppendInt(digits, of[int64](st, src)[lo*part+i], 10)
 				} else {
-					memory = strconv.AppendInt(memory, int64(of[int32](st, src)[lo*part+i]), 10)
+					digits = strconv.AppendInt(digits, int64(of[int32](st, src)[lo*part+i]), 10)
 				}
-				to[i] = madeOf(memory[begin:])
+				ends[i] = len(digits)
+			}
+			all, begin := string(digits), 0
+			for i := range to {
+				to[i], begin = all[begin:ends[i]], ends[i]
 			}
 		}
 	}}, []place.Memory{src}, nil)
