@@ -91,6 +91,11 @@ var _ = Describe("nodes whose shapes the elements of an operand tell", func() {
   %u = Resize(%i, _, _, %s; mode="linear") "late"
   %y = Exp(%u) "behind"
   output %y`), []int64{5, 6}, []int64{2, 9}, []int64{3, 4}),
+		Entry("Resize of planes by sizes that the run alone tells", sized(4, `  const %axis = i64[1]{0}
+  %i = Unsqueeze(%x, %axis) "images"
+  %u = Resize(%i, _, _, %n; mode="linear") "late"
+  %y = Exp(%u) "behind"
+  output %y`), []int64{1, 1, 5, 6}, []int64{1, 2, 2, 9}, []int64{1, 1, 3, 4}),
 		Entry("TopK", sized(1, `  %u, %i = TopK(%x, %n) "late"
   %y = Exp(%u) "behind"
   output %y, %i`), []int64{2}, []int64{4}, []int64{0}),

@@ -89,7 +89,10 @@ func emitNearest[T tensor.Element](p *planner, n *graph.Node, r *nearestRows) {
 	p.emit(step{chunks: product(r.dims[:last]), grain: grainFor(float64(wide) * 0.5), body: func(st *state, _, lo, hi int) {
 		d, s := of[T](st, dst), of[T](st, src)
 		before := -1 // where the row before begins
-		for i, matrix := lo, -1; i < hi; i++ {
+		for i, matrix, made := lo, -1, -1; i < hi; i++ {
+			if i == made {
+				continue
+			}
 			k := i % high
 			if k == 0 || matrix < 0 {
 				matrix = r.from(i/high, last-2)
@@ -98,14 +101,33 @@ func emitNearest[T tensor.Element](p *planner, n *graph.Node, r *nearestRows) {
 			if last > 0 {
 				from += r.index[last-1][k] * r.strides[last-1]
 			}
-			if from == before {
+			switch {
+			case from == before:
 				copy(row, d[(i-1)*wide:])
-			} else {
+			case i+1 < hi && r.together(k, unsafe.Sizeof(row[0])):
+				made = i + 1
+				element.Twice(r.set, wordsOf(d[i*wide:(i+2)*wide]), wordsOf(s[from:][:r.length]), wide)
+			default:
 				nearestRow(row, s[from:][:r.length*r.unit], r)
 			}
 			before = from
 		}
 	}}, []place.Memory{src}, []place.Memory{dst})
+}
+
+// together reports whether row k of a matrix and the one below are the same, of words that are there two times each.
+func (r *nearestRows) together(k int, size uintptr) bool {
+	last := len(r.dims) - 1
+	if !r.twice || r.unit > 1 || size != 4 || last == 0 {
+		return false
+	}
+	rows := r.index[last-1]
+	return k+1 < len(rows) && rows[k+1] == rows[k]
+}
+
+// wordsOf returns elements of 32 bits as such. They share memory.
+func wordsOf[T any](x []T) []uint32 {
+	return unsafe.Slice((*uint32)(unsafe.Pointer(unsafe.SliceData(x))), len(x))
 }
 
 // nearestRow writes a row of a result.
@@ -116,8 +138,7 @@ func nearestRow[T any](row, from []T, r *nearestRows) {
 			copy(row[x*u:][:u], from[at*u:])
 		}
 	case r.twice && unsafe.Sizeof(row[0]) == 4:
-		words := func(x []T) []uint32 { return unsafe.Slice((*uint32)(unsafe.Pointer(unsafe.SliceData(x))), len(x)) }
-		element.Twice(r.set, words(row), words(from))
+		element.Twice(r.set, wordsOf(row), wordsOf(from), 0)
 	default:
 		for x, at := range r.columns {
 			row[x] = from[at]

@@ -132,13 +132,13 @@ func planResize(p *planner, n *graph.Node) error {
 	if other == nil && !r.linear && n.Inputs[0].Format != blocked {
 		return planNearest(p, n, r)
 	}
-	if _, why := resizeImageSignatures(n); why != nil {
+	dx, dy := p.Dims[n.Inputs[0].ID], p.Dims[n.Outputs[0].ID]
+	planes := other == nil && r.linear && r.factors == nil && len(dx) == 4 && dx[0] == dy[0] && dx[1] == dy[1] // as is known now
+	if _, why := resizeImageSignatures(n); why != nil && !(planes && operators.IsFloat32(n.Inputs[0])) {
 		return planResample(p, n)
-	}
-	if !operators.IsFloat32(n.Inputs[0]) || resizedAxis(n) == 1 {
+	} else if why == nil && (!operators.IsFloat32(n.Inputs[0]) || resizedAxis(n) == 1) {
 		return planResizeElements(p, n)
 	}
-	dx, dy := p.Dims[n.Inputs[0].ID], p.Dims[n.Outputs[0].ID]
 	var axes [2]conv.ResizeAxis
 	for i := range axes {
 		if r.linear {

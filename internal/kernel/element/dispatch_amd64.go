@@ -644,11 +644,15 @@ func turn(set isa.Set, dst, src *uint16, ldd, lds, n int) {
 	}
 }
 
-// twice writes each element of n > 0 groups of eight of 32 bits two times.
-func twice(set isa.Set, dst, src *uint32, n int) {
+// twice writes each element of n > 0 groups of eight of 32 bits two times, and so again below bytes farther where that is not 0.
+func twice(set isa.Set, dst, src *uint32, below, n int) {
 	switch set {
 	case isa.AVX512, isa.AVX2:
-		twiceWords(dst, src, n)
+		if below == 0 {
+			twiceWords(dst, src, below, n)
+		} else {
+			twiceRowsWords(dst, src, below, n)
+		}
 
 	default:
 		panic("element: no kernel")

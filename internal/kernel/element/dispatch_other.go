@@ -48,8 +48,8 @@ func turn(set isa.Set, dst, src *uint16, ldd, lds, n int) {
 	panic("element: no kernel")
 }
 
-// twice writes each element of n > 0 groups of eight of 32 bits two times.
-func twice(set isa.Set, dst, src *uint32, n int) {
+// twice writes each element of n > 0 groups of eight of 32 bits two times, and so again below bytes farther where that is not 0.
+func twice(set isa.Set, dst, src *uint32, below, n int) {
 	panic("element: no kernel")
 }
 

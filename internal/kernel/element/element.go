@@ -389,20 +389,22 @@ func Bilinear(set isa.Set, dst, plane []float32, first []int32, weights []float3
 	}
 }
 
-// Twice writes each element of src two times.
-func Twice(set isa.Set, dst, src []uint32) {
-	dst = dst[:2*len(src)]
+// Twice writes each element of src two times, and where below is not 0 again that many elements farther.
+func Twice(set isa.Set, dst, src []uint32, below int) {
+	dst = dst[:below+2*len(src)]
 	done := 0
 	if hasKernels(set) {
 		for groups := len(src) / 8; groups > 0; {
 			some := min(groups, most)
-			twice(set, &dst[2*done], &src[done], some)
+			twice(set, &dst[2*done], &src[done], 4*below, some)
 			groups, done = groups-some, done+8*some
 		}
 	}
 	for i, x := range src[done:] {
-		to := dst[2*(done+i):][:2]
-		to[0], to[1] = x, x
+		for _, at := range [2]int{0, below} {
+			to := dst[at+2*(done+i):][:2]
+			to[0], to[1] = x, x
+		}
 	}
 }
 

@@ -314,11 +314,14 @@ func scaledMaxima(r *rand.Rand) {
 func twices(r *rand.Rand) {
 	n, a, _, _ := operands[uint32](r)
 	for _, set := range sets() {
-		dst := guarded[uint32](r, 2*n)
-		element.Twice(set, dst, a)
-		for i, x := range dst {
-			if x != a[i/2] {
-				Fail(fmt.Sprintf("element %d of %d with %v", i, n, set))
+		below := []int{0, 2 * n, 2*n + 3}[r.IntN(3)]
+		dst := guarded[uint32](r, below+2*n)
+		element.Twice(set, dst, a, below)
+		for _, first := range []int{0, below} {
+			for i, x := range dst[first:][:2*n] {
+				if x != a[i/2] {
+					Fail(fmt.Sprintf("element %d of %d, %d farther, with %v", i, n, first, set))
+				}
 			}
 		}
 	}

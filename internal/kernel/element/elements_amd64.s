@@ -9020,11 +9020,12 @@ loop1:
 	JNZ loop1
 	RET
 
-// func twiceWords(dst *uint32, src *uint32, n int)
-TEXT ·twiceWords(SB), NOSPLIT, $0-24
+// func twiceWords(dst *uint32, src *uint32, below int, n int)
+TEXT ·twiceWords(SB), NOSPLIT, $0-32
 	MOVQ dst+0(FP), DI
 	MOVQ src+8(FP), SI
-	MOVQ n+16(FP), CX
+	MOVQ below+16(FP), DX
+	MOVQ n+24(FP), CX
 	VMOVDQU lowerTwice<>+0(SB), Y2
 	VMOVDQU upperTwice<>+0(SB), Y3
 
@@ -9033,6 +9034,29 @@ loop1:
 	VPERMD (SI), Y3, Y1
 	VMOVDQU Y0, (DI)
 	VMOVDQU Y1, 32(DI)
+	ADDQ $32, SI
+	ADDQ $64, DI
+	DECQ CX
+	JNZ loop1
+	VZEROUPPER
+	RET
+
+// func twiceRowsWords(dst *uint32, src *uint32, below int, n int)
+TEXT ·twiceRowsWords(SB), NOSPLIT, $0-32
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ below+16(FP), DX
+	MOVQ n+24(FP), CX
+	VMOVDQU lowerTwice<>+0(SB), Y2
+	VMOVDQU upperTwice<>+0(SB), Y3
+
+loop1:
+	VPERMD (SI), Y2, Y0
+	VPERMD (SI), Y3, Y1
+	VMOVDQU Y0, (DI)
+	VMOVDQU Y1, 32(DI)
+	VMOVDQU Y0, (DI)(DX*1)
+	VMOVDQU Y1, 32(DI)(DX*1)
 	ADDQ $32, SI
 	ADDQ $64, DI
 	DECQ CX

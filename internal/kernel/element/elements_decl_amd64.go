@@ -925,7 +925,12 @@ func bilinearFloats(dst *float32, plane *float32, first *int32, weights *float32
 // twiceWords writes each element of n groups of eight two times; n > 0.
 //
 //go:noescape
-func twiceWords(dst *uint32, src *uint32, n int)
+func twiceWords(dst *uint32, src *uint32, below int, n int)
+
+// twiceRowsWords writes each element of n groups of eight two times; n > 0.
+//
+//go:noescape
+func twiceRowsWords(dst *uint32, src *uint32, below int, n int)
 
 // mixFloats writes a + (b-a)*by for n vectors of 8 floats; n > 0.
 //

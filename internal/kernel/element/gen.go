@@ -23,7 +23,7 @@ func main() {
 		{Name: "unzipThree", Doc: "takes n > 0 groups of sixteen triples of bytes apart.", Params: "first, second, third, triples *byte, n int", Portable: `panic("element: no kernel")`},
 		{Name: "zipThree", Doc: "makes n > 0 groups of sixteen triples of bytes.", Params: "triples, first, second, third *byte, n int", Portable: `panic("element: no kernel")`},
 		{Name: "turn", Doc: "transposes eight rows of n > 0 groups of eight elements of 16 bits; rows lie lds and ldd elements apart.", Params: "dst, src *uint16, ldd, lds, n int", Portable: `panic("element: no kernel")`},
-		{Name: "twice", Doc: "writes each element of n > 0 groups of eight of 32 bits two times.", Params: "dst, src *uint32, n int", Portable: `panic("element: no kernel")`},
+		{Name: "twice", Doc: "writes each element of n > 0 groups of eight of 32 bits two times, and so again below bytes farther where that is not 0.", Params: "dst, src *uint32, below, n int", Portable: `panic("element: no kernel")`},
 		{Name: "mix", Doc: "writes a + (b-a)*by for n > 0 vectors of 8 floats.", Params: "dst, a, b *float32, by float32, n int", Portable: `panic("element: no kernel")`},
 		{Name: "bilinear", Doc: "writes sums of products of four elements of plane, the one at first, the one behind it, and those so many floats farther, for n > 0 groups of four.",
 			Params: "dst, plane *float32, first *int32, weights *float32, width, n int", Portable: `panic("element: no kernel")`},

@@ -208,22 +208,30 @@ func bilinear(f *asm.File) {
 func twice(f *asm.File) {
 	f.Data("lowerTwice", 0, 0, 1, 1, 2, 2, 3, 3)
 	f.Data("upperTwice", 4, 4, 5, 5, 6, 6, 7, 7)
-	fn := f.Func("twiceWords", "twiceWords writes each element of n groups of eight two times; n > 0.", asm.Typed("dst", "*uint32"), asm.Typed("src", "*uint32"), asm.Int("n"))
-	fn.Load("dst", "DI")
-	fn.Load("src", "SI")
-	fn.Load("n", "CX")
-	fn.I("VMOVDQU %s, Y2", asm.DataAt("lowerTwice", 0))
-	fn.I("VMOVDQU %s, Y3", asm.DataAt("upperTwice", 0))
-	fn.Loop("CX", func() {
-		fn.I("VPERMD (SI), Y2, Y0")
-		fn.I("VPERMD (SI), Y3, Y1")
-		fn.I("VMOVDQU Y0, (DI)")
-		fn.I("VMOVDQU Y1, 32(DI)")
-		fn.I("ADDQ $32, SI")
-		fn.I("ADDQ $64, DI")
-	})
-	fn.Ret()
-	served(f, "twice", "twiceWords(dst, src, n)\n")
+	for _, rows := range []int{1, 2} {
+		name := []string{"twiceWords", "twiceRowsWords"}[rows-1]
+		fn := f.Func(name, name+" writes each element of n groups of eight two times; n > 0.", asm.Typed("dst", "*uint32"), asm.Typed("src", "*uint32"), asm.Int("below"), asm.Int("n"))
+		fn.Load("dst", "DI")
+		fn.Load("src", "SI")
+		fn.Load("below", "DX")
+		fn.Load("n", "CX")
+		fn.I("VMOVDQU %s, Y2", asm.DataAt("lowerTwice", 0))
+		fn.I("VMOVDQU %s, Y3", asm.DataAt("upperTwice", 0))
+		fn.Loop("CX", func() {
+			fn.I("VPERMD (SI), Y2, Y0")
+			fn.I("VPERMD (SI), Y3, Y1")
+			fn.I("VMOVDQU Y0, (DI)")
+			fn.I("VMOVDQU Y1, 32(DI)")
+			if rows == 2 {
+				fn.I("VMOVDQU Y0, (DI)(DX*1)")
+				fn.I("VMOVDQU Y1, 32(DI)(DX*1)")
+			}
+			fn.I("ADDQ $32, SI")
+			fn.I("ADDQ $64, DI")
+		})
+		fn.Ret()
+	}
+	served(f, "twice", "if below == 0 {\ntwiceWords(dst, src, below, n)\n} else {\ntwiceRowsWords(dst, src, below, n)\n}\n")
 }
 
 // mix writes the kernel of numbers between those of two operands.
