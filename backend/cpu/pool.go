@@ -24,11 +24,7 @@ func poolSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 		return nil, property.Because(property.Attribute, "window of %v", n)
 	}
 	if is5D(x) {
-		s := []graph.Signature{graph.UniformSignature("ncdhw16c", n, volume)}
-		if n.Is("MaxPool") {
-			s = append(s, operators.RowMajor(n)...)
-		}
-		return s, nil
+		return append([]graph.Signature{graph.UniformSignature("ncdhw16c", n, volume)}, operators.RowMajor(n)...), nil
 	}
 	if !is4D(x) {
 		return operators.RowMajor(n), nil
@@ -58,7 +54,7 @@ func planPool(p *planner, n *graph.Node) error {
 		}
 	}
 	if is5D(x) && x.Format == rowMaj {
-		return planMaxRows(p, n)
+		return planPoolRows(p, n)
 	}
 	if x.Format == volume {
 		return p.volumePool(x, y, &w, kind)

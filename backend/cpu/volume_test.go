@@ -72,7 +72,7 @@ var _ = Describe("operators over three axes", func() {
 		m.sample(activate(m, y))
 	}))
 
-	It("pool as the reference kernels do", seeds(24, func(m *model) {
+	It("pool as the reference kernels do", seeds(60, func(m *model) {
 		in, k, attrs := box(m)
 		attrs = append(attrs, kernel(int64(k[0]), int64(k[1]), int64(k[2])), graph.IntAttr("ceil_mode", int64(m.r.IntN(2))))
 		op := "MaxPool"
