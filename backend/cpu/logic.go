@@ -158,7 +158,28 @@ func powersOf[T float32 | int32 | int64](p *planner, n *graph.Node, of func(x fl
 	case tensor.Int64:
 		return elementwise2Rows(p, n, by64)
 	}
-	return elementwise2(p, n, func(a T, b float32) T { return of(math.Pow(float64(a), float64(b))) })
+	return elementwise2Rows(p, n, powersByFloats(of, by64))
+}
+
+// powersByFloats returns the loop over a row of powers of integers by float32: whole ones where those by one of 0 to 3 are so small that float64 holds them.
+func powersByFloats[T float32 | int32 | int64](of func(x float64) T, whole row2[T, int64, T]) row2[T, float32, T] {
+	each := each2(func(a T, b float32) T { return of(math.Pow(float64(a), float64(b))) })
+	exponents := []int64{0, 1, 2, 3}
+	limits := [...]int64{math.MaxInt64, 1 << 53, 1 << 26, 1 << 17}
+	return func(out, s []T, dx int, t []float32, dy int) {
+		y := t[0]
+		if dx == 1 && dy == 0 && (y == 0 || y == 1 || y == 2 || y == 3) {
+			bits := int64(0)
+			for _, v := range s[:len(out)] {
+				bits |= int64(v) ^ int64(v)>>63
+			}
+			if bits < limits[int(y)] {
+				whole(out, s, dx, exponents[int(y):], 0)
+				return
+			}
+		}
+		each(out, s, dx, t, dy)
+	}
 }
 
 // floatPowers returns the loop over a row of powers of float32: those of package vec, or of math for exponents that are larger than all whole numbers

@@ -30,7 +30,10 @@ func cosineWindow(a0, a1, a2 float64) func(*Call) {
 			if n == 0 {
 				w = 0
 			}
-			v[i] = a0 - a1*math.Cos(w) + a2*math.Cos(2*w)
+			v[i] = a0 - a1*math.Cos(w)
+			if a2 != 0 {
+				v[i] += a2 * math.Cos(2*w)
+			}
 			c.spend(16)
 		}
 		c.putFloats(0, c.dtypeAttr("output_datatype", tensor.Float32), shape, v)
@@ -177,10 +180,23 @@ func melWeights(c *Call) {
 		edges[i] = int(e)
 	}
 	shape := []int{rows, m}
-	out := c.floatBuffer(shape...)
+	dt := c.dtypeAttr("output_datatype", tensor.Float32)
+	var floats []float32 // the result itself, most of which stays 0, where it has that type
+	var out []float64
+	if dt == tensor.Float32 {
+		floats = tensor.Elements[float32](c.result(0, dt, shape))
+	} else {
+		out = c.floatBuffer(shape...)
+	}
 	set := func(row, band int, v float64) {
-		c.require(row < rows, c.portName(4), "bin %d of %d", row, rows)
-		out[row*m+band] = v
+		if row >= rows {
+			c.fail(c.portName(4), tensor.ErrShape, "bin %d of %d", row, rows)
+		}
+		if floats != nil {
+			floats[row*m+band] = float32(v)
+		} else {
+			out[row*m+band] = v
+		}
 	}
 	for b := range m {
 		lo, mid, hi := edges[b], edges[b+1], edges[b+2]
@@ -196,5 +212,7 @@ func melWeights(c *Call) {
 		}
 		c.spend(hi - lo + 1)
 	}
-	c.putFloats(0, c.dtypeAttr("output_datatype", tensor.Float32), shape, out)
+	if dt != tensor.Float32 {
+		c.putFloats(0, dt, shape, out)
+	}
 }
