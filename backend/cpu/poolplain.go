@@ -371,7 +371,7 @@ func planLp[T float32 | float64](p *planner, n *graph.Node, l *rowWindows) {
 	src, dst, power := p.In(n.Inputs[0]), p.Out(n.Outputs[0]), float64(n.Int("p", 2))
 	rows, size, width, stride := l.rows(), l.plane(), l.axes[2].out, l.axes[2].stride
 	room, tap := p.scratch(8*width), 1.0
-	if power != 1 && power != 2 {
+	if power > 3 {
 		tap = 30
 	}
 	p.emit(step{chunks: product(p.Dims[n.Outputs[0].ID]) / max(width, 1), grain: grainFor(l.nanos(tap)), body: func(st *state, worker, lo, hi int) {
@@ -389,6 +389,10 @@ func planLp[T float32 | float64](p *planner, n *graph.Node, l *rowWindows) {
 			case 2:
 				for k, s := range sums {
 					out[k] = T(math.Sqrt(s))
+				}
+			case 3:
+				for k, s := range sums {
+					out[k] = T(math.Cbrt(s))
 				}
 			default:
 				for k, s := range sums {
@@ -410,6 +414,11 @@ func addPowers[T float32 | float64](sums []float64, x []T, stride int, power flo
 		for k := range sums {
 			v := float64(x[k*stride])
 			sums[k] += v * v
+		}
+	case 3:
+		for k := range sums {
+			v := math.Abs(float64(x[k*stride]))
+			sums[k] += v * v * v
 		}
 	default:
 		for k := range sums {
