@@ -382,6 +382,9 @@ func places(m *model, limit func(i int) int, shape ...int) *graph.Value {
 	return m.feed(tensor.From(v, shape...))
 }
 
+// scattered are types of updates that are added, multiplied and compared.
+var scattered = []tensor.DType{tensor.Float32, tensor.Int64, tensor.Float64, tensor.Int32, tensor.Int8, tensor.Uint8, tensor.Int16, tensor.Uint32}
+
 var _ = Describe("gathering and scattering", func() {
 	It("of elements agree with the reference kernels", seeds(30, func(m *model) {
 		shape := m.shape(m.between(1, 4), 1, 6)
@@ -394,7 +397,7 @@ var _ = Describe("gathering and scattering", func() {
 		if m.chance(3) {
 			idx = m.op("Cast", idx, to(tensor.Int32))
 		}
-		dt, reduction := pick(m, tensor.Float32, tensor.Int64), graph.StringAttr("reduction", pick(m, "none", "add", "mul", "max", "min"))
+		dt, reduction := pick(m, scattered...), graph.StringAttr("reduction", pick(m, "none", "add", "mul", "max", "min"))
 		if m.chance(3) {
 			dt, reduction = pick(m, tensor.Float16, tensor.Uint8), graph.StringAttr("reduction", "none")
 		}
@@ -417,7 +420,7 @@ var _ = Describe("gathering and scattering", func() {
 			whole[i] = int64(d)
 		}
 		idx := m.op("Expand", places(m, func(int) int { return shape[a] }, rows...), m.op("Constant", graph.TensorAttr("value", tensor.From(whole, len(whole)))))
-		dt := pick(m, tensor.Float32, tensor.Int64)
+		dt := pick(m, scattered...)
 		reduction := graph.StringAttr("reduction", pick(m, "none", "add", "mul", "max", "min"))
 		m.sample(m.op("ScatterElements", small(m, dt, shape...), idx, small(m, dt, part...), axis(a), reduction))
 	}))
@@ -435,7 +438,7 @@ var _ = Describe("gathering and scattering", func() {
 		out := []*graph.Value{m.op("GatherND", x, idx, graph.IntAttr("batch_dims", int64(batch)))}
 		if batch == 0 {
 			updates := append(append([]int{}, si[:len(si)-1]...), shape[k:]...)
-			dt := pick(m, tensor.Float32, tensor.Int64)
+			dt := pick(m, scattered...)
 			out = append(out, m.op("ScatterND", small(m, dt, shape...), idx, small(m, dt, updates...), graph.StringAttr("reduction", pick(m, "none", "add", "mul", "max", "min"))))
 		}
 		m.sample(out...)

@@ -9,6 +9,7 @@ import (
 	"github.com/carve-dev/carve/internal/kernel/cast"
 	"github.com/carve-dev/carve/internal/kernel/double"
 	"github.com/carve-dev/carve/internal/kernel/element"
+	"github.com/carve-dev/carve/internal/kernel/isa"
 	"github.com/carve-dev/carve/internal/kernel/vec"
 	"github.com/carve-dev/carve/internal/operators"
 	"github.com/carve-dev/carve/internal/place"
@@ -223,26 +224,37 @@ func integerUnary(n *graph.Node) func(p *planner, n *graph.Node) error {
 }
 
 func planInteger[T integer](p *planner, n *graph.Node) error {
+	set, minus := p.target.Set, ^T(0)
 	switch n.Op.Name {
 	case "Neg":
-		return elementwise1(p, n, func(x T) T { return -x })
+		return elementsOf(p, n, func(d, s []T) { element.Binary(set, element.Mul, d, s, []T{minus}) })
 	case "Abs":
-		return elementwise1(p, n, func(x T) T {
-			if x < 0 {
-				return -x
-			}
-			return x
-		})
+		return elementsOf(p, n, func(d, s []T) { magnitudes(set, d, s) })
 	case "Relu":
-		return elementwise1(p, n, func(x T) T { return max(x, 0) })
+		return elementsOf(p, n, func(d, s []T) { element.Binary(set, element.Max, d, s, []T{0}) })
 	}
-	set := p.target.Set
 	return elementsOf(p, n, func(d, s []T) { // the sign: between -1 and 1
 		element.Binary(set, element.Min, d, s, []T{1})
-		if minus := ^T(0); minus < 0 {
+		if minus < 0 {
 			element.Binary(set, element.Max, d, d, []T{minus})
 		}
 	})
+}
+
+// magnitudes writes the sizes of integers, which may lie in their place: the greater of each and its negative.
+func magnitudes[T integer](set isa.Set, dst, src []T) {
+	minus := ^T(0)
+	if minus > 0 {
+		copy(dst, src)
+		return
+	}
+	var negative [2048]T
+	for at := 0; at < len(dst); at += len(negative) {
+		d := dst[at:min(at+len(negative), len(dst))]
+		s, part := src[at:][:len(d)], negative[:len(d)]
+		element.Binary(set, element.Mul, part, s, []T{minus})
+		element.Binary(set, element.Max, d, s, part)
+	}
 }
 
 // planBitwiseNot emits BitwiseNot of integers of any size: of their bytes.

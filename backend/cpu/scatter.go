@@ -181,7 +181,7 @@ func scatterSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 	switch r := n.Str("reduction", "none"); r {
 	case "none":
 	case "add", "mul", "max", "min":
-		if n.Inputs[0].Type.DType != tensor.Float32 && n.Inputs[0].Type.DType != tensor.Int64 {
+		if scatterKinds[n.Inputs[0].Type.DType].join == nil {
 			return nil, property.Because(property.DTypeReason, "reduction %q of %v", r, n.Inputs[0].Type.DType)
 		}
 	default:
@@ -203,15 +203,45 @@ func combine(k vec.Kernels, n *graph.Node) func(dst, src []byte) {
 			k.Binary(op, d, d, place.Elements[float32](src))
 		}
 	}
-	fn := map[string]func(a, b int64) int64{
-		"add": func(a, b int64) int64 { return a + b }, "mul": func(a, b int64) int64 { return a * b },
-		"max": func(a, b int64) int64 { return max(a, b) }, "min": func(a, b int64) int64 { return min(a, b) },
-	}[r]
+	return scatterKinds[n.Inputs[0].Type.DType].join(r)
+}
+
+// scatterKind is what updates elements of a type: runs of them, and one by one.
+type scatterKind struct {
+	join func(reduction string) func(dst, src []byte)
+	one  func(reduction string) func(x *indices, o, u []byte, size, i, n int, r indexRow)
+}
+
+func scatterKindOf[T integer | float32 | float64]() scatterKind {
+	return scatterKind{joinOf[T], scatterReduced[T]}
+}
+
+// scatterKinds are those of the types that there are reductions of.
+var scatterKinds = map[tensor.DType]scatterKind{
+	tensor.Float32: scatterKindOf[float32](), tensor.Float64: scatterKindOf[float64](), tensor.Int8: scatterKindOf[int8](), tensor.Int16: scatterKindOf[int16](),
+	tensor.Int32: scatterKindOf[int32](), tensor.Int64: scatterKindOf[int64](), tensor.Uint8: scatterKindOf[uint8](), tensor.Uint16: scatterKindOf[uint16](),
+	tensor.Uint32: scatterKindOf[uint32](), tensor.Uint64: scatterKindOf[uint64](),
+}
+
+func joinOf[T integer | float32 | float64](reduction string) func(dst, src []byte) {
 	return func(dst, src []byte) {
-		d := place.Elements[int64](dst)
-		for i, x := range place.Elements[int64](src) {
-			d[i] = fn(d[i], x)
+		d := place.Elements[T](dst)
+		for i, v := range place.Elements[T](src) {
+			reduceInto(&d[i], v, reduction)
 		}
+	}
+}
+
+func reduceInto[T integer | float32 | float64](e *T, v T, reduction string) {
+	switch reduction {
+	case "add":
+		*e += v
+	case "mul":
+		*e *= v
+	case "max":
+		*e = max(*e, v)
+	default:
+		*e = min(*e, v)
 	}
 }
 
@@ -252,33 +282,19 @@ const leastRun = 32
 
 // scatterOne returns what updates elements of a row one by one, of those that combine takes.
 func scatterOne(n *graph.Node) func(x *indices, o, u []byte, size, i, n int, r indexRow) {
-	switch reduction := n.Str("reduction", "none"); {
-	case reduction == "none":
-		return (*indices).scatter
-	case n.Inputs[0].Type.DType == tensor.Float32:
-		return scatterReduced[float32](reduction)
-	default:
-		return scatterReduced[int64](reduction)
+	if reduction := n.Str("reduction", "none"); reduction != "none" {
+		return scatterKinds[n.Inputs[0].Type.DType].one(reduction)
 	}
+	return (*indices).scatter
 }
 
 // scatterReduced is scatter with a reduction.
-func scatterReduced[T float32 | int64](reduction string) func(x *indices, o, u []byte, size, i, n int, r indexRow) {
+func scatterReduced[T integer | float32 | float64](reduction string) func(x *indices, o, u []byte, size, i, n int, r indexRow) {
 	return func(x *indices, o, u []byte, _, i, n int, r indexRow) {
 		d, s := place.Elements[T](o), place.Elements[T](u)[i:i+n]
 		at := r.base
 		for k, v := range s {
-			e := &d[at+x.at(i+k, r.length)*r.stride]
-			switch reduction {
-			case "add":
-				*e += v
-			case "mul":
-				*e *= v
-			case "max":
-				*e = max(*e, v)
-			default:
-				*e = min(*e, v)
-			}
+			reduceInto(&d[at+x.at(i+k, r.length)*r.stride], v, reduction)
 			at += r.next
 		}
 	}
