@@ -152,15 +152,6 @@ func leastOf[T integer](o, s []T, next, count, by int) {
 }
 
 func planReduceIntegers[T integer](p *planner, n *graph.Node) error {
-	// sum adds up what of makes of each element.
-	sum := func(of func(x T) T) func(o, s []T, next, count, by int) {
-		return eachNumber(func(s []T, count, by int) (v T) {
-			for k := range count {
-				v += of(s[k*by])
-			}
-			return v
-		})
-	}
 	set := p.target.Set
 	switch n.Op.Name {
 	case "ReduceProd":
@@ -169,19 +160,50 @@ func planReduceIntegers[T integer](p *planner, n *graph.Node) error {
 		return reduceEach(p, n, byKernels(set, element.Max, mostOf[T]))
 	case "ReduceMin":
 		return reduceEach(p, n, byKernels(set, element.Min, leastOf[T]))
-	case "ReduceSumSquare":
-		return reduceEach(p, n, sum(func(x T) T { return x * x }))
-	case "ReduceL1":
-		return reduceEach(p, n, sum(func(x T) T {
-			if x < 0 {
-				return -x
-			}
-			return x
-		}))
+	case "ReduceSumSquare", "ReduceL1":
+		return reduceEach(p, n, sumsMade[T](set, n.Is("ReduceSumSquare")))
 	case "ReduceMean":
 		return reduceEach(p, n, eachNumber(meanOf[T]))
 	}
 	return reduceEach(p, n, byKernels(set, element.Add, sumsOf[T]))
+}
+
+// sumsMade returns a reduction for reduceEach that adds up squares, or sizes, which are made of some elements at a time.
+func sumsMade[T integer](set isa.Set, squares bool) func(o, s []T, next, count, by int) {
+	minus := ^T(0)
+	made := func(part, x []T) []T {
+		switch part = part[:len(x)]; {
+		case squares:
+			element.Binary(set, element.Mul, part, x, x)
+		case minus > 0:
+			return x
+		default: // the greater of each and its negative
+			element.Binary(set, element.Mul, part, x, []T{minus})
+			element.Binary(set, element.Max, part, part, x)
+		}
+		return part
+	}
+	return func(o, s []T, next, count, by int) {
+		var room [512]T
+		if by == 1 {
+			for j := range o {
+				o[j] = 0
+				for row := s[j*next:][:count]; len(row) > 0; {
+					x := row[:min(len(row), len(room))]
+					o[j] += element.Fold(set, element.Add, made(room[:], x))
+					row = row[len(x):]
+				}
+			}
+			return
+		}
+		clear(o)
+		for k := range count { // numbers beside each other
+			for at := 0; at < len(o); at += len(room) {
+				sums := o[at:min(at+len(room), len(o))]
+				element.Binary(set, element.Add, sums, sums, made(room[:], s[k*by+at:][:len(sums)]))
+			}
+		}
+	}
 }
 
 // eachNumber is a reduction for reduceEach by a function that makes one number.
