@@ -208,15 +208,6 @@ func elementsOf[S, D tensor.Element](p *planner, n *graph.Node, fn func(dst []D,
 	return nil
 }
 
-// elementwise1 emits an operator of one operand by a Go function.
-func elementwise1[S, D tensor.Element](p *planner, n *graph.Node, fn func(S) D) error {
-	return elementsOf(p, n, func(d []D, s []S) {
-		for i, x := range s {
-			d[i] = fn(x)
-		}
-	})
-}
-
 // stored returns how many elements a float32 value has, with its padding.
 func (p *planner) stored(v *graph.Value) int { return p.Bytes(v) / 4 }
 
