@@ -24,6 +24,7 @@ const (
 	fillStrings         = 52
 	createCPUMemory     = 69
 	defaultAllocator    = 78
+	releaseValue        = 96
 )
 
 // library is ONNX Runtime, through its C interface.
@@ -83,7 +84,7 @@ func openLibrary(path string) (*library, error) {
 	return l, err
 }
 
-// rival runs a model into results that it was given.
+// rival runs a model into results that it was given, where these are tensors.
 type rival struct {
 	l             *library
 	frame         *dl.Frame
@@ -92,6 +93,7 @@ type rival struct {
 	values        *[32]uintptr // of inputs, and of results behind them
 	tensors       []tensor.Named
 	shapes        [][]int64
+	own           []int // results that ONNX Runtime makes in each run
 	session, opts uintptr
 }
 
@@ -158,7 +160,9 @@ func (l *library) load(path string, threads int, x, results []tensor.Named) (*ri
 		} else {
 			r.outs[i-len(x)] = pointer(r.names[i])
 		}
-		if err := r.tensor(t.Tensor, &r.values[i]); err != nil {
+		if t.Tensor == nil {
+			r.own = append(r.own, i)
+		} else if err := r.tensor(t.Tensor, &r.values[i]); err != nil {
 			return nil, err
 		}
 	}
@@ -169,6 +173,12 @@ func (l *library) load(path string, threads int, x, results []tensor.Named) (*ri
 }
 
 func (r *rival) run() error {
+	for _, i := range r.own {
+		if r.values[i] != 0 {
+			dl.Call(r.l.api[releaseValue], r.values[i])
+			r.values[i] = 0
+		}
+	}
 	if dl.Invoke(r.frame); r.frame.Ret != 0 {
 		return fmt.Errorf("ONNX Runtime fails to run")
 	}
