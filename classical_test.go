@@ -95,6 +95,42 @@ var _ = Describe("maps that a classifier gives", func() {
 		Entry("many, of texts", 20, graph.StringsAttr("classlabels_strings", "a", "b", "c")),
 		Entry("many, of integers", 20, graph.IntsAttr("classlabels_int64s", 7, 5, 6)),
 	)
+
+	It("are apart where two outputs have the same, and run by run", func(ctx SpecContext) {
+		g := graph.New("g")
+		g.Opsets = map[string]int{"": 17, "ai.onnx.ml": 3}
+		x := g.AddInput("x", graph.Type{DType: tensor.Float32, Shape: graph.Shape{graph.Sym("N"), graph.D(2)}})
+		p := g.AddNode(graph.NodeSpec{Op: graph.Op{Domain: "ai.onnx.ml", Name: "ZipMap"}, Inputs: []*graph.Value{x}, Outputs: []string{"p"},
+			Attrs: []graph.Attr{graph.IntsAttr("classlabels_int64s", 7, 5)}}).Outputs[0]
+		q := g.AddNode(graph.NodeSpec{Op: graph.Op{Domain: "ai.onnx.ml", Name: "ZipMap"}, Inputs: []*graph.Value{x}, Outputs: []string{"q"},
+			Attrs: []graph.Attr{graph.IntsAttr("classlabels_int64s", 7, 5)}}).Outputs[0]
+		g.SetOutputs(p, q)
+		program := compile(ctx, carve.FromGraph(g), nil)
+		for range 3 {
+			out, err := program.Run(ctx, map[string]tensor.Value{"x": tensor.From([]float32{1, 2, 3, 4}, 2, 2)})
+			Expect(err).NotTo(HaveOccurred())
+			for _, name := range []string{"p", "q"} {
+				m := out[name].(*tensor.Sequence).Items[1].(*tensor.Map)
+				Expect(m.IntKeys).To(Equal([]int64{7, 5}))
+				Expect(tensor.Of[float32](m.Values.(*tensor.Tensor))).To(Equal([]float32{3, 4}))
+				m.IntKeys[0] = 0
+				clear(m.Values.(*tensor.Tensor).Bytes())
+				out[name].(*tensor.Sequence).Items[1] = nil
+			}
+		}
+		_, err := program.Run(ctx, map[string]tensor.Value{"x": tensor.From([]float32{}, 0, 2)})
+		Expect(err).NotTo(HaveOccurred())
+	})
+
+	It("are refused where there are not as many labels as columns", func(ctx SpecContext) {
+		g := graph.New("g")
+		g.Opsets = map[string]int{"": 17, "ai.onnx.ml": 3}
+		x := g.AddInput("x", graph.Type{DType: tensor.Float32, Shape: graph.Shape{graph.Sym("N"), graph.Sym("C")}})
+		g.SetOutputs(g.AddNode(graph.NodeSpec{Op: graph.Op{Domain: "ai.onnx.ml", Name: "ZipMap"}, Inputs: []*graph.Value{x}, Outputs: []string{"p"},
+			Attrs: []graph.Attr{graph.IntsAttr("classlabels_int64s", 7, 5)}}).Outputs[0])
+		_, err := compile(ctx, carve.FromGraph(g), nil).Run(ctx, map[string]tensor.Value{"x": tensor.From([]float32{1, 2, 3}, 1, 3)})
+		Expect(err).To(MatchError(ContainSubstring("2 labels for 3 columns")))
+	})
 })
 
 var _ = DescribeTable("a LabelEncoder's keys that are NaN are found from version 4 on, as in ONNX Runtime", func(ctx SpecContext, version int, dt tensor.DType, want ...int64) {

@@ -121,6 +121,7 @@ func (f *frame) hold(slot int, n int64) error {
 // drop lets go of what slots hold beside the arenas: a run is over, and its results were copied.
 func (f *frame) drop() {
 	clear(f.filled)
+	f.zipped = nil
 	for slot, n := range f.beside {
 		if n == 0 {
 			continue

@@ -28,6 +28,7 @@ type frame struct {
 	made       []*tensor.Tensor  // per slot: what prepareDirect has made for this run; nil before there are any
 	beside     []int64           // per slot: bytes outside of the plan, on the host; nil before there are any
 	late       [][]*lateInstance // per step, of late groups: the instances for the latest shapes
+	zipped     *tensor.Sequence  // of the last ZipMap; nil where the caller has it
 	filled     []filling         // per step, of lists that it fills; nil before there are any
 	found      graph.Bindings    // by the run: see found.go
 	read       []int64           // of the operands of a late group

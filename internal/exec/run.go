@@ -83,6 +83,10 @@ func (s *Session) results(ctx context.Context, f *frame, l *left) (map[string]te
 			out[name] = f.handOver(slot, t)
 			continue
 		}
+		if z, ok := v.(*tensor.Sequence); ok && z == f.zipped { // nobody else refers to it
+			out[name], f.zipped = z, nil
+			continue
+		}
 		if v, err = ownValue(v); err != nil {
 			return nil, err
 		}

@@ -9,7 +9,7 @@ import (
 )
 
 // Lists that a loop fills or reads item by item are worked on here: a SequenceInsert at the end costs an item, and not a copy of the list,
-// and SequenceAt gives the item itself. Everything else about sequences, and what is at fault, is the reference kernels'.
+// and SequenceAt gives the item itself. So is ZipMap, whose maps go to the caller as they are made. Everything else about sequences, and what is at fault, is the reference kernels'.
 
 // filling is the sequence that a SequenceInsert has made last. Sequences are changed by nobody: what stands behind the end of the list belongs
 // to this step alone, and only where it goes on with that very sequence.
@@ -20,19 +20,24 @@ type filling struct {
 
 // runSequence runs step i where it is one of those, and reports whether it has.
 func (f *frame) runSequence(ctx context.Context, i int, st *Step) (bool, error) {
-	if st.Node.Op.Domain != "" || len(st.in) == 0 || st.result(0) < 0 {
+	if len(st.in) == 0 || st.result(0) < 0 {
 		return false, nil
 	}
 	var v tensor.Value
-	switch st.Node.Op.Name {
-	case "SequenceInsert":
+	switch op := st.Node.Op; {
+	case op.Domain == "ai.onnx.ml" && op.Name == "ZipMap":
+		if f.zipped = f.zip(st); f.zipped != nil {
+			v = f.zipped
+		}
+	case op.Domain != "":
+	case op.Name == "SequenceInsert":
 		var err error
 		if v, err = f.insert(i, st); err != nil {
 			return false, err
 		}
-	case "SequenceAt":
+	case op.Name == "SequenceAt":
 		v = f.item(st)
-	case "SequenceLength":
+	case op.Name == "SequenceLength":
 		if s := f.sequence(st); s != nil {
 			v = tensor.Scalar(int64(len(s.Items)))
 		}
@@ -138,4 +143,40 @@ func (f *frame) item(st *Step) tensor.Value {
 		return nil
 	}
 	return t
+}
+
+// zip returns a map from labels to scores for each row of scores, [N, C] or [C], with memory of its own, which is the caller's where it gets it;
+// nil where the reference kernel has to say what is wrong. All maps are one piece of memory, all keys another, all scores a third.
+func (f *frame) zip(st *Step) *tensor.Sequence {
+	t := f.hostTensor(st, 0)
+	if t == nil || t.DType != tensor.Float32 || len(t.Shape) < 1 || len(t.Shape) > 2 {
+		return nil
+	}
+	numbers, _ := st.Node.Ints("classlabels_int64s")
+	words := st.Node.Strs("classlabels_strings")
+	columns := t.Shape[len(t.Shape)-1]
+	if len(numbers)+len(words) != columns || len(numbers) > 0 && len(words) > 0 || columns == 0 {
+		return nil
+	}
+	type row struct {
+		m     tensor.Map
+		t     tensor.Tensor
+		shape [1]int
+	}
+	n := t.Len() / columns
+	rows, out := make([]row, n), &tensor.Sequence{Items: make([]tensor.Value, n)}
+	scores, numbers, words := slices.Clone(t.Bytes()), slices.Repeat(numbers, n), slices.Repeat(words, n)
+	for i := range rows {
+		r := &rows[i]
+		r.shape[0] = columns
+		r.t = tensor.Tensor{DType: tensor.Float32, Shape: r.shape[:], Data: cut(&scores, 4*columns)}
+		r.m.Values = &r.t
+		if len(words) > 0 {
+			r.m.StringKeys = cut(&words, columns)
+		} else {
+			r.m.IntKeys = cut(&numbers, columns)
+		}
+		out.Items[i] = &r.m
+	}
+	return out
 }
