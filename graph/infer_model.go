@@ -49,8 +49,12 @@ func (d *declarations) take(g *Graph, path string) {
 			v.Type, v.Dims = withoutShape(v.Type), nil
 		}
 		for _, r := range n.Regions {
-			for _, list := range [][]*Value{r.Graph.Inputs, r.Graph.Captures} {
-				for _, v := range list { // the owner's operands say what they are
+			said := [][]*Value{r.Graph.Captures, r.Graph.Inputs} // by the owner's operands
+			if a := n.Schema.attr(r.Name); a != nil && a.Declares {
+				said = said[:1]
+			}
+			for _, list := range said {
+				for _, v := range list {
 					v.Type, v.Dims = withoutShape(v.Type), nil
 				}
 			}

@@ -47,6 +47,7 @@ type AttrSpec struct {
 	Kind     AttrKind // AttrNone for graphs, which are regions
 	Required bool
 	Default  *Attr // nil where there is none
+	Declares bool  // of a graph: its inputs are what it declares, and not what operands of the node are
 }
 
 // Inference is what a schema's Infer sees of a node: types, constants and known integer contents of the operands. It

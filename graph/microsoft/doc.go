@@ -13,10 +13,10 @@
 //
 //	standard
 //
-//	Attention, BiasAdd, BiasDropout, BiasGelu, BiasSoftmax, BiasSplitGelu, BranchwiseRMSNorm, CDist, CausalConvWithState,
+//	Attention, BeamSearch, BiasAdd, BiasDropout, BiasGelu, BiasSoftmax, BiasSplitGelu, BranchwiseRMSNorm, CDist, CausalConvWithState,
 //	ConvTransposeWithDynamicPads, DecoderMaskedMultiHeadAttention, DequantizeLinear, DynamicQuantizeLSTM, DynamicQuantizeMatMul,
 //	EmbedLayerNormalization, EngramGate, ExpandDims, FastGelu, FusedConv, FusedGemm, FusedMatMul, FusedMatMulActivation, GatedAdd,
-//	GatedRMSNorm, GatherBlockQuantized, GatherND, Gelu, GemmFastGelu, GridSample, GroupNorm, GroupQueryAttention,
+//	GatedRMSNorm, GatherBlockQuantized, GatherND, Gelu, GemmFastGelu, GreedySearch, GridSample, GroupNorm, GroupQueryAttention,
 //	HyperConnectionPostMix, HyperConnectionPreMix, IsAllFinite, LinearAttentionGate, MRotaryEmbedding, MatMulBnb4, MatMulInteger16,
 //	MatMulIntegerToFloat, MatMulNBits, MulInteger, MultiHeadAttention, NhwcConv, NhwcFusedConv, NhwcMaxPool, Pad, QAttention,
 //	QEmbedLayerNormalization, QGemm, QLinearAdd, QLinearAveragePool, QLinearConcat, QLinearConv, QLinearGlobalAveragePool,
@@ -29,9 +29,9 @@
 //	BifurcationDetector, CropAndResize, DynamicTimeWarping, Inverse, LinearAttention, MoE, MurmurHash3, NGramRepeatBlock, QMoE,
 //	SparseAttention, Tokenizer, WordConvEmbedding
 //
-//	refused: loops around models, which generation runs itself
+//	refused: loops around models by random numbers of ONNX Runtime's own, or of Whisper, which generation runs itself
 //
-//	BeamSearch, GreedySearch, Sampling, WhisperBeamSearch
+//	Sampling, WhisperBeamSearch
 //
 //	refused: ONNX Runtime has it on devices, or for one of them, alone
 //
@@ -74,6 +74,10 @@
 //
 // Of the default domain, LayerNormalization before version 17 and SimplifiedLayerNormalization, which ONNX Runtime has there, become
 // standard.
+//
+// GreedySearch and BeamSearch become their first step, and a Loop of the others, so that all passes see the decoder: of models of type 0, decoders
+// with a cache as GPT-2's, and 1, an encoder and a decoder as T5's. Decoders that share one buffer for past and present, logits processors and the scores of all tokens are refused. What
+// follows in sequences that have ended is padding, which ONNX Runtime leaves as it was in memory where GreedySearch ends early.
 //
 // DynamicQuantizeLSTM rounds the sequence and the hidden states to 8 bits, as ONNX Runtime does. With peepholes, a clip, coupled
 // gates or other activations weights alone are rounded, so that results are nearer to those without quantisation.

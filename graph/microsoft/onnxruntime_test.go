@@ -53,6 +53,17 @@ var _ = Describe("beside ONNX Runtime", Label("onnxruntime"), func() {
 		Entry("on cpu", "cpu"),
 		Entry("on mkl, then cpu", "mkl", "cpu"),
 	)
+	It("searches for tokens around random decoders find its sequences", func(ctx SpecContext) {
+		var bad []string
+		models := made(ctx, "search.py", strconv.Itoa(*seed), strconv.Itoa(2**count))
+		Expect(len(models)).To(BeNumerically(">", 3**count))
+		for _, path := range models {
+			if err := same(ctx, path, []string{"cpu"}); err != nil {
+				bad = append(bad, fmt.Sprintf("%s: %v", filepath.Base(filepath.Dir(path)), err))
+			}
+		}
+		Expect(strings.Join(bad, "\n")).To(BeEmpty())
+	})
 	DescribeTable("models that it optimised and quantised in every way have its results, or are nearer to those in float32", func(ctx SpecContext, models ...string) {
 		if !strings.Contains(GinkgoLabelFilter(), "onnxruntime") {
 			Skip("takes a minute: -ginkgo.label-filter=onnxruntime")

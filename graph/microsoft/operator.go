@@ -24,7 +24,8 @@ var (
 // stands for, or how its results are typed and computed.
 type operator struct {
 	domain, name, schema string
-	expand               func(*op) // sets op.out
+	graphs               []graph.AttrSpec // attributes that are graphs
+	expand               func(*op)        // sets op.out
 	infer                func(*graph.Inference) error
 	eval                 func(*call) error
 	keep                 func(*graph.Node) bool // where both are there: whether a node stays what it is
@@ -35,7 +36,7 @@ var expansions, known = map[*graph.Schema]*operator{}, map[*graph.Schema]*operat
 
 func init() {
 	for _, list := range [][]operator{elementwiseOperators, productOperators, normOperators, movingOperators, attentionOperators, rotaryOperators,
-		quantisedOperators, blockwiseOperators, blockedOperators, expertOperators, streamOperators, decodingOperators, ownOperators} {
+		quantisedOperators, blockwiseOperators, blockedOperators, expertOperators, streamOperators, decodingOperators, searchOperators, ownOperators} {
 		for i := range list {
 			register(&list[i])
 		}
@@ -54,6 +55,7 @@ func register(x *operator) {
 	if err != nil {
 		panic(err)
 	}
+	s.Attrs = append(s.Attrs, x.graphs...)
 	x.bind(s)
 }
 
@@ -88,6 +90,17 @@ func (x *operator) bind(s *graph.Schema) {
 func Expand(g *graph.Graph, keep func(n *graph.Node) bool) error {
 	var list []*graph.Node
 	for n := range g.Nodes() {
+		if x := expansionOf(n); x != nil && x.graphs != nil {
+			list = append(list, n)
+		}
+	}
+	if len(list) > 0 { // their graphs become parts of this one, which is looked at then
+		if err := expandAll(g, list); err != nil {
+			return err
+		}
+		list = nil
+	}
+	for n := range g.Nodes() {
 		for _, r := range n.Regions {
 			if err := Expand(r.Graph, keep); err != nil {
 				return err
@@ -97,6 +110,11 @@ func Expand(g *graph.Graph, keep func(n *graph.Node) bool) error {
 			list = append(list, n)
 		}
 	}
+	return expandAll(g, list)
+}
+
+// expandAll replaces some nodes of g.
+func expandAll(g *graph.Graph, list []*graph.Node) error {
 	for _, n := range list {
 		if err := expandNode(n); err != nil {
 			return err
