@@ -194,6 +194,15 @@ var _ = Describe("attributes of trees", func() {
 		Expect(scores).To(Equal([]float64{2, 3}))
 	})
 
+	It("that vote for the one target several times at a leaf count the first time", func() {
+		twice := []graph.Attr{graph.IntsAttr("target_treeids", 0, 0, 0, 0), graph.IntsAttr("target_nodeids", 1, 2, 2, 1), graph.IntsAttr("target_ids", 0, 0, 0, 0),
+			graph.FloatsAttr("target_weights", 2, 3, 3, 7)}
+		f, err := forest.Read(one(twice...), 1)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(f.Nodes[1].Votes).To(Equal([]forest.Vote{{Target: 0, Weight: 2}}))
+		Expect(f.Nodes[2].Votes).To(Equal([]forest.Vote{{Target: 0, Weight: 3}}))
+	})
+
 	DescribeTable("that are wrong are named", func(attr string, swap graph.Attr) {
 		_, err := forest.Read(one(swap), 1)
 		Expect(err).To(HaveField("Attr", attr))

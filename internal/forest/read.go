@@ -227,6 +227,9 @@ func (r *reader) older(f *Forest, prefix string) {
 		if r.err != nil {
 			return
 		}
+		if f.Targets == 1 && len(f.Nodes[at].Votes) > 0 { // the first counts, as in ONNX Runtime; sklearn-onnx has leaves like that, of which each vote is the same
+			continue
+		}
 		f.Nodes[at].Votes = append(f.Nodes[at].Votes, Vote{targets[i], w})
 	}
 	f.Wide = wide || heavy
