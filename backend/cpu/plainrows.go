@@ -90,6 +90,8 @@ func compareRow[T ordered](set isa.Set, name string) row2[T, T, bool] {
 	c := map[string]element.Comparison{"Equal": element.Equal, "Less": element.Less, "LessOrEqual": element.AtMost, "Greater": element.Greater, "GreaterOrEqual": element.AtLeast}[name]
 	return func(out []bool, s []T, dx int, t []T, dy int) {
 		switch {
+		case len(out) < fewCompared:
+			compareFew(c, out, s, dx, t, dy)
 		case dx == 1 && dy == 1:
 			element.Compare(set, c, out, s, t)
 		case dx == 1 && dy == 0:
@@ -100,6 +102,34 @@ func compareRow[T ordered](set isa.Set, name string) row2[T, T, bool] {
 			for i := range out {
 				element.Compare(set, c, out[i:i+1], s[i*dx:][:1], t[i*dy:][:1])
 			}
+		}
+	}
+}
+
+// fewCompared is the length of rows from which on the preparation of a kernel is worth it.
+const fewCompared = 8
+
+func compareFew[T ordered](c element.Comparison, out []bool, s []T, dx int, t []T, dy int) {
+	switch c {
+	case element.Equal:
+		for i := range out {
+			out[i] = s[i*dx] == t[i*dy]
+		}
+	case element.Less:
+		for i := range out {
+			out[i] = s[i*dx] < t[i*dy]
+		}
+	case element.AtMost:
+		for i := range out {
+			out[i] = s[i*dx] <= t[i*dy]
+		}
+	case element.Greater:
+		for i := range out {
+			out[i] = s[i*dx] > t[i*dy]
+		}
+	case element.AtLeast:
+		for i := range out {
+			out[i] = s[i*dx] >= t[i*dy]
 		}
 	}
 }
