@@ -64,6 +64,8 @@ func (p *planner) doubleBinary(op double.BinaryOp, b *broadcast, ma, mb, dst pla
 			at, ox, oy := b.result(row), b.offset(0, row), b.offset(1, row)
 			out := d[at+from : at+to]
 			switch {
+			case b.inner < fewElements && op <= double.Div:
+				doubleFew(op, out, x[ox:], b.step[0], y[oy:], b.step[1])
 			case b.step[0] == 0 && b.step[1] == 0: // every element of the row is one number
 				kernels.Binary(op, double.VV, out[:1], x[ox:], y[oy:])
 				for i := range out {
@@ -78,6 +80,24 @@ func (p *planner) doubleBinary(op double.BinaryOp, b *broadcast, ma, mb, dst pla
 			}
 		}
 	}}, []place.Memory{ma, mb}, []place.Memory{dst})
+}
+
+// doubleFew is a row that is too short for a kernel.
+func doubleFew(op double.BinaryOp, out, x []float64, dx int, y []float64, dy int) {
+	for i := range out {
+		a, b := x[i*dx], y[i*dy]
+		switch op {
+		case double.Add:
+			a += b
+		case double.Sub:
+			a -= b
+		case double.Mul:
+			a *= b
+		default:
+			a /= b
+		}
+		out[i] = a
+	}
 }
 
 // repeatedElements is how many elements short rows are joined to.

@@ -144,9 +144,7 @@ func planDoubleLogSumExp(p *planner, n *graph.Node) error {
 	dst, kernels := p.Out(n.Outputs[0]), p.doubles()
 	p.emit(step{chunks: l.outer, grain: grainFor(float64(l.count)*1.2 + 20), body: func(st *state, _, lo, hi int) {
 		o, s := f64(st, dst), f64(st, l.src)
-		for i := lo; i < hi; i++ {
-			o[i] = kernels.LogSumExp(s[i*l.count : (i+1)*l.count])
-		}
+		kernels.LogSumExps(o[lo:hi], s[lo*l.count:hi*l.count], l.count)
 	}}, []place.Memory{l.src}, []place.Memory{dst})
 	return nil
 }

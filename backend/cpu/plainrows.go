@@ -90,7 +90,7 @@ func compareRow[T ordered](set isa.Set, name string) row2[T, T, bool] {
 	c := map[string]element.Comparison{"Equal": element.Equal, "Less": element.Less, "LessOrEqual": element.AtMost, "Greater": element.Greater, "GreaterOrEqual": element.AtLeast}[name]
 	return func(out []bool, s []T, dx int, t []T, dy int) {
 		switch {
-		case len(out) < fewCompared:
+		case len(out) < fewElements:
 			compareFew(c, out, s, dx, t, dy)
 		case dx == 1 && dy == 1:
 			element.Compare(set, c, out, s, t)
@@ -106,8 +106,8 @@ func compareRow[T ordered](set isa.Set, name string) row2[T, T, bool] {
 	}
 }
 
-// fewCompared is the length of rows from which on the preparation of a kernel is worth it.
-const fewCompared = 8
+// fewElements is the length of rows from which on the preparation of a kernel is worth it.
+const fewElements = 8
 
 func compareFew[T ordered](c element.Comparison, out []bool, s []T, dx int, t []T, dy int) {
 	switch c {

@@ -216,6 +216,25 @@ var _ = Describe("rows", func() {
 		})
 	})
 
+	It("have logarithms of sums of powers, together as one by one", func() {
+		rng := rand.New(rand.NewPCG(9, 10))
+		everyTarget(func(k double.Kernels, target isa.Target) {
+			for n := range 20 {
+				for _, rows := range []int{0, 1, 7, 300} {
+					x, got := make([]float64, rows*n), make([]float64, rows)
+					for i := range x {
+						x[i] = []float64{rng.NormFloat64() * 30, rng.NormFloat64(), math.Inf(-1), math.Inf(1), math.NaN()}[min(rng.IntN(100), 98)%[]int{2, 2, 5}[rng.IntN(3)]]
+					}
+					k.LogSumExps(got, x, n)
+					for i, y := range got {
+						want := k.LogSumExp(x[i*n : (i+1)*n])
+						Expect(y == want || math.Abs(y-want) <= 1e-14*(1+math.Abs(want)) || y != y && want != want).To(BeTrue(), "%v row %v: %v, not %v", target, x[i*n:(i+1)*n], y, want)
+					}
+				}
+			}
+		})
+	})
+
 	It("are normalised", func() {
 		rng := rand.New(rand.NewPCG(7, 8))
 		everyTarget(func(k double.Kernels, target isa.Target) {

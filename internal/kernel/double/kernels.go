@@ -192,6 +192,49 @@ func (v Kernels) LogSumExp(x []float64) float64 {
 	return most + math.Log(v.sumExp(x, most))
 }
 
+// LogSumExps writes LogSumExp of each of the rows of x, which have n elements. Short ones are worked on together.
+func (v Kernels) LogSumExps(dst, x []float64, n int) {
+	const together, short = 256, 16 // elements
+	if n == 0 || n > short {
+		for i := range dst {
+			dst[i] = v.LogSumExp(x[i*n : (i+1)*n])
+		}
+		return
+	}
+	var parts, sums [together]float64
+	for len(dst) > 0 {
+		rows := min(together/n, len(dst))
+		e, sum := parts[:rows*n], sums[:rows]
+		for r := range rows {
+			row, part := x[r*n:(r+1)*n], e[r*n:(r+1)*n]
+			most := row[0]
+			for _, y := range row[1:] {
+				most = max(most, y)
+			}
+			dst[r] = most
+			if most-most != 0 { // infinite, or NaN, as the result is
+				clear(part)
+				continue
+			}
+			for i, y := range row {
+				part[i] = y - most
+			}
+		}
+		v.Apply(Exp, e, e)
+		for r := range sum {
+			sum[r] = 0
+			for _, y := range e[r*n : (r+1)*n] {
+				sum[r] += y
+			}
+		}
+		v.Apply(Log, sum, sum)
+		for r, y := range sum {
+			dst[r] += y
+		}
+		dst, x = dst[rows:], x[rows*n:]
+	}
+}
+
 // Norm writes (x - mean) / √(variance + eps) of a row, or x / √(mean of x² + eps) where rms is set, times gamma, plus beta, of
 // which both may be nil.
 func (v Kernels) Norm(rms bool, dst, src, gamma, beta []float64, eps float64) {

@@ -60,15 +60,32 @@ func genericScore(dst *float64, best *int64, x, bias *float64, n, rows int) {
 
 // Largest returns the first place of the largest number, without a branch, which data would mislead.
 func Largest(row []float64) int {
-	best := 0
-	for i, x := range row {
-		above := 0
-		if x > row[best] {
-			above = 1
+	best, i := 0, 0
+	if quarter := len(row) / 4; quarter >= 4 { // which do not wait for each other
+		var of [4]int
+		for ; i < quarter; i++ {
+			for q := range of {
+				of[q] = larger(row, of[q], i+q*quarter)
+			}
 		}
-		best += (i - best) * above
+		for _, k := range of {
+			best = larger(row, best, k)
+		}
+		i = 4 * quarter
+	}
+	for ; i < len(row); i++ {
+		best = larger(row, best, i)
 	}
 	return best
+}
+
+// larger returns i where it has more than best, else best.
+func larger(row []float64, best, i int) int {
+	above := 0
+	if row[i] > row[best] {
+		above = 1
+	}
+	return best + (i-best)*above
 }
 
 func genericDots(dst *float64, x *float32, ldx int, w *float64, k, rows int, bias float64) {

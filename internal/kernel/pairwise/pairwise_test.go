@@ -275,3 +275,22 @@ func BenchmarkExp(b *testing.B) {
 	}
 	b.ReportMetric(float64(len(x))*float64(b.N)/float64(b.Elapsed().Nanoseconds()), "numbers/ns")
 }
+
+var _ = It("finds the first place of the largest number, NaN being none but in front", func() {
+	rng := rand.New(rand.NewPCG(5, 6))
+	for range 3000 {
+		row := make([]float64, 1+rng.IntN(90))
+		for i := range row {
+			if row[i] = float64(rng.IntN(40)); rng.IntN(20) == 0 {
+				row[i] = math.NaN()
+			}
+		}
+		want := 0
+		for i, x := range row {
+			if x > row[want] {
+				want = i
+			}
+		}
+		Expect(pairwise.Largest(row)).To(Equal(want), "%v", row)
+	}
+})
