@@ -2,11 +2,13 @@ package microsoft_test
 
 import (
 	"errors"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"os"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -224,6 +226,39 @@ var _ = Describe("results follow from the definition", func() {
 			map[string]tensor.Value{"x": tensor.FromStrings([]string{"a b,c", "ü"}, 2)})
 		Expect(y.Shape).To(Equal([]int{2, 5}))
 		Expect(y.Strings).To(Equal([]string{"\x02", "a", "b", "c", "\x03", "\x02", "ü", "\x03", "#", "#"}))
+	})
+	It("tokens between separators that are characters, classes and expressions, as these cut one by one", func(ctx SpecContext) {
+		r := rand.New(rand.NewPCG(11, 12))
+		pool := []string{" ", ",", "\\.", "[a-c]", "é", "x+", "[0-9]+", "ab", "(?i)d", "^b", "e|f"}
+		for range 60 {
+			separators := make([]string, 1+r.IntN(3))
+			for i := range separators {
+				separators[i] = pool[r.IntN(len(pool))]
+			}
+			letters := []rune(" ,.abcdefxD19éü")
+			text := make([]rune, 1+r.IntN(30))
+			for i := range text {
+				text[i] = letters[r.IntN(len(letters))]
+			}
+			least := 1 + r.IntN(2)
+			want := []string{string(text)}
+			for _, s := range separators {
+				re := regexp.MustCompile(s)
+				re.Longest()
+				var parts []string
+				for _, p := range want {
+					parts = append(parts, re.Split(p, -1)...)
+				}
+				want = parts
+			}
+			want = slices.DeleteFunc(want, func(s string) bool { return len([]rune(s)) < least })
+			quoted := make([]string, len(separators))
+			for i, s := range separators {
+				quoted[i] = strconv.Quote(s)
+			}
+			node := fmt.Sprintf("input %%x: str[1]\n %%y = com.microsoft::Tokenizer(%%x; mark=0, mincharnum=%d, pad_value=\"\", separators=[%s])\n output %%y", least, strings.Join(quoted, ", "))
+			Expect(run(ctx, node, map[string]tensor.Value{"x": tensor.FromStrings([]string{string(text)}, 1)}).Strings).To(HaveExactElements(want), "%q by %q", string(text), separators)
+		}
 	})
 	It("tokens that are characters of a class, or runs of them, as the expression finds them", func(ctx SpecContext) {
 		r := rand.New(rand.NewPCG(5, 6))

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"regexp"
 	"regexp/syntax"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -31,7 +32,8 @@ var tokenizer = operator{
 const startMark, endMark = "\x02", "\x03"
 
 // cutter is how a Tokenizer cuts. Expressions that are a class of characters, or one or more of them, and separators without operators are
-// recognised: tokens of the former are characters, or runs of them, and the latter are searched for as they are.
+// recognised: tokens of the former are characters, or runs of them, and the latter are searched for as they are. Where all separators are such
+// classes, tokens are runs of the characters that are in none, as there are no empty ones.
 type cutter struct {
 	separators []separator
 	tokens     *regexp.Regexp
@@ -68,6 +70,8 @@ func classOf(expr string) (class func(r rune) bool, runs bool) {
 		ranges = re.Rune
 	case re.Op == syntax.OpAnyCharNotNL:
 		ranges = []rune{0, '\n' - 1, '\n' + 1, utf8.MaxRune}
+	case re.Op == syntax.OpLiteral && len(re.Rune) == 1 && re.Flags&syntax.FoldCase == 0:
+		ranges = []rune{re.Rune[0], re.Rune[0]}
 	case re.Op == syntax.OpAnyChar:
 		ranges = []rune{0, utf8.MaxRune}
 	default:
@@ -91,6 +95,29 @@ func classOf(expr string) (class func(r rune) bool, runs bool) {
 		}
 		return in(r)
 	}, runs
+}
+
+// noneOf returns what tells the characters that none of some expressions matches, nil where one of these is no class, nor a run of one.
+func noneOf(exprs []string) func(r rune) bool {
+	classes := make([]func(r rune) bool, len(exprs))
+	for i, e := range exprs {
+		if classes[i], _ = classOf(e); classes[i] == nil {
+			return nil
+		}
+	}
+	var ascii [utf8.RuneSelf]bool
+	none := func(r rune) bool {
+		return !slices.ContainsFunc(classes, func(in func(r rune) bool) bool { return in(r) })
+	}
+	for r := range ascii {
+		ascii[r] = none(rune(r))
+	}
+	return func(r rune) bool {
+		if r < utf8.RuneSelf {
+			return ascii[r]
+		}
+		return none(r)
+	}
 }
 
 // cutClass returns the tokens of a string: the characters of the class, or the runs of them.
@@ -144,6 +171,10 @@ func newCutter(n *graph.Node) (*cutter, error) {
 	}
 	if len(separators) == 1 && separators[0] == "" {
 		return c, nil // characters
+	}
+	if c.class = noneOf(separators); c.class != nil {
+		c.runs = true
+		return c, nil
 	}
 	for _, s := range separators {
 		re, err := compile(s)
