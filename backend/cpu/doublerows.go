@@ -30,9 +30,7 @@ func planDoubleSoftmax(p *planner, n *graph.Node) error {
 	}
 	p.emit(step{chunks: outer * inner, grain: grainFor(float64(cols)*1.2 + 20), body: func(st *state, _, lo, hi int) {
 		o, s := f64(st, made), f64(st, src)
-		for i := lo; i < hi; i++ {
-			kernels.Softmax(o[i*cols:(i+1)*cols], s[i*cols:(i+1)*cols], logarithm)
-		}
+		kernels.Softmaxes(o[lo*cols:hi*cols], s[lo*cols:hi*cols], cols, logarithm)
 	}}, []place.Memory{src}, []place.Memory{made})
 	if inner != 1 {
 		p.permute([]int{outer, inner, cols}, []int{0, 2, 1}, 8, t, dst)

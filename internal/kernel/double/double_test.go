@@ -235,6 +235,30 @@ var _ = Describe("rows", func() {
 		})
 	})
 
+	It("have softmaxes, together as one by one", func() {
+		rng := rand.New(rand.NewPCG(11, 12))
+		everyTarget(func(k double.Kernels, target isa.Target) {
+			for n := range 20 {
+				for _, rows := range []int{0, 1, 7, 700} {
+					x, got, want := make([]float64, rows*n), make([]float64, rows*n), make([]float64, n)
+					for i := range x {
+						if x[i] = rng.NormFloat64() * 30; rng.IntN(50) == 0 {
+							x[i] = []float64{math.Inf(-1), math.Inf(1), math.NaN()}[rng.IntN(3)]
+						}
+					}
+					logarithm := rng.IntN(2) == 0
+					k.Softmaxes(got, x, n, logarithm)
+					for i := 0; i < len(x); i += n {
+						k.Softmax(want, x[i:i+n], logarithm)
+						for j, y := range want {
+							Expect(y == got[i+j] || math.Abs(y-got[i+j]) <= 1e-14*(1+math.Abs(y)) || y != y && got[i+j] != got[i+j]).To(BeTrue(), "%v row %v", target, x[i:i+n])
+						}
+					}
+				}
+			}
+		})
+	})
+
 	It("are normalised", func() {
 		rng := rand.New(rand.NewPCG(7, 8))
 		everyTarget(func(k double.Kernels, target isa.Target) {

@@ -170,6 +170,46 @@ func (v Kernels) Softmax(dst, src []float64, logarithm bool) {
 	v.Binary(Sub, VS, dst, dst, off[:])
 }
 
+// Softmaxes writes Softmax of each of the rows of src, which have n elements. Short ones are worked on together, but for the logarithm.
+func (v Kernels) Softmaxes(dst, src []float64, n int, logarithm bool) {
+	const together, short = 1024, 16 // elements
+	if len(src) == 0 {
+		return
+	}
+	if n > short || logarithm {
+		for i := 0; i < len(src); i += n {
+			v.Softmax(dst[i:i+n], src[i:i+n], logarithm)
+		}
+		return
+	}
+	dst = dst[:len(src)]
+	for i := 0; i < len(src); i += together / n * n {
+		x := src[i:min(i+together/n*n, len(src))]
+		e := dst[i:][:len(x)]
+		for at := 0; at < len(x); at += n {
+			row := x[at : at+n]
+			most := row[0]
+			for _, y := range row[1:] {
+				most = max(most, y)
+			}
+			for k, y := range row {
+				e[at+k] = y - most
+			}
+		}
+		v.Apply(Exp, e, e)
+		for at := 0; at < len(e); at += n {
+			row, sum := e[at:at+n], 0.0
+			for _, y := range row {
+				sum += y
+			}
+			by := 1 / sum
+			for k := range row {
+				row[k] *= by
+			}
+		}
+	}
+}
+
 // sumExp returns Σ e^(x - off).
 func (v Kernels) sumExp(x []float64, off float64) (sum float64) {
 	var part [64]float64
