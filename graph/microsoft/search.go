@@ -371,10 +371,10 @@ func (s *search) run(name string, args map[string]*graph.Value) map[string]*grap
 // forgetTypes makes the types of all results unknown, and their names apart from those around them.
 func forgetTypes(g *graph.Graph, prefix string) {
 	for n := range g.Nodes() {
-		n.Name = prefix + n.Name
+		n.Name = prefix + strings.TrimPrefix(n.Name, prefix)
 		for _, v := range n.Outputs {
 			if v != nil {
-				v.Name, v.Type, v.Dims = prefix+v.Name, graph.Type{}, nil
+				v.Name, v.Type, v.Dims = prefix+strings.TrimPrefix(v.Name, prefix), graph.Type{}, nil
 			}
 		}
 		for _, r := range n.Regions {
