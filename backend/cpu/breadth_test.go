@@ -461,7 +461,7 @@ var _ = Describe("Resize", func() {
 			args = append(args, nil, m.ints(int64(m.known[x].Shape[0]), int64(c), int64(m.between(1, 9)), int64(m.between(1, 9))))
 		}
 		args = append(args, graph.StringAttr("mode", pick(m, "nearest", "linear")),
-			graph.StringAttr("coordinate_transformation_mode", pick(m, "half_pixel", "pytorch_half_pixel", "align_corners", "asymmetric")),
+			graph.StringAttr("coordinate_transformation_mode", pick(m, "half_pixel", "pytorch_half_pixel", "align_corners", "asymmetric", "tf_half_pixel_for_nn")),
 			graph.StringAttr("nearest_mode", pick(m, "round_prefer_floor", "round_prefer_ceil", "floor", "ceil")))
 		y := m.op("Resize", args...)
 		m.sample(y, m.op("Exp", m.op("Mul", y, m.scalar(0.1))))
@@ -487,7 +487,7 @@ var _ = Describe("Resize", func() {
 			}
 			args = append(args, m.data(tensor.From(scales, len(d))))
 		}
-		m.exact(m.op("Resize", append(args, graph.StringAttr("coordinate_transformation_mode", pick(m, "half_pixel", "pytorch_half_pixel", "align_corners", "asymmetric")),
+		m.exact(m.op("Resize", append(args, graph.StringAttr("coordinate_transformation_mode", pick(m, "half_pixel", "pytorch_half_pixel", "align_corners", "asymmetric", "tf_half_pixel_for_nn")),
 			graph.StringAttr("nearest_mode", pick(m, "round_prefer_floor", "round_prefer_ceil", "floor", "ceil")))...))
 	}))
 

@@ -349,7 +349,7 @@ var _ = Describe("float64", func() {
 	It("is resized", seeds(60, func(m *model) {
 		d := m.shape(4, 1, 9)
 		attrs := []any{graph.StringAttr("mode", pick(m, "nearest", "linear")), graph.StringAttr("nearest_mode", pick(m, "round_prefer_floor", "round_prefer_ceil", "floor", "ceil")),
-			graph.StringAttr("coordinate_transformation_mode", pick(m, "half_pixel", "pytorch_half_pixel", "align_corners", "asymmetric"))}
+			graph.StringAttr("coordinate_transformation_mode", pick(m, "half_pixel", "pytorch_half_pixel", "align_corners", "asymmetric", "tf_half_pixel_for_nn"))}
 		in := []any{operand(m, d...), nil, nil, m.ints(int64(d[0]), int64(d[1]), int64(m.between(1, 20)), int64(m.between(1, 20)))}
 		if m.chance(2) {
 			in = append(in[:2], m.data(tensor.From([]float32{1, 1, pick(m, float32(0.5), 1.5, 2), pick(m, float32(1), 2.3, 3)}, 4)))

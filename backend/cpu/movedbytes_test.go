@@ -33,7 +33,7 @@ var _ = Describe("Resize of integers", func() {
 			args = append(args, m.data(tensor.From([]float32{1, 1, h, w}, 4)))
 		}
 		m.exact(m.op("Resize", append(args, graph.StringAttr("mode", mode),
-			graph.StringAttr("coordinate_transformation_mode", pick(m, "half_pixel", "pytorch_half_pixel", "align_corners", "asymmetric")),
+			graph.StringAttr("coordinate_transformation_mode", pick(m, "half_pixel", "pytorch_half_pixel", "align_corners", "asymmetric", "tf_half_pixel_for_nn")),
 			graph.StringAttr("nearest_mode", pick(m, "round_prefer_floor", "round_prefer_ceil", "floor", "ceil")))...))
 	}))
 
@@ -48,7 +48,7 @@ var _ = Describe("Resize of integers", func() {
 			args = []any{x, nil, m.data(tensor.From([]float32{1, pick[float32](m, 2, 3, 1.7), pick[float32](m, 1, 2, 1.3), 1}, 4))}
 		}
 		m.sample(m.op("Resize", append(args, graph.StringAttr("mode", pick(m, "nearest", "linear")),
-			graph.StringAttr("coordinate_transformation_mode", pick(m, "half_pixel", "pytorch_half_pixel", "align_corners", "asymmetric")),
+			graph.StringAttr("coordinate_transformation_mode", pick(m, "half_pixel", "pytorch_half_pixel", "align_corners", "asymmetric", "tf_half_pixel_for_nn")),
 			graph.StringAttr("nearest_mode", pick(m, "round_prefer_floor", "round_prefer_ceil", "floor", "ceil")))...))
 	}))
 

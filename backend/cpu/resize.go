@@ -24,7 +24,7 @@ type resizing struct {
 }
 
 var coordinateModes = map[string]conv.Coordinates{"half_pixel": conv.HalfPixel, "pytorch_half_pixel": conv.PytorchHalfPixel,
-	"align_corners": conv.AlignCorners, "asymmetric": conv.Asymmetric}
+	"align_corners": conv.AlignCorners, "asymmetric": conv.Asymmetric, "tf_half_pixel_for_nn": conv.NearestHalfPixel}
 
 var nearestModes = map[string]conv.Rounding{"round_prefer_floor": conv.RoundPreferFloor, "round_prefer_ceil": conv.RoundPreferCeil,
 	"floor": conv.Floor, "ceil": conv.Ceil}

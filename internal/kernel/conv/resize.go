@@ -21,6 +21,7 @@ const (
 	PytorchHalfPixel                    // the same, 0 where there is one output
 	AlignCorners                        // x*(in-1)/(scale*in-1)
 	Asymmetric                          // x/scale
+	NearestHalfPixel                    // (x+0.5)/scale, x where nothing is resized (tf_half_pixel_for_nn)
 )
 
 // Rounding is how a nearest neighbour is chosen (ONNX Resize, nearest_mode).
@@ -49,6 +50,8 @@ func (c Coordinates) at(x, in, out int, scale float64) float64 {
 		return float64(x) * float64(in-1) / (length - 1)
 	case c == Asymmetric:
 		return float64(x) / scale
+	case c == NearestHalfPixel && (in != out || scale != 1):
+		return (float64(x) + 0.5) / scale
 	}
 	return (float64(x)+0.5)/scale - 0.5
 }
