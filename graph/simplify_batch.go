@@ -25,7 +25,7 @@ func (s *simplifier) partBatches() error {
 			return nil
 		}
 		p := batches{s: s, whole: x.Type.Shape[0], parts: out[:starts[1]], format: n.Outputs[0].Format}
-		if p.merged(x) != nil || !p.divides(x, 0) || !p.product {
+		if !out.Equal(p.divided(x)) || p.merged(x) != nil || !p.divides(x, 0) || !p.product {
 			return nil
 		}
 		p.divide(x)

@@ -154,6 +154,25 @@ var _ = DescribeTable("Simplify takes batches apart that were merged for product
   %y: f32[2,3,6,6] = Reshape(%p, %t) "y"
   output %y
 `, ""),
+	Entry("nor gives dims of one behind the product away", 17, `
+  input %q: f32[2,3,6,6]
+  const %s = i64[3]{6, 6, 6}
+  const %t = i64[5]{2, 3, 6, 6, 1}
+  %a = Reshape(%q, %s) "a"
+  %p = MatMul(%a, %a) "p"
+  %y = Reshape(%p, %t) "y"
+  %z = Add(%y, %y) "z"
+  output %z
+`, `
+  input %q: f32[2,3,6,6]
+  const %s = i64[3]{6, 6, 6}
+  const %t = i64[5]{2, 3, 6, 6, 1}
+  %a: f32[6,6,6] = Reshape(%q, %s) "a"
+  %p: f32[6,6,6] = MatMul(%a, %a) "p"
+  %y: f32[2,3,6,6,1] = Reshape(%p, %t) "y"
+  %z: f32[2,3,6,6,1] = Add(%y, %y) "z"
+  output %z
+`, ""),
 	Entry("nor divides dims of what is no batch", 17, `
   input %q: f32[2,3,6,6]
   const %s = i64[3]{6, 6, 6}
