@@ -103,12 +103,20 @@ func (c *Call) keepAspect(rs []resizing, axes []int, sized bool) {
 	}
 }
 
-// origin returns the coordinate in the input of element i of the result.
-func (c *Call) origin(r resizing, mode string, i int) float64 {
-	y, in, out := float64(i), float64(r.in), r.length
+// origin returns the coordinate in the input of element i of the result. That of a nearest neighbour is computed in float32, of which
+// scales are, as other runtimes do: it can lie between two neighbours only there.
+func (c *Call) origin(r resizing, mode, coordinates string, i int) float64 {
+	if mode == "nearest" {
+		return float64(originIn[float32](c, r, coordinates, i))
+	}
+	return originIn[float64](c, r, coordinates, i)
+}
+
+func originIn[F float32 | float64](c *Call, r resizing, mode string, i int) F {
+	y, in, out, scale, start, end := F(i), F(r.in), F(r.length), F(r.scale), F(r.start), F(r.end)
 	switch mode {
 	case "asymmetric":
-		return y / r.scale
+		return y / scale
 	case "align_corners":
 		if out == 1 {
 			return 0
@@ -116,22 +124,22 @@ func (c *Call) origin(r resizing, mode string, i int) float64 {
 		return y * (in - 1) / (out - 1)
 	case "tf_crop_and_resize":
 		if out == 1 {
-			return (r.end-r.start)*(in-1)/2 + r.start*(in-1)
+			return F((end-start)*(in-1)/2) + F(start*(in-1))
 		}
-		return y*(r.end-r.start)*(in-1)/(out-1) + r.start*(in-1)
+		return F(y*(end-start)*(in-1)/(out-1)) + F(start*(in-1))
 	case "pytorch_half_pixel":
 		if r.out == 1 {
 			return 0
 		}
 	case "half_pixel_symmetric":
-		return in/2*(1-float64(r.out)/out) + (y+0.5)/r.scale - 0.5
+		return F(in/2*(1-F(r.out)/out)) + (y+0.5)/scale - 0.5
 	case "tf_half_pixel_for_nn":
-		return (y + 0.5) / r.scale
+		return (y + 0.5) / scale
 	case "half_pixel":
 	default:
 		c.fail("coordinate_transformation_mode", ErrAttribute, "%q", mode)
 	}
-	return (y+0.5)/r.scale - 0.5
+	return (y+0.5)/scale - 0.5
 }
 
 // nearest rounds a coordinate by nearest_mode. "simple" is what versions before 11 did: up where the axis shrinks, else
@@ -175,7 +183,7 @@ func resize(c *Call) {
 		c.require(r.in > 0 || r.out == 0, c.portName(0), "nothing to resize in %v", x)
 		all[a] = make([]taps, r.out)
 		for i := range all[a] {
-			o := c.origin(r, coordinates, i)
+			o := c.origin(r, mode, coordinates, i)
 			t := taps{outside: coordinates == "tf_crop_and_resize" && (o < 0 || o > float64(r.in-1))}
 			if r.out == r.in && r.scale == 1 && coordinates != "tf_crop_and_resize" {
 				t.at, t.weights = []int{i}, []float64{1}

@@ -211,26 +211,35 @@ func keepAspect(n *graph.Node, axes []resized, which []int, sized bool) error {
 	return nil
 }
 
-// origin returns the coordinate in the operand of element i of the result.
+// origin returns the coordinate in the operand of element i of the result; that of a nearest neighbour is computed in float32, as by the
+// reference kernel.
 func (s *sampling) origin(r resized, i int) (float64, error) {
-	y, in := float64(i), float64(r.in)
+	if s.mode == "nearest" {
+		o, err := originIn[float32](s, r, i)
+		return float64(o), err
+	}
+	return originIn[float64](s, r, i)
+}
+
+func originIn[F float32 | float64](s *sampling, r resized, i int) (F, error) {
+	y, in, length, scale, start, end := F(i), F(r.in), F(r.length), F(r.scale), F(r.start), F(r.end)
 	switch s.coordinates {
 	case "asymmetric":
-		return y / r.scale, nil
+		return y / scale, nil
 	case "align_corners":
-		if r.length == 1 {
+		if length == 1 {
 			return 0, nil
 		}
-		return y * (in - 1) / (r.length - 1), nil
+		return y * (in - 1) / (length - 1), nil
 	case "tf_crop_and_resize":
-		if r.length == 1 {
-			return (r.end-r.start)*(in-1)/2 + r.start*(in-1), nil
+		if length == 1 {
+			return F((end-start)*(in-1)/2) + F(start*(in-1)), nil
 		}
-		return y*(r.end-r.start)*(in-1)/(r.length-1) + r.start*(in-1), nil
+		return F(y*(end-start)*(in-1)/(length-1)) + F(start*(in-1)), nil
 	case "tf_half_pixel_for_nn":
-		return (y + 0.5) / r.scale, nil
+		return (y + 0.5) / scale, nil
 	case "half_pixel_symmetric":
-		return in/2*(1-float64(r.out)/r.length) + (y+0.5)/r.scale - 0.5, nil
+		return F(in/2*(1-F(r.out)/length)) + (y+0.5)/scale - 0.5, nil
 	case "pytorch_half_pixel":
 		if r.out == 1 {
 			return 0, nil
@@ -239,7 +248,7 @@ func (s *sampling) origin(r resized, i int) (float64, error) {
 	default:
 		return 0, refuse("coordinates %q", s.coordinates)
 	}
-	return (y+0.5)/r.scale - 0.5, nil
+	return (y+0.5)/scale - 0.5, nil
 }
 
 // taps returns a table by tap and element of the result, and by element whether it lies outside of the region's operand; nil

@@ -203,6 +203,8 @@ var _ = Describe("NewResize", func() {
 		Entry("one output of half pixels", 4, 1, 0.0, conv.HalfPixel, conv.Floor, 1),
 		Entry("one output of pytorch's half pixels", 4, 1, 0.0, conv.PytorchHalfPixel, conv.Floor, 0),
 		Entry("one output of aligned corners", 4, 1, 0.0, conv.AlignCorners, conv.Floor, 0),
+		Entry("on a pixel by a scale that was rounded down", 10, 14, float64(float32(1.4)), conv.Asymmetric, conv.Ceil, 0, 1, 2, 3, 3, 4, 5, 5, 6, 7, 8, 8, 9, 9),
+		Entry("on a pixel by a scale that was rounded up", 10, 11, float64(float32(1.1)), conv.NearestHalfPixel, conv.Floor, 0, 1, 2, 3, 4, 5, 5, 6, 7, 8, 9),
 		Entry("no output", 4, 0, 0.0, conv.AlignCorners, conv.Floor),
 	)
 

@@ -34,50 +34,54 @@ const (
 	Ceil
 )
 
-// at returns the source position of output x. A scale that the model gives need not make a whole length of the source's;
+// at returns the source position of output x, computed in F. A scale that the model gives need not make a whole length of the source's;
 // aligned corners are those of that length, as in ONNX's tests.
-func (c Coordinates) at(x, in, out int, scale float64) float64 {
-	length := float64(out)
+func at[F float32 | float64](c Coordinates, x, in, out int, scale F) F {
+	length := F(out)
 	if scale > 0 {
-		length = scale * float64(in)
+		length = F(scale * F(in)) // rounded, before 1 is taken from it
 	} else {
-		scale = length / float64(in)
+		scale = length / F(in)
 	}
 	switch {
 	case c == AlignCorners && length == 1, c == PytorchHalfPixel && out == 1:
 		return 0
 	case c == AlignCorners:
-		return float64(x) * float64(in-1) / (length - 1)
+		return F(x) * F(in-1) / (length - 1)
 	case c == Asymmetric:
-		return float64(x) / scale
+		return F(x) / scale
 	case c == NearestHalfPixel && (in != out || scale != 1):
-		return (float64(x) + 0.5) / scale
+		return (F(x) + 0.5) / scale
 	}
-	return (float64(x)+0.5)/scale - 0.5
+	return (F(x)+0.5)/scale - 0.5
 }
 
 // Inside returns the source position of output x, moved to the source's edge where it lies outside; the other arguments are those of
 // NearestAxis.
 func (c Coordinates) Inside(x, in, out int, scale float64) float64 {
-	return min(max(c.at(x, in, out, scale), 0), float64(in-1))
+	return min(max(at(c, x, in, out, scale), 0), float64(in-1))
+}
+
+// Round returns the place of a nearest neighbour of position p, which may lie outside of the source.
+func (r Rounding) Round(p float64) float64 {
+	switch r {
+	case RoundPreferCeil:
+		return math.Floor(p + 0.5)
+	case Floor:
+		return math.Floor(p)
+	case Ceil:
+		return math.Ceil(p)
+	}
+	return math.Ceil(p - 0.5)
 }
 
 // NearestAxis returns the table of an axis of in source and out output positions, both at least 1; scale is out/in unless
-// the model says otherwise (zero: out/in).
+// the model says otherwise (zero: out/in). Positions are computed in float32, of which scales are: where the quotient that a scale was
+// rounded from puts one between two neighbours, or on a pixel, it lies there, as it does for ONNX Runtime and TensorFlow.
 func NearestAxis(in, out int, scale float64, c Coordinates, r Rounding) ResizeAxis {
 	a := ResizeAxis{First: make([]int32, max(0, out))}
 	for x := range a.First {
-		p := c.at(x, in, out, scale)
-		switch r {
-		case RoundPreferCeil:
-			p = math.Floor(p + 0.5)
-		case Floor:
-			p = math.Floor(p)
-		case Ceil:
-			p = math.Ceil(p)
-		case RoundPreferFloor:
-			p = math.Ceil(p - 0.5)
-		}
+		p := r.Round(float64(at(c, x, in, out, float32(scale))))
 		a.First[x] = int32(min(max(p, 0), float64(in-1)))
 	}
 	return a
