@@ -491,6 +491,36 @@ var _ = Describe("Resize", func() {
 			graph.StringAttr("nearest_mode", pick(m, "round_prefer_floor", "round_prefer_ceil", "floor", "ceil")))...))
 	}))
 
+	It("of a region that a run names agrees with the reference kernels", seeds(60, func(m *model) {
+		d := m.shape(m.between(1, 5), 1, 6)
+		args, named, region := []any{m.input(d...)}, m.chance(2), make([]float32, 2*len(d))
+		for a := range d {
+			region[len(d)+a] = 1
+			if m.chance(2) {
+				region[a], region[len(d)+a] = pick[float32](m, 0, 0.25, 0.3, -0.2, 1.1), pick[float32](m, 1, 0.75, 0.9, 1.3, 0.1)
+			}
+		}
+		switch box := tensor.From(region, len(region)); {
+		case named:
+			args = append(args, m.feed(box))
+		case m.chance(4):
+			args = append(args, nil)
+		default:
+			args = append(args, m.data(box))
+		}
+		sizes, scales := make([]int64, len(d)), make([]float32, len(d))
+		for a, n := range d {
+			sizes[a], scales[a] = int64(m.between(1, 9)), max(pick[float32](m, 1, 2, 1.7, 0.6), 1/float32(n))
+		}
+		if m.chance(2) {
+			args = append(args, nil, m.ints(sizes...))
+		} else {
+			args = append(args, m.data(tensor.From(scales, len(d))))
+		}
+		m.sample(m.op("Resize", append(args, graph.StringAttr("coordinate_transformation_mode", "tf_crop_and_resize"), graph.StringAttr("mode", pick(m, "nearest", "linear")),
+			graph.FloatAttr("extrapolation_value", pick[float32](m, 0, -3)), graph.StringAttr("nearest_mode", pick(m, "round_prefer_floor", "round_prefer_ceil", "floor", "ceil")))...))
+	}))
+
 	It("by scales that make no whole size, with corners aligned, is ONNX's", func() {
 		m := newModel(1)
 		x := m.feed(tensor.From([]float32{1, 2, 3, 4, 5, 6, 7, 8}, 1, 1, 2, 4))

@@ -91,7 +91,7 @@ func resizedAxis(n *graph.Node) int {
 	return -1
 }
 
-// resizeSignatures are those of the kernels of images, and of others the row-major one of planResample.
+// resizeSignatures are those of the kernels of images, and of others the row-major one of planResample, planNearest or planResizeRegion.
 func resizeSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 	s, why := resizeImageSignatures(n)
 	if why == nil {
@@ -102,6 +102,9 @@ func resizeSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 	}
 	if s, other := nearestSignatures(n); other == nil {
 		return s, nil
+	}
+	if _, other := regionResizingOf(n); other == nil {
+		return operators.RowMajor(n), nil
 	}
 	return nil, why
 }
@@ -128,6 +131,9 @@ func resizeImageSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) 
 }
 
 func planResize(p *planner, n *graph.Node) error {
+	if r, other := regionResizingOf(n); other == nil {
+		return planResizeRegion(p, n, r)
+	}
 	r, other := resizingOf(n)
 	if other == nil && !r.linear && n.Inputs[0].Format != blocked {
 		return planNearest(p, n, r)
