@@ -511,10 +511,56 @@ func tileSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 
 func planTile(p *planner, n *graph.Node) error {
 	x, y := n.Inputs[0], n.Outputs[0]
-	if dst := p.Out(y); product(p.Dims[x.ID]) != 0 {
+	if dst := p.Out(y); product(p.Dims[x.ID]) != 0 && !p.tileBlocks(p.Dims[x.ID], p.Dims[y.ID], x.Type.DType.Size(), p.In(x), dst) {
 		p.strided(tiled(p.Dims[x.ID], p.Dims[y.ID], p.strides(x), p.strides(y), x.Type.DType.Size()), p.In(x), dst)
 	}
 	return nil
+}
+
+// tileBlocks emits the copy of what several axes repeat in short runs: each run is read once, and what an axis repeats is copied from the
+// result. It reports whether it did; dims of the axes before are the chunks.
+func (p *planner) tileBlocks(dx, dy []int, size int, src, dst place.Memory) bool {
+	const least, most = 16, 4096 // bytes of a run
+	first, last, reps := -1, -1, make([]int, len(dx))
+	for a := range dx {
+		if reps[a] = dy[a] / dx[a]; reps[a] != 1 {
+			if last = a; first < 0 {
+				first = a
+			}
+		}
+	}
+	if first == last || product(dy) == 0 || src.Pitch != 0 || dst.Pitch != 0 {
+		return false
+	}
+	run, outer := product(dx[last:])*size, product(dx[:first])
+	if run < least || run > most || outer < p.e.threads {
+		return false
+	}
+	in, out := product(dx[first:])*size, product(dy[first:])*size
+	p.emit(step{chunks: outer, grain: grainFor(float64(out)*0.05 + float64(in)/float64(run)*20), body: func(st *state, _, lo, hi int) {
+		d, s := st.Bytes(dst), st.Bytes(src)
+		for i := lo; i < hi; i++ {
+			tileBlock(d[i*out:][:out], s[i*in:][:in], dx[first:last], reps[first:last+1], run)
+		}
+	}}, []place.Memory{src}, []place.Memory{dst})
+	return true
+}
+
+// tileBlock repeats s as reps say, the last of them a run of bytes, each of the others a dim of dims, and returns how many bytes it has written and read.
+func tileBlock(d, s []byte, dims, reps []int, run int) (written, read int) {
+	if len(dims) == 0 {
+		written, read = copy(d, s[:run]), run
+	} else {
+		for range dims[0] {
+			w, r := tileBlock(d[written:], s[read:], dims[1:], reps[1:], run)
+			written, read = written+w, read+r
+		}
+	}
+	block := written
+	for range reps[0] - 1 {
+		written += copy(d[written:], d[:block])
+	}
+	return written, read
 }
 
 // tiled returns the copy of a tensor of dims dx, which has elements, to one of dims dy: each dim is repeat and dim.

@@ -133,6 +133,11 @@ var _ = Describe("moves", func() {
 		m.sample(y, m.op("Tile", y, m.ints(repeats...)))
 	}))
 
+	It("of Tile of short runs along several axes agree with the reference kernels", seeds(40, func(m *model) {
+		d := []int{m.between(1, 6), m.between(1, 5), m.between(1, 5), m.between(1, 5), m.between(1, 9)}[m.between(0, 3):]
+		m.sample(m.op("Tile", anyType(m, d...), m.ints(m.int64s(len(d), 1, 3)...)))
+	}))
+
 	It("of Expand of columns to long rows agree with the reference kernels", seeds(40, func(m *model) {
 		d := []int{m.between(1, 3), m.between(1, 5), m.between(1, 3), m.between(1, 3000)}
 		if m.chance(3) {
