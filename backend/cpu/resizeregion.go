@@ -55,10 +55,11 @@ func regionResizingOf(n *graph.Node) (*regionResizing, *property.Reason) {
 // regionOrigin returns the position in a source of in elements of element i of length; start and end are those of the region, in parts of the source.
 func regionOrigin[F float32 | float64](i, in int, length, start, end F) F {
 	last := F(in - 1)
-	if length == 1 {
-		return F((end-start)*last/2) + F(start*last)
+	first, within := start*last, (end-start)*last/2
+	if length != 1 {
+		within = F(i) * (end - start) * last / (length - 1)
 	}
-	return F(F(i)*(end-start)*last/(length-1)) + F(start*last)
+	return first + within
 }
 
 // locate returns the neighbours of element i of an axis, and the weight of the second; first is -1 where it lies outside of the source.

@@ -123,16 +123,18 @@ func originIn[F float32 | float64](c *Call, r resizing, mode string, i int) F {
 		}
 		return y * (in - 1) / (out - 1)
 	case "tf_crop_and_resize":
-		if out == 1 {
-			return F((end-start)*(in-1)/2) + F(start*(in-1))
+		first, within := start*(in-1), (end-start)*(in-1)/2
+		if out != 1 {
+			within = y * (end - start) * (in - 1) / (out - 1)
 		}
-		return F(y*(end-start)*(in-1)/(out-1)) + F(start*(in-1))
+		return first + within
 	case "pytorch_half_pixel":
 		if r.out == 1 {
 			return 0
 		}
 	case "half_pixel_symmetric":
-		return F(in/2*(1-F(r.out)/out)) + (y+0.5)/scale - 0.5
+		offset := in / 2 * (1 - F(r.out)/out)
+		return offset + (y+0.5)/scale - 0.5
 	case "tf_half_pixel_for_nn":
 		return (y + 0.5) / scale
 	case "half_pixel":

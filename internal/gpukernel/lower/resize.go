@@ -232,14 +232,16 @@ func originIn[F float32 | float64](s *sampling, r resized, i int) (F, error) {
 		}
 		return y * (in - 1) / (length - 1), nil
 	case "tf_crop_and_resize":
-		if length == 1 {
-			return F((end-start)*(in-1)/2) + F(start*(in-1)), nil
+		first, within := start*(in-1), (end-start)*(in-1)/2
+		if length != 1 {
+			within = y * (end - start) * (in - 1) / (length - 1)
 		}
-		return F(y*(end-start)*(in-1)/(length-1)) + F(start*(in-1)), nil
+		return first + within, nil
 	case "tf_half_pixel_for_nn":
 		return (y + 0.5) / scale, nil
 	case "half_pixel_symmetric":
-		return F(in/2*(1-F(r.out)/length)) + (y+0.5)/scale - 0.5, nil
+		offset := in / 2 * (1 - F(r.out)/length)
+		return offset + (y+0.5)/scale - 0.5, nil
 	case "pytorch_half_pixel":
 		if r.out == 1 {
 			return 0, nil

@@ -39,7 +39,7 @@ const (
 func at[F float32 | float64](c Coordinates, x, in, out int, scale F) F {
 	length := F(out)
 	if scale > 0 {
-		length = F(scale * F(in)) // rounded, before 1 is taken from it
+		length = scale * F(in) // rounded, before 1 is taken from it
 	} else {
 		scale = length / F(in)
 	}
@@ -71,6 +71,7 @@ func (r Rounding) Round(p float64) float64 {
 		return math.Floor(p)
 	case Ceil:
 		return math.Ceil(p)
+	case RoundPreferFloor:
 	}
 	return math.Ceil(p - 0.5)
 }
