@@ -4,6 +4,7 @@ import (
 	"errors"
 	"math"
 	"math/bits"
+	"math/rand/v2"
 	"slices"
 
 	"github.com/carve-dev/carve/backend"
@@ -22,6 +23,7 @@ type placeOf struct {
 	dense []int32 // one more than the place, 0 for integers that are no keys
 	slots []keyed // a power of two of them
 	shift int     // of hashes, to numbers of slots
+	odd   uint64  // by which keys are multiplied, drawn at random: no model's keys meet in few slots (Dietzfelbinger et al., 1997)
 }
 
 // keyed is a key and one more than its place, 0 for none.
@@ -82,7 +84,7 @@ func newPlaceOf(keys []int64, c counting) *placeOf {
 		}
 		return p
 	}
-	p.shift = 64 - bits.Len(uint(4*len(keys)))
+	p.shift, p.odd = 64-bits.Len(uint(4*len(keys))), rand.Uint64()|1
 	p.slots = make([]keyed, 1<<(64-p.shift))
 	for i, k := range keys {
 		if slot := p.slot(k); slot.at == 0 || c == lastCounts {
@@ -94,7 +96,7 @@ func newPlaceOf(keys []int64, c counting) *placeOf {
 
 // slot returns where a key lies, or would: more than half of all slots are free.
 func (p *placeOf) slot(k int64) *keyed {
-	for at := uint64(k) * 0x9e3779b97f4a7c15 >> p.shift; ; at++ {
+	for at := uint64(k) * p.odd >> p.shift; ; at++ {
 		if s := &p.slots[at&uint64(len(p.slots)-1)]; s.at == 0 || s.key == k {
 			return s
 		}

@@ -299,6 +299,21 @@ var _ = Describe("strings", func() {
 			m.classical("OneHotEncoder", n, graph.IntsAttr("cats_int64s", numbers...)))
 	}))
 
+	It("are found soon whatever their numbers are", func(SpecContext) {
+		const factor = 0x9e3779b97f4a7c15 // usual for hashes: multiples of its inverse have products whose upper bits are alike
+		inverse := uint64(factor)
+		for range 6 {
+			inverse *= 2 - factor*inverse
+		}
+		keys := make([]int64, 1<<18)
+		for i := range keys {
+			keys[i] = int64(uint64(i) * inverse)
+		}
+		m := newModel(1)
+		x := m.feed(tensor.From(append([]int64{-5}, keys[:100]...)))
+		m.check(m.classical("LabelEncoder", x, graph.IntsAttr("keys_int64s", keys...), graph.IntsAttr("values_int64s", keys...)))
+	}, SpecTimeout(time.Minute))
+
 	It("behind a chain of 10,000 views and columns compile in a time that grows with its length", func(ctx SpecContext) {
 		m := newModel(1)
 		x := m.texts([]string{"a", "b"}, 3, 1)
