@@ -12,7 +12,7 @@
 // with the side of their images, and types of model of transformers with a number of tokens, by either exporter; FOLDER keeps them where it is given. PYTHON has torch,
 // timm and transformers besides, and onnxscript for +dynamo.
 //
-//	go run ./internal/bench/classical -networks 'convnextv2_atto@160 regnety_004+dynamo transformers:gpt2@64' -python PYTHON -rows 1
+//	go run ./internal/bench/classical -networks 'convnextv2_atto@160 regnety_004+dynamo transformers:bert@64' -python PYTHON -rows 1
 package main
 
 import (
