@@ -177,9 +177,8 @@ func sumsMade[T integer](set isa.Set, squares bool) func(o, s []T, next, count, 
 			element.Binary(set, element.Mul, part, x, x)
 		case minus > 0:
 			return x
-		default: // the greater of each and its negative
-			element.Binary(set, element.Mul, part, x, []T{minus})
-			element.Binary(set, element.Max, part, part, x)
+		default:
+			magnitudes(set, part, x)
 		}
 		return part
 	}

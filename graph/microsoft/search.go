@@ -470,7 +470,7 @@ func (s *search) decodeNext(g *generated) *graph.Value {
 	}
 	ids := s.unsqueeze(g.next, 1)
 	if s.speaks {
-		if d, ok := decoder.Inputs[0].Type.Shape[1].Const(); !ok || d != 1 { // a decoder that reads all tokens again
+		if s.rereads(decoder) {
 			ids = s.sliceTo(g.tokens, 1, s.ints(0), g.length)
 		}
 		return s.decoded(g, "decoder", s.heard(args, ids))
@@ -480,4 +480,16 @@ func (s *search) decodeNext(g *generated) *graph.Value {
 	args["input_ids"], args["position_ids"], args["attention_mask"] = ids, g.place, g.mask
 	g.place = s.sum(g.place, s.int(1))
 	return s.decoded(g, "decoder", args)
+}
+
+// rereads says whether a decoder reads all tokens in each step: whether it declares other than one of them.
+func (s *search) rereads(decoder *graph.Graph) bool {
+	for _, p := range decoder.Inputs {
+		if p.Name == "input_ids" {
+			s.ranked(p, 2)
+			d, ok := p.Type.Shape[1].Const()
+			return !ok || d != 1
+		}
+	}
+	return false
 }

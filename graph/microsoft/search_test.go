@@ -177,4 +177,69 @@ var _ = Describe("a search for tokens", func() {
 			g.AddInput("past_sequence_length", graph.TensorType(tensor.Int32, graph.Shape{graph.D(1)}))
 		}),
 	)
+
+	It("is refused around a decoder of sequences behind an encoder whose tokens have one axis", func(ctx SpecContext) {
+		call := func(g *graph.Graph, op, name string, as []graph.Attr, ins ...*graph.Value) *graph.Value {
+			return g.AddNode(graph.NodeSpec{Op: graph.Op{Name: op, Since: 17}, Name: name, Attrs: as, Inputs: ins, Outputs: []string{name}}).Outputs[0]
+		}
+		floats := []graph.Attr{graph.IntAttr("to", int64(tensor.Float32))}
+		part := func(name, in, out string, shape graph.Shape) *graph.Graph {
+			g := graph.New(name)
+			ids := g.AddInput(in, graph.TensorType(tensor.Int32, shape))
+			g.AddInput("encoder_attention_mask", graph.TensorType(tensor.Int32, graph.Shape{graph.Sym("b"), graph.Sym("s")}))
+			g.SetOutputs(call(g, "Reshape", out, nil, call(g, "Cast", out+"_floats", floats, ids), g.AddConst("", tensor.From([]int64{-1, 1, 1}, 3))))
+			return g
+		}
+		decoder := part("decoder", "input_ids", "logits", graph.Shape{graph.Sym("b")})
+		g := searching("GreedySearch", decoder, []string{"y"}, []*tensor.Tensor{number(5)}, graph.IntAttr("eos_token_id", 1), graph.IntAttr("pad_token_id", 0),
+			graph.IntAttr("model_type", 1), graph.IntAttr("decoder_start_token_id", 0))
+		for n := range g.Nodes() {
+			n.Regions = append(n.Regions, graph.Region{Name: "encoder", Graph: part("encoder", "encoder_input_ids", "encoder_hidden_states", graph.Shape{graph.Sym("b"), graph.Sym("s")})})
+		}
+		_, err := carve.Compile(ctx, carve.FromGraph(g), nil)
+		Expect(err).To(MatchError(microsoft.ErrShape))
+		Expect(err.Error()).To(ContainSubstring(`"node"`))
+	})
+
+	It("names what is wrong with graphs that are no decoders", func(ctx SpecContext) {
+		for seed := range uint64(300) {
+			r := rand.New(rand.NewPCG(seed, 5))
+			spoilt := func() *graph.Graph {
+				g := pairs(tensor.From(make([]float32, 27), 3, 3, 3))
+				for range 1 + r.IntN(2) {
+					switch v := g.Inputs[r.IntN(len(g.Inputs))]; r.IntN(5) {
+					case 0:
+						v.Type.Shape = make(graph.Shape, r.IntN(6))
+						for i := range v.Type.Shape {
+							v.Type.Shape[i] = []graph.Dim{graph.Sym("q"), graph.D(1), graph.D(0), graph.D(5)}[r.IntN(4)]
+						}
+					case 1:
+						v.Type.DType = []tensor.DType{tensor.Int64, tensor.Float32, tensor.Bool, tensor.String}[r.IntN(4)]
+					case 2:
+						v.Name = []string{"past_1", "past_", "encoder_hidden_states", "x"}[r.IntN(4)]
+					case 3:
+						g.SetOutputs(g.Outputs[r.IntN(len(g.Outputs))])
+					default:
+						g.SetOutputs(g.Outputs[0], g.Outputs[0])
+					}
+				}
+				return g
+			}
+			as := []graph.Attr{graph.IntAttr("eos_token_id", 1), graph.IntAttr("pad_token_id", 0), graph.IntAttr("model_type", int64(r.IntN(2))), graph.IntAttr("decoder_start_token_id", 2)}
+			g := searching("GreedySearch", spoilt(), []string{"y"}, []*tensor.Tensor{number(5)}, as...)
+			for n := range g.Nodes() {
+				if n.Op.Name == "GreedySearch" && r.IntN(2) == 0 {
+					n.Regions = append(n.Regions, graph.Region{Name: []string{"encoder", "init_decoder"}[r.IntN(2)], Graph: spoilt()})
+				}
+			}
+			p, err := carve.Compile(ctx, carve.FromGraph(g), nil)
+			if err == nil {
+				_, err = p.Run(ctx, map[string]tensor.Value{"x": tensor.From([]int32{0, 2}, 1, 2)})
+				Expect(p.Close()).To(Succeed())
+			}
+			if err != nil {
+				Expect(err.Error()).NotTo(Or(ContainSubstring("internal error"), ContainSubstring("panic")), "seed %d", seed)
+			}
+		}
+	})
 })

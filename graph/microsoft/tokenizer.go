@@ -77,24 +77,14 @@ func classOf(expr string) (class func(r rune) bool, runs bool) {
 	default:
 		return nil, false
 	}
-	var ascii [utf8.RuneSelf]bool
-	in := func(r rune) bool {
+	return looked(func(r rune) bool {
 		for i := 0; i < len(ranges); i += 2 {
 			if ranges[i] <= r && r <= ranges[i+1] {
 				return true
 			}
 		}
 		return false
-	}
-	for r := range ascii {
-		ascii[r] = in(rune(r))
-	}
-	return func(r rune) bool {
-		if r < utf8.RuneSelf {
-			return ascii[r]
-		}
-		return in(r)
-	}, runs
+	}), runs
 }
 
 // noneOf returns what tells the characters that none of some expressions matches, nil where one of these is no class, nor a run of one.
@@ -105,18 +95,22 @@ func noneOf(exprs []string) func(r rune) bool {
 			return nil
 		}
 	}
-	var ascii [utf8.RuneSelf]bool
-	none := func(r rune) bool {
+	return looked(func(r rune) bool {
 		return !slices.ContainsFunc(classes, func(in func(r rune) bool) bool { return in(r) })
-	}
+	})
+}
+
+// looked returns in with its answers for ASCII in a table.
+func looked(in func(r rune) bool) func(r rune) bool {
+	var ascii [utf8.RuneSelf]bool
 	for r := range ascii {
-		ascii[r] = none(rune(r))
+		ascii[r] = in(rune(r))
 	}
 	return func(r rune) bool {
 		if r < utf8.RuneSelf {
 			return ascii[r]
 		}
-		return none(r)
+		return in(r)
 	}
 }
 
