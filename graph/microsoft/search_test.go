@@ -201,7 +201,7 @@ var _ = Describe("a search for tokens", func() {
 		Expect(err.Error()).To(ContainSubstring(`"node"`))
 	})
 
-	It("names what is wrong with graphs that are no decoders", func(ctx SpecContext) {
+	It("names what is wrong with graphs that are no decoders, and with numbers that are no lengths", func(ctx SpecContext) {
 		for seed := range uint64(300) {
 			r := rand.New(rand.NewPCG(seed, 5))
 			spoilt := func() *graph.Graph {
@@ -226,13 +226,21 @@ var _ = Describe("a search for tokens", func() {
 				return g
 			}
 			as := []graph.Attr{graph.IntAttr("eos_token_id", 1), graph.IntAttr("pad_token_id", 0), graph.IntAttr("model_type", int64(r.IntN(2))), graph.IntAttr("decoder_start_token_id", 2)}
-			g := searching("GreedySearch", spoilt(), []string{"y"}, []*tensor.Tensor{number(5)}, as...)
+			odd := func() *tensor.Tensor { return number([]int32{5, 2, 1, 0, -1, 1 << 30}[r.IntN(6)]) }
+			op, operands, decoder := "GreedySearch", []*tensor.Tensor{odd()}, spoilt()
+			if r.IntN(2) == 0 {
+				op, operands = "BeamSearch", []*tensor.Tensor{odd(), odd(), odd(), odd()}
+			}
+			if r.IntN(3) == 0 {
+				decoder = pairs(tensor.From(make([]float32, 27), 3, 3, 3))
+			}
+			g := searching(op, decoder, []string{"y"}, operands, as...)
 			for n := range g.Nodes() {
-				if n.Op.Name == "GreedySearch" && r.IntN(2) == 0 {
+				if n.Op.Name == op && r.IntN(3) == 0 {
 					n.Regions = append(n.Regions, graph.Region{Name: []string{"encoder", "init_decoder"}[r.IntN(2)], Graph: spoilt()})
 				}
 			}
-			p, err := carve.Compile(ctx, carve.FromGraph(g), nil)
+			p, err := carve.Compile(ctx, carve.FromGraph(g), &carve.Options{MaxArenaBytes: 64 << 20})
 			if err == nil {
 				_, err = p.Run(ctx, map[string]tensor.Value{"x": tensor.From([]int32{0, 2}, 1, 2)})
 				Expect(p.Close()).To(Succeed())
