@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -125,8 +126,19 @@ func runsOrFails(ctx context.Context, g *graph.Graph, feeds map[string]tensor.Va
 		return fmt.Errorf("%w: %w", errAccepted, wrong)
 	case err != nil && slices.ContainsFunc([]string{"runtime error", "internal error", "panic in loop body"}, func(s string) bool { return strings.Contains(err.Error(), s) }):
 		return err
+	case err != nil && saysTwice(err):
+		return fmt.Errorf("says its cause twice: %w", err)
 	}
 	return nil
+}
+
+// bothFailed finds the ends of what a group failed at, and what stood in for it.
+var bothFailed = regexp.MustCompile(`(?s)^(.*) \(and its fallback failed: (.*)\)$`)
+
+// saysTwice reports whether an error says that a group and what stood in for it failed at the same.
+func saysTwice(err error) bool {
+	parts := bothFailed.FindStringSubmatch(err.Error())
+	return parts != nil && strings.HasSuffix(parts[1], parts[2])
 }
 
 var _ = Describe("operands of shapes that contradict each other", func() {

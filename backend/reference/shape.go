@@ -70,12 +70,12 @@ func reshape(c *Call) {
 		rest[free] = 1
 		known, err := tensor.NumElements(rest)
 		c.check("shape", err)
-		c.require(known > 0 && x.Len()%known == 0, "shape", "%v for %v", want, x)
+		c.require(known > 0 && x.Len()%known == 0, "shape", "no dim at %d of %v gives %v its %d elements", free, want, x, x.Len())
 		shape[free] = x.Len() / known
 	}
 	n, err := tensor.NumElements(shape)
 	c.check("shape", err)
-	c.require(n == x.Len(), "shape", "%v for %v", want, x)
+	c.require(n == x.Len(), "shape", "%v are %d elements, %v has %d", want, n, x, x.Len())
 	c.copyWhole(shape)
 }
 

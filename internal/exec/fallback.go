@@ -72,7 +72,7 @@ func (f *frame) retried(ctx context.Context, walk func(*frame, context.Context) 
 		}
 		forget(fallen)
 		for _, x := range fallen {
-			if x.st == fail.st {
+			if x.st == fail.st && x.err.Error() != fail.err.Error() {
 				return stepError(fail.st, fmt.Errorf("%w (and its fallback failed: %w)", x.err, fail.err))
 			}
 		}

@@ -63,7 +63,10 @@ func (f *frame) runLate(ctx context.Context, i int, st *Step, a *backend.RunArgs
 		if ctx.Err() != nil || f.session.m.env.Strict {
 			return err
 		}
-		return f.runInstance(ctx, i, f.session.m.fallback(ctx, st, f.s.bindings, err), a)
+		if err = f.runInstance(ctx, i, f.session.m.fallback(ctx, st, f.s.bindings, err), a); err != nil {
+			return &failure{st, err, true}
+		}
+		return nil
 	}
 	f.settled(st, l)
 	copy(l.args.Inputs, a.Inputs)
