@@ -13,6 +13,7 @@ import (
 	"github.com/carve-dev/carve"
 	"github.com/carve-dev/carve/backend"
 	"github.com/carve-dev/carve/graph/tensor"
+	"github.com/carve-dev/carve/internal/testshare"
 )
 
 // stepping is the text of a random model of p rows that are there, one that is new, and a mask of t = p+1. Most of its nodes see neither p nor t.
@@ -93,7 +94,7 @@ var _ = Describe("lengths that change from run to run", func() {
 			Expect(err).NotTo(HaveOccurred(), "%s", text)
 			return p
 		}
-		for seed := range uint64(30) {
+		for seed := range uint64(testshare.Of(30)) {
 			r := rand.New(rand.NewPCG(seed, 15))
 			text := stepping(r)
 			many := compile(text, carve.Options{Verify: true, MaxSpecializations: 8})

@@ -17,6 +17,7 @@ import (
 	"github.com/carve-dev/carve/convert"
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/tensor"
+	"github.com/carve-dev/carve/internal/testshare"
 	"github.com/carve-dev/carve/property"
 )
 
@@ -353,7 +354,7 @@ func runRandom(ctx context.Context, from, to uint64) {
 
 var _ = Describe("Random models", func() {
 	It("give the same bits carved as whole, and what cpu gives is near", func(ctx SpecContext) {
-		runRandom(ctx, 0, 200)
+		runRandom(ctx, 0, uint64(testshare.Of(200)))
 	})
 
 	It("do so in great number", Label("slow"), func(ctx SpecContext) {

@@ -13,6 +13,7 @@ import (
 	"github.com/carve-dev/carve/backend/backendtest/fake"
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/tensor"
+	"github.com/carve-dev/carve/internal/testshare"
 )
 
 // loopNet makes a random network with a loop in it, in two ways that compute the same: with a Loop or Scan, and with its body
@@ -312,7 +313,7 @@ var _ = Describe("Random loops", func() {
 	}
 
 	It("give what their iterations give when they are written out", func(ctx SpecContext) {
-		runLoops(ctx, 0, 60, devices)
+		runLoops(ctx, 0, uint64(testshare.Of(60)), devices)
 	})
 
 	It("do so in great number", Label("slow"), func(ctx SpecContext) {

@@ -1,5 +1,5 @@
-// Package testshare gives specs that try random cases fewer of them where each takes long: CARVE_TEST_SHARE=4 is a quarter, for
-// processors that are emulated. It is for tests only.
+// Package testshare gives specs that try random cases fewer of them where each takes long: CARVE_TEST_SHARE=4 is a quarter, on
+// emulated processors and under the race detector. It is for tests only.
 package testshare
 
 import (
