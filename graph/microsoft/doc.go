@@ -75,6 +75,10 @@
 // Of the default domain, LayerNormalization before version 17 and SimplifiedLayerNormalization, which ONNX Runtime has there, become
 // standard.
 //
+// So do the experiments of ONNX's operator sets 1 to 9, which converters from Caffe2, CNTK and Core ML wrote: Affine, ConstantFill, Crop, DynamicSlice,
+// ImageScaler, ParametricSoftplus, Scale, ScaledTanh, and MeanVarianceNormalization before version 9 and ThresholdedRelu before version 10. ATen,
+// GivenTensorFill and GRUUnit are refused.
+//
 // GreedySearch and BeamSearch become their first step, and a Loop of the others, so that all passes see the decoder: of models of type 0, decoders
 // with a cache as GPT-2's, and 1, an encoder and a decoder as T5's. Decoders that share one buffer for past and present, logits processors and the scores of all tokens are refused. What
 // follows in sequences that have ended is padding, which ONNX Runtime leaves as it was in memory where GreedySearch ends early.

@@ -11,8 +11,9 @@ import (
 )
 
 // dynamicLSTM is an LSTM with weights of 8 bits. What they are multiplied by is rounded to 8 bits as well, which its results show: the
-// sequence by one scale, as far as the longest row goes, and the hidden states before a step by one, of rows that have it. With what its kernel does not know it is an LSTM whose weights
-// were dequantised, on all backends.
+// sequence by one scale, as far as the longest row goes, and the hidden states before a step by one, of rows that have it. ONNX Runtime has the
+// states of other rows change that scale, too: of which rows depends on the results that are asked for. With what its kernel does not know it is an
+// LSTM whose weights were dequantised, on all backends.
 var dynamicLSTM = operator{
 	name: "DynamicQuantizeLSTM",
 	schema: "in X:T W:T2 R:T2 B?:T sequence_lens?:T1 initial_h?:T initial_c?:T P?:T W_scale:T W_zero_point:T2 R_scale:T R_zero_point:T2\n" +

@@ -41,8 +41,10 @@ func init() {
 			register(&list[i])
 		}
 	}
-	for i := range oldOperators {
-		registerOld(&oldOperators[i])
+	for _, list := range [][]operator{oldOperators, experimentalOperators} {
+		for i := range list {
+			registerOld(&list[i])
+		}
 	}
 }
 
@@ -59,7 +61,7 @@ func register(x *operator) {
 	x.bind(s)
 }
 
-// registerOld registers an operator that ONNX Runtime has in the default domain, where ONNX has it later or never.
+// registerOld registers an operator of the default domain that ONNX has later, as an experiment or never.
 func registerOld(x *operator) {
 	s, err := graph.ParseSchema(Domain, x.name, 1, x.schema)
 	if err != nil {
