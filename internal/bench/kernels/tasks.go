@@ -129,7 +129,7 @@ func convolutions() (list []task) {
 		list = append(list, conv(s[0], s[1], s[2], dense(1, 1)))
 	}
 	list = append(list, conv(3, 64, 224, dense(7, 2)), conv(3, 32, 224, dense(3, 2)), conv(3, 64, 224, dense(3, 1)), conv(3, 768, 224, dense(16, 16)),
-		conv(64, 128, 56, dense(3, 2)), conv(512, 1024, 28, dense(1, 2)), conv(64, 64, 28, dense(5, 1)))
+		conv(64, 128, 56, dense(3, 2)), conv(512, 512, 56, dense(3, 2)), conv(256, 512, 64, dense(5, 2)), conv(512, 1024, 28, dense(1, 2)), conv(64, 64, 28, dense(5, 1)))
 	for _, s := range [][4]int{{32, 112, 3, 1}, {144, 56, 3, 1}, {384, 14, 3, 1}, {960, 7, 3, 1}, {96, 112, 3, 2}, {240, 28, 5, 1}, {672, 14, 5, 1}, {240, 28, 5, 2}, {384, 14, 7, 1}} {
 		list = append(list, conv(s[0], s[0], s[1], window{s[2], s[3], s[0], 1}))
 	}

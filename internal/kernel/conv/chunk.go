@@ -52,26 +52,38 @@ func (p *Plan) segment(tile int) int {
 // weightsInL2 is how many bytes of weights stay in the second-level cache beside what is read and written.
 func (p *Plan) weightsInL2() int { return p.target.SecondCache() / 8 * 3 }
 
-// streamedUnits returns how many units read what half of the second-level cache holds.
-func (p *Plan) streamedUnits() int {
-	return max(1, p.target.SecondCache()/2/max(1, p.spec.sourceBytesPerUnit(len(p.spans), p.sourceBlocks())))
-}
-
-// streamsWeights reports whether all weights are read for each piece of the source that the second-level cache holds, and not all of the source for each part of the
-// weights that it holds: where that moves hardly more bytes or fewer, of a source that is much more than the cache. What a tile reads of each block of channels is short, and
-// the blocks lie far apart, while weights lie one behind the other. Measured with AVX2 (AMD Zen 2, loaded), at stride 2: 512 to 512 channels, 3 taps of 3199 pixels 0.6 of
-// the time, 256 to 256 of 112x112 0.56, 512 to 512 of 56x56 0.85; where it moves one and a half times the bytes, 256 to 512, 5x5 of 64x64, 1.2.
-func (p *Plan) streamsWeights() bool {
-	s, weights := &p.spec, 0
-	source := s.H * s.W * s.pixelBytes() * p.sourceBlocks()
-	if p.target.Set != isa.AVX2 || !p.dense() || p.points || s.Groups > 1 || s.Source == Planar || source <= 2*p.target.SecondCache() {
+// sumsInParts reports whether a call computes a part of the sums, over as many channels as have their weights in the first-level cache, for many
+// units, and the next one goes on with the sums: where the second-level cache holds neither the weights of a channel tile beside the source of a unit, nor the source or
+// all weights. So weights and source come from the third-level cache once for many rows, where they came for each row or for each channel tile. Sums are stored and
+// loaded for each part, which is a twentieth of the time where all else was at hand. Measured with AVX2 (AMD Zen 2, quiet), of the time that whole sums take: 3x3 at stride 2, 512 to 512
+// channels of 56x56 0.76, 128 to 256 of 112x112 0.84; 5x5 at stride 2, 256 to 512 of 64x64 0.87; 3x3, 512 to 512 of 28x28 0.94; 3 taps at stride 2, 512 to 512 of 3199 pixels
+// 0.92; elsewhere, as 3x3 of 256 to 512 channels of 28x28, up to 1.05.
+func (p *Plan) sumsInParts() bool {
+	s, all := &p.spec, 0
+	if p.target.Set != isa.AVX2 || !p.dense() || p.points || s.Groups > 1 || s.Source == Planar {
 		return false
 	}
 	for _, t := range p.tiles {
-		weights += t.bytes
+		all += t.bytes
 	}
-	parts, pieces := ceilDiv(weights, p.weightsInL2()), ceilDiv(len(p.spans), p.streamedUnits())
-	return parts > 1 && 4*weights*pieces < 5*source*parts
+	second := p.target.SecondCache()
+	source := s.H * s.W * s.pixelBytes() * p.sourceBlocks()
+	return p.tiles[0].bytes+s.sourceBytesPerUnit(len(p.spans), p.sourceBlocks()) > second/4*3 || min(source, all) > 2*second
+}
+
+// partUnits returns how many units a call computes where sums are in parts: the first-level cache holds their results.
+func (p *Plan) partUnits() int {
+	pieces := ceilDiv(len(p.spans), max(1, p.target.FirstCache()/p.unitBytes()))
+	return ceilDiv(len(p.spans), pieces)
+}
+
+// unitBytes returns the bytes of the results of a unit in a channel plane, at most.
+func (p *Plan) unitBytes() int {
+	widest := 1
+	for _, sp := range p.spans {
+		widest = max(widest, 4*(sp.hi-sp.lo))
+	}
+	return widest
 }
 
 // stepsOf estimates the work of one channel tile in the whole plane.
@@ -98,7 +110,7 @@ func (p *Plan) chunks() {
 		most = max(most, p.stepsOf(t))
 	}
 	p.cost = total * int64(p.spec.N)
-	p.streams = p.streamsWeights()
+	p.parts = p.sumsInParts()
 	want := max(minChunkSteps, min(chunkSteps, p.cost/16))
 	p.channelGroups(want)
 	groupCost := max(1, total/int64(len(p.groups)-1)/int64(units))
@@ -106,12 +118,15 @@ func (p *Plan) chunks() {
 	p.unitChunks = (units + p.chunkUnits - 1) / p.chunkUnits
 	p.chunkUnits = (units + p.unitChunks - 1) / p.unitChunks
 	p.unitChunks = (units + p.chunkUnits - 1) / p.chunkUnits
-	if p.streams {
-		p.chunkUnits = min(units, max(p.chunkUnits, p.streamedUnits()))
+	if p.parts {
+		p.chunkUnits = p.partUnits()
 		p.unitChunks = (units + p.chunkUnits - 1) / p.chunkUnits
 	}
 	p.splits = 1
-	if n := p.spec.N * (len(p.groups) - 1) * p.unitChunks; n < fewChunks {
+	switch n := p.spec.N * (len(p.groups) - 1) * p.unitChunks; {
+	case p.parts:
+		p.splits = len(p.tiles)
+	case n < fewChunks:
 		parts := min((fewChunks+n-1)/n, int(p.cost/minChunkSteps)/n, len(p.tiles)/(len(p.groups)-1))
 		p.splits = max(1, parts)
 	}
@@ -129,7 +144,7 @@ func (p *Plan) channelGroups(want int64) {
 		full := steps+c > want && p.spec.N*len(p.spans) < fewChunks
 		if p.dense() {
 			b = int64(t.bytes)
-			full = bytes+b > int64(p.weightsInL2()) && !p.streams
+			full = bytes+b > int64(p.weightsInL2()) && !p.parts
 		}
 		if i > 0 && full {
 			p.groups = append(p.groups, int32(i))
@@ -151,26 +166,22 @@ func (p *Plan) calls(most int64) {
 	p.callUnits = int(max(1, maxCallSteps/perUnit))
 	if p.dense() && len(p.tiles) > 1 && (p.spec.Groups == 1 || p.points) { // else few tiles read the same channels
 		unitBytes := p.spec.sourceBytesPerUnit(units, p.sourceBlocks())
-		switch {
-		case p.streams:
-			p.callUnits = min(p.callUnits, p.streamedUnits())
-		case !p.smallMap():
+		if !p.smallMap() {
 			p.callUnits = max(1, min(p.callUnits, p.shared()/max(1, unitBytes)))
 		}
 	}
-	if p.spec.Post != nil {
-		widest := 1
-		for _, sp := range p.spans {
-			widest = max(widest, 4*(sp.hi-sp.lo))
-		}
-		p.callUnits = max(1, min(p.callUnits, p.halfL1()/widest))
-	}
-	p.fetchAhead()
 	p.callBlocks = int(blocks)
-	if perUnit > maxCallSteps && p.dense() {
+	if p.parts {
+		p.callBlocks = max(1, p.halfL1()*p.blocks/p.tiles[0].bytes)
+		p.callUnits = max(1, min(p.chunkUnits, maxCallSteps*p.blocks/(int(perUnit)*p.callBlocks)))
+	} else if perUnit > maxCallSteps && p.dense() {
 		// One unit alone is too long: cut it along the input channels, which continues the same chain of sums.
 		p.callBlocks = int(max(1, blocks*maxCallSteps/perUnit))
 	}
+	if p.spec.Post != nil {
+		p.callUnits = max(1, min(p.callUnits, p.halfL1()/p.unitBytes()))
+	}
+	p.fetchAhead()
 }
 
 // fetchAhead decides what calls have fetched: the weights that the next one reads, where there is a single tap, or where tiles have so few pixels that

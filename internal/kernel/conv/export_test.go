@@ -3,5 +3,5 @@ package conv
 // Peak512 and Peak256 run n times 12 register-only multiply-adds.
 var Peak512, Peak256 = peaks()
 
-// Streams reports whether a plan has all weights read for each piece of its source.
-func Streams(p *Plan) bool { return p.streams }
+// Parts reports whether a plan computes sums in parts.
+func Parts(p *Plan) bool { return p.parts }

@@ -41,7 +41,7 @@ type Plan struct {
 	// next one reads.
 	ahead          int64
 	fetchesWeights bool
-	streams        bool // weights go through the second-level cache for each piece of the source that it holds
+	parts          bool // calls compute parts of sums, of many units
 	points         bool // sums are over whole blocks of channels, and Spec.points
 	// Of a convolution by tiles: its units, rows or pixels, and of one by tiles of windows the segments of k, in bytes from a window's first pixel, and the
 	// words of each.

@@ -283,38 +283,49 @@ var _ = Describe("Plan", func() {
 	}
 
 	onTargets("computes convolutions", func(target isa.Target) { fuzz(target, 150, 1, func(r *rand.Rand, s *conv.Spec) {}) })
-	onTargets("computes convolutions that read all weights for each piece of a source that is much more than the second cache", func(target isa.Target) {
-		target.Caches[1].Bytes = 4 << 10
-		streamed := 0
+	onTargets("computes convolutions whose sums are in parts, and the same bits as of whole ones", func(target isa.Target) {
+		whole := target
+		target.Caches[0].Bytes, target.Caches[1].Bytes = 4<<10, 8<<10
+		inParts := 0
 		fuzz(target, 60, 21, func(r *rand.Rand, s *conv.Spec) {
 			s.C, s.OC, s.Transposed = 1+r.IntN(70), 1+r.IntN(140), r.IntN(8) == 0
 			s.Map = randomMap(r, s.Transposed)
 			if r.IntN(2) == 0 {
 				s.Map = conv.Map{H: 1, W: 40 + r.IntN(400), Kernel: [2]int{1, 2 + r.IntN(3)}, Stride: [2]int{1, 1 + r.IntN(2)}}
 			}
-			if p, err := conv.NewConv(target, *s); err == nil && conv.Streams(p) {
-				streamed++
+			p, err := conv.NewConv(target, *s)
+			if err != nil || !conv.Parts(p) {
+				return
 			}
+			inParts++
+			q, err := conv.NewConv(whole, *s)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(conv.Parts(q)).To(BeFalse())
+			_, _, oh, ow := p.Shape()
+			t := conv.Tensors{Src: randomFloats(s.N * (s.C + 15) / 16 * 16 * s.H * s.W), Weights: randomFloats(p.WeightFloats()), Dst: make([]float32, s.N*((s.OC+15)/16*16)*oh*ow)}
+			Expect(q.Run(0, q.Chunks(), nil, &t)).To(Succeed())
+			Expect(sameInChunks(p, &t, r)).To(Succeed())
 		})
 		switch {
 		case target.Set != isa.AVX2:
-			Expect(streamed).To(BeZero())
+			Expect(inParts).To(BeZero())
 		case testshare.Share == 1: // a few cases may have none
-			Expect(streamed).NotTo(BeZero())
+			Expect(inParts).NotTo(BeZero())
 		}
 	})
-	DescribeTable("reads all weights for each piece of the source", func(s conv.Spec, want bool) {
+	DescribeTable("has sums in parts", func(s conv.Spec, want bool) {
 		target := isa.Target{Set: isa.AVX2}
-		target.Caches[1].Bytes = 512 << 10
+		target.Caches[0].Bytes, target.Caches[1].Bytes = 32<<10, 512<<10
 		s.N = 1
 		p, err := conv.NewConv(target, s)
 		Expect(err).NotTo(HaveOccurred())
-		Expect(conv.Streams(p)).To(Equal(want))
+		Expect(conv.Parts(p)).To(Equal(want))
 	},
-		Entry("of a long row", conv.Spec{C: 512, OC: 512, Map: conv.Map{H: 1, W: 3199, Kernel: [2]int{1, 3}, Stride: [2]int{1, 2}}}, true),
-		Entry("of a large map", conv.Spec{C: 256, OC: 256, Map: conv.Map{H: 112, W: 112, Kernel: [2]int{3, 3}, Stride: [2]int{2, 2}}}, true),
-		Entry("not where the weights are much more than it", conv.Spec{C: 256, OC: 512, Map: conv.Map{H: 64, W: 64, Kernel: [2]int{5, 5}, Stride: [2]int{2, 2}}}, false),
-		Entry("not where the second cache holds them", conv.Spec{C: 64, OC: 64, Map: conv.Map{H: 112, W: 112, Kernel: [2]int{3, 3}}}, false),
+		Entry("where neither the source nor the weights stay in the second cache", conv.Spec{C: 512, OC: 512, Map: conv.Map{H: 1, W: 3199, Kernel: [2]int{1, 3}, Stride: [2]int{1, 2}}}, true),
+		Entry("where rows of the source do not stay beside the weights of a channel tile", conv.Spec{C: 128, OC: 256, Map: conv.Map{H: 112, W: 112, Kernel: [2]int{3, 3}, Stride: [2]int{2, 2}}}, true),
+		Entry("where the weights of a channel tile are nearly as much as it", conv.Spec{C: 256, OC: 512, Map: conv.Map{H: 64, W: 64, Kernel: [2]int{5, 5}, Stride: [2]int{2, 2}}}, true),
+		Entry("not where it holds both", conv.Spec{C: 256, OC: 512, Map: conv.Map{H: 28, W: 28, Kernel: [2]int{3, 3}, Pad: [4]int{1, 1, 1, 1}}}, false),
+		Entry("not where it holds all weights", conv.Spec{C: 64, OC: 64, Map: conv.Map{H: 112, W: 112, Kernel: [2]int{3, 3}}}, false),
 		Entry("not where it holds the source", conv.Spec{C: 512, OC: 512, Map: conv.Map{H: 7, W: 7, Kernel: [2]int{3, 3}, Pad: [4]int{1, 1, 1, 1}}}, false),
 		Entry("not of groups", conv.Spec{C: 512, OC: 512, Groups: 2, Map: conv.Map{H: 1, W: 3199, Kernel: [2]int{1, 3}}}, false),
 	)

@@ -84,7 +84,7 @@ func (p *Plan) chunk(c *tileCall, t *Tensors, n, t0, t1, u0, u1 int, follows boo
 					c.ahead = 0 // the last of those that read these pixels has the next ones fetched
 				}
 				until := min(u+p.callUnits, u1)
-				if last := i+1 == t1; p.fetchesWeights && (!last && (u == u0 || p.streams) || last && follows && p.paces()) {
+				if last := i+1 == t1; p.fetchesWeights && (!last && (u == u0 || p.parts) || last && follows && p.paces()) {
 					next := &p.tiles[i+1]
 					c.aheadW = int64(uintptr(unsafe.Pointer(&t.Weights[n*p.weightImage]))) + int64(next.weight)
 					c.aheadEnd = c.aheadW + int64(next.bytes)
@@ -183,13 +183,20 @@ func (p *Plan) callTiles(c *tileCall, ct *channelTile, u0, u1 int, pairs bool) {
 	if ct.upper {
 		c.pass = 32
 	}
-	if p.callBlocks >= p.blocks || !p.dense() || c.res == c.dst { // where sums of some channels would be in the place of what is added behind all
+	switch {
+	case p.callBlocks >= p.blocks || !p.dense():
 		c.flags = flags
 		c.tiles, c.n = unsafe.Pointer(&tab.tiles[first]), int64(last-first)
 		runKernel(p.target.Set, tab.id, c)
-		return
+	case c.res == c.dst: // where sums of some channels would be in the place of what is added behind all
+		for u := u0; u < u1; u++ {
+			c.flags = flags
+			c.tiles, c.n = unsafe.Pointer(&tab.tiles[tab.unit[u]]), int64(tab.unit[u+1]-tab.unit[u])
+			runKernel(p.target.Set, tab.id, c)
+		}
+	default:
+		p.callParts(c, tab, first, last, flags)
 	}
-	p.callParts(c, tab, first, last, flags)
 }
 
 // callParts computes tiles in several calls, each with some of the input channel blocks.
@@ -211,6 +218,7 @@ func (p *Plan) callParts(c *tileCall, tab *table, first, last int32, flags int64
 		c.tiles, c.n = unsafe.Pointer(&tab.tiles[first]), int64(last-first)
 		runKernel(p.target.Set, tab.id, c)
 	}
+	c.src, c.w, c.res = src, w, res
 	c.full, c.tail = p.proto.full, p.proto.tail
 }
 
