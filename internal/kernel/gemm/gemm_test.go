@@ -280,7 +280,7 @@ var _ = Describe("Run", func() {
 			for range testshare.Of(40) {
 				size := 256 << (10 + rng.IntN(4))
 				target.Caches[1].Bytes = size
-				m, k := 13+rng.IntN(400), 200+rng.IntN(900)
+				m, k := 13+rng.IntN(400), 513+rng.IntN(600) // of shorter sums tiles beside each other are computed together
 				plan, err := gemm.NewPlan(target, gemm.Spec{M: m, K: k, N: 960})
 				Expect(err).NotTo(HaveOccurred())
 				for _, together := range []bool{true, false} {
@@ -351,24 +351,26 @@ var _ = Describe("Run", func() {
 		})
 	})
 
-	It("has all of the next columns' panels fetched once by rows of tiles", func() {
+	It("has all of the next columns' panels fetched once by rows of tiles, of groups that take a quarter of the second-level cache, and 16 panels, at most", func() {
 		onTargets(func(target isa.Target) {
 			if target.Set != isa.AVX2 {
 				return
 			}
+			target.Caches[0].Bytes = 32 << 10
 			for _, m := range []int{7, 48, 90, 3136} {
-				for _, size := range []int{1 << 20, 2 << 20} {
-					target.Caches[1].Bytes = size
-					const k, n = 64, 960
-					plan, err := gemm.NewPlan(target, gemm.Spec{M: m, K: k, N: n})
-					Expect(err).NotTo(HaveOccurred())
-					list := plan.Fetched(false)
-					at := 4 * 64 * k
-					for _, piece := range list {
-						Expect(piece[0]).To(Equal(at), "%d rows, cache of %d", m, size)
-						at += piece[1]
+				for _, size := range []int{256 << 10, 1 << 20, 2 << 20} {
+					for _, k := range []int{64, 192, 256} {
+						target.Caches[1].Bytes = size
+						plan, err := gemm.NewPlan(target, gemm.Spec{M: m, K: k, N: 960})
+						Expect(err).NotTo(HaveOccurred())
+						group := min(16, size/4/(64*k)) * 64 * k
+						at := group
+						for _, piece := range plan.Fetched(false) {
+							Expect(piece[0]).To(Equal(at), "%d rows, k %d, cache of %d", m, k, size)
+							at += piece[1]
+						}
+						Expect(at).To(Equal(2*group), "%d rows, k %d, cache of %d", m, k, size)
 					}
-					Expect(at).To(Equal(2*4*64*k), "%d rows, cache of %d", m, size)
 				}
 			}
 		})
@@ -378,8 +380,8 @@ var _ = Describe("Run", func() {
 		rng := rand.New(rand.NewPCG(31, 32))
 		onTargets(func(target isa.Target) {
 			for _, m := range []int{7, 13, 300} {
-				for _, n := range []int{16, 50, 64, 65, 127, 272} {
-					for _, k := range []int{5, 64} {
+				for _, n := range []int{16, 50, 64, 65, 127, 272, 341} {
+					for _, k := range []int{5, 64, 250} {
 						s := gemm.Spec{M: m, N: n, K: k, LDC: n + rng.IntN(3), Bias: rng.IntN(2) == 0, Residual: rng.IntN(2) == 0}
 						newProduct(s, rng, guard.Side(rng.IntN(2))).check(target)
 					}

@@ -69,6 +69,7 @@ const (
 	joinedK       = 512       // aim of a plan that joins units, where k is divided: a panel's part has 32 KiB
 	joinedBytes   = 1 << 20   // of A, at most, for such a plan where k is not divided: tall products have units whose A stays in the second-level cache
 	acrossSum     = 96        // multiply-adds of a result, at least, of products of rows of B that are computed by rows of tiles
+	mostAcross    = 16        // panels of a group of products of panels that are, at most
 	fewBelow      = 2         // tiles below each other, at most, that have no rows of A fetched
 	callNs        = 40_000    // of tiles in a call, at most, but for one
 	shortSum      = 128       // multiply-adds of a result, up to which tiles have fewer where vectors are computed in halves: a store of one
@@ -94,13 +95,17 @@ const groupPanels = 4
 
 // mostPanels is how many panels make a group, at most: with AVX2 no more than an eighth of the second-level cache holds, since those of the next group,
 // which are fetched meanwhile, take as much, and A is read from there, too. On an AMD Zen 3 with 512 KiB of it, 49x768x768 takes 0.92 of its time by
-// single panels, 128x768x768 0.96; 3136x96x96 would take 1.1.
+// single panels, 128x768x768 0.96; 3136x96x96 would take 1.1. Rows of tiles (acrossPanels) may have a quarter of it.
 func (p *Plan) mostPanels() int {
 	s := &p.spec
 	if !p.avx2 || s.B != Packed {
 		return groupPanels
 	}
-	return min(groupPanels, max(1, p.target.SecondCache()/8/(p.panel()*p.sizeB()*max(1, s.K))))
+	bytes := p.panel() * p.sizeB() * max(1, s.K)
+	if p.acrossPanels() {
+		return max(1, min(mostAcross, p.target.SecondCache()/4/bytes))
+	}
+	return min(groupPanels, max(1, p.target.SecondCache()/8/bytes))
 }
 
 // rowsFor returns the tiles that are wanted for m rows: those that hold them all, or at least half as many as the narrowest
@@ -148,7 +153,7 @@ func NewPlan(t isa.Target, s Spec) (*Plan, error) {
 		p.planDot()
 	} else {
 		p.planTiles()
-		p.fetches = s.B == Packed && !s.Double && p.sizeB()*s.K*s.N > max(leastFirst, t.Caches[0].Bytes)
+		p.fetches = s.B == Packed && !s.Double && p.sizeB()*s.K*s.N > p.firstCache()
 		// Rows of B from memory take up to 17 % more time so on AMD Zen 4, and from the second-level cache or memory a quarter to a third more on Intel's
 		// processors with 2 MiB of that; Intel's others take up to 20 % less.
 		if large := t.Set == isa.AVX512 && t.Caches[1].Bytes > wholePanels; !large && !t.Features.Has(cpuid.Split512) {
@@ -191,6 +196,9 @@ func (p *Plan) packs() bool {
 	s := &p.spec
 	return p.target.Set == isa.Portable && s.B == Rows && s.Pairs == pairs.Float32 && !s.Double && !s.Half && s.M >= partRows
 }
+
+// firstCache returns the bytes of the first-level cache, of which there are some.
+func (p *Plan) firstCache() int { return max(leastFirst, p.target.Caches[0].Bytes) }
 
 // panel returns the columns of a panel.
 func (p *Plan) panel() int { return 64 / p.size() }
