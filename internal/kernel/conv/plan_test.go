@@ -379,7 +379,7 @@ var _ = Describe("Plan", func() {
 	})
 	onTargets("computes rows of taps of planar sources, and taps of whole blocks of channels, in tiles of every number of pixels", func(target isa.Target) {
 		seed := uint64(0)
-		for _, kernel := range []int{2, 3, 5, 7} {
+		for _, kernel := range []int{2, 3, 5, 7, 16} {
 			for width := 1; width <= 20; width++ {
 				for _, c := range []int{1, 3, 16, 36} {
 					seed++
