@@ -87,6 +87,15 @@ func conv(c, o, side int, w window) task {
 	return t
 }
 
+// line is a convolution over one axis of so many numbers, as those that read sound.
+func line(c, o, length, kernel, stride int) task {
+	out := (length-kernel)/stride + 1
+	return task{name: fmt.Sprintf("Conv %d/%d %d→%d@%d", kernel, stride, c, o, length),
+		inputs: []string{fmt.Sprintf("%%x: f32[1,%d,%d]", c, length), fmt.Sprintf("%%w: f32[%d,%d,%d]", o, c, kernel)},
+		nodes:  []string{fmt.Sprintf("%%y = Conv(%%x, %%w; strides=[%d])", stride)},
+		result: []string{"%y"}, flops: 2 * float64(o*c*kernel*out)}
+}
+
 // pair has copies of a convolution with a single tap, of c channels to o, with the depthwise one behind it, on so many images.
 func pair(images, c, o, side, kernel, stride int) task {
 	t := task{name: fmt.Sprintf("Conv 1×1 %d→%d@%d and %d×%d/%d behind, %d images", c, o, side, kernel, kernel, stride, images), unit: true,
@@ -137,7 +146,7 @@ func convolutions() (list []task) {
 		list = append(list, conv(s[0], s[0], s[1], window{3, 1, s[2], 1}))
 	}
 	list = append(list, pair(1, 16, 96, 112, 3, 2), pair(4, 24, 144, 56, 3, 1), pair(1, 24, 144, 56, 3, 1), pair(1, 40, 240, 28, 5, 1), pair(1, 64, 384, 14, 3, 1))
-	return append(list, conv(64, 64, 56, window{3, 1, 1, 2}), conv(256, 256, 28, window{3, 1, 1, 4}))
+	return append(list, conv(64, 64, 56, window{3, 1, 1, 2}), conv(256, 256, 28, window{3, 1, 1, 4}), line(1, 512, 16000, 10, 5), line(512, 512, 3199, 3, 2), line(80, 384, 3000, 3, 1))
 }
 
 // graph makes a task's model.
