@@ -240,22 +240,6 @@ func (p *planner) packedPixels(s *conv.Spec, src place.Memory) (place.Memory, er
 	return dst, err
 }
 
-// convLine emits a convolution over one axis: its row-major operand and result are blocked for the kernel.
-func (p *planner) convLine(c *convCall, spec *conv.Spec, dx, dy []int, out *graph.Value) error {
-	if spec.Source != conv.Planar {
-		var err error
-		if c.src, err = p.toBlocked(dx, c.src); err != nil {
-			return err
-		}
-		if spec.Pairs != pairs.Float32 {
-			c.src = p.roundedImages(spec.Pairs, dx, c.src)
-		}
-	}
-	c.dst = p.Temp(blockedBytes(dy))
-	p.emitConv(*c)
-	return p.fromBlocked(dy, c.dst, p.Out(out))
-}
-
 // convCall is a convolution of known places.
 type convCall struct {
 	plan                        *conv.Plan
