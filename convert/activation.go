@@ -25,6 +25,30 @@ func activationSpec(src, dst *strided) (reorder.Spec, bool) {
 	return reorder.Spec{N: src.dims[0], C: src.dims[1], HW: product(src.dims[2:]), From: from, To: to}, true
 }
 
+// volumeReorder is the move of 4-byte elements between a row-major tensor of three spatial dims and one whose slices are in NCHW16c; nil for other pairs.
+func volumeReorder(t isa.Target, src, dst *strided) *reorderer {
+	if len(src.dims) != 5 {
+		return nil
+	}
+	rows, blocks := src, dst
+	if !src.ordered(src.inOrder()) {
+		rows, blocks = dst, src
+	}
+	if !rows.ordered(rows.inOrder()) || !blocks.ordered([]int{0, 2, 1, 3, 4}, graph.Block{Dim: 1, Size: 16}) {
+		return nil
+	}
+	d := src.dims
+	v, err := reorder.NewVolume(t, d[0], d[1], d[2], d[3]*d[4], blocks == dst)
+	if err != nil {
+		return nil
+	}
+	return newReorderer(v.Chunks(), 4*dst.elements/v.Chunks(), func(d, s []byte, lo, hi int) {
+		if err := v.Run(lo, hi, elements[float32](d), elements[float32](s)); err != nil {
+			panic(err) // sizes were checked
+		}
+	})
+}
+
 // planReorder is the reorder that the kernels make of a spec, nil where they cannot.
 func planReorder(t isa.Target, spec reorder.Spec) *reorderer {
 	p, err := reorder.New(t, spec)

@@ -125,7 +125,7 @@ func fastReorder(t isa.Target, src, dst strided, size int) *reorderer {
 		}
 	}
 	if size == 4 {
-		for _, plan := range []func(t isa.Target, src, dst *strided) *reorderer{activationReorder, weightReorder, transposeReorder} {
+		for _, plan := range []func(t isa.Target, src, dst *strided) *reorderer{activationReorder, volumeReorder, weightReorder, transposeReorder} {
 			if r := plan(t, &src, &dst); r != nil {
 				return r
 			}

@@ -40,23 +40,13 @@ func blockedFormat(v *graph.Value) (f graph.Format, ok bool) {
 // slices2D returns the dims of a volume as those of images: its slices.
 func slices2D(d []int) []int { return []int{d[0] * d[2], d[1], d[3], d[4]} }
 
-// reorderVolume emits a change between the row-major and the blocked layout: slices are gathered or scattered on
-// the way.
+// reorderVolume emits a change between the row-major and the blocked layout.
 func (p *planner) reorderVolume(d []int, toBlocks bool, src, dst place.Memory) error {
-	images := slices2D(d)
-	spec := reorder.Spec{N: images[0], C: d[1], HW: d[3] * d[4], From: reorder.NCHW, To: reorder.NCHW16c}
-	if toBlocks {
-		return p.reorder(spec, p.sliced(d, src), dst)
-	}
-	spec.From, spec.To = spec.To, spec.From
-	if d[2] == 1 {
-		return p.reorder(spec, src, dst)
-	}
-	t := p.Temp(dst.Size)
-	if err := p.reorder(spec, src, t); err != nil {
+	v, err := reorder.NewVolume(p.target, d[0], d[1], d[2], d[3]*d[4], toBlocks)
+	if err != nil {
 		return err
 	}
-	p.permute([]int{d[0], d[2], d[1], d[3] * d[4]}, []int{0, 2, 1, 3}, 4, t, dst)
+	p.runMover(v, src, dst)
 	return nil
 }
 
