@@ -120,6 +120,11 @@ func (f *frame) hold(slot int, n int64) error {
 
 // drop lets go of what slots hold beside the arenas: a run is over, and its results were copied.
 func (f *frame) drop() {
+	f.empty()
+	f.session.store.end()
+}
+
+func (f *frame) empty() {
 	clear(f.filled)
 	f.zipped = nil
 	for slot, n := range f.beside {
@@ -133,9 +138,12 @@ func (f *frame) drop() {
 			t.Data, t.Strings = nil, nil
 		}
 	}
+	for slot := range f.mine {
+		f.letGo(&f.mine[slot])
+	}
 	for _, list := range f.inner {
 		for _, g := range list {
-			g.drop()
+			g.empty()
 		}
 	}
 }

@@ -235,8 +235,8 @@ func (b *Block) chooseDirect() {
 	}
 }
 
-// chooseOwn finds the outputs that a run makes when it knows their shape, in storage that nothing else refers to: those of groups and of
-// branches.
+// chooseOwn finds the outputs that a run makes when it knows their shape, in storage that nothing else refers to: those of groups, of
+// branches and of loops.
 func (b *Block) chooseOwn() {
 	count := map[int]int{}
 	for _, s := range b.Outputs {
@@ -246,11 +246,14 @@ func (b *Block) chooseOwn() {
 		st := &b.Steps[i]
 		for _, s := range st.out {
 			if s >= 0 && count[s] == 1 && b.Slots[s].Kind == SlotDynamic && b.Slots[s].Value.Format == graph.HostFormat {
-				b.Slots[s].own = st.Kind == StepGroup || st.Node.Is("If")
+				b.Slots[s].own = st.Kind == StepGroup || st.Node.Is("If") || st.loops
 			}
 		}
 	}
 }
+
+// callers reports whether the storage of a slot is that of a result of the model, which the caller gets.
+func (b *Block) callers(slot int) bool { return b.Slots[slot].own && b.Graph.Owner() == nil }
 
 // chooseHomes finds the outputs of a region that its owner has a place for: they are written there, and have none in the
 // region's plan.

@@ -27,6 +27,7 @@ type frame struct {
 	loose      []device.Memory   // per slot: storage outside of the plan, on other devices than the host
 	made       []*tensor.Tensor  // per slot: what prepareDirect has made for this run; nil before there are any
 	beside     []int64           // per slot: bytes outside of the plan, on the host; nil before there are any
+	mine       []holding         // per slot: what it has of the session's store; nil before there is any
 	late       [][]*lateInstance // per step, of late groups: the instances for the latest shapes
 	zipped     *tensor.Sequence  // of the last ZipMap; nil where the caller has it
 	filled     []filling         // per step, of lists that it fills; nil before there are any
@@ -176,10 +177,20 @@ func (f *frame) allocOutput(st *Step, out int, dt tensor.DType, shape []int) (*t
 	return f.makeLoose(slot, dt, shape)
 }
 
-// makeLoose gives a slot storage outside of the plan, in the slot's format: its shape depends on data. On the host it is
-// Go's; on other devices it lives until the slot's next or the frame's end.
+// makeLoose gives a slot storage outside of the plan, in the slot's format: its shape depends on data. On the host it is the store's, or Go's where
+// the caller gets it; on other devices it lives until the slot's next or the frame's end.
 func (f *frame) makeLoose(slot int, dt tensor.DType, shape []int) (*tensor.Tensor, error) {
 	t, format := &f.tensors[slot], f.s.block.Slots[slot].Value.Format
+	if format == graph.HostFormat && dt != tensor.String && !f.s.block.callers(slot) {
+		t, err := f.own(slot, dt, shape)
+		if err != nil {
+			return nil, fmt.Errorf("%v%v: %w", dt, shape, err)
+		}
+		if f.poison != nil {
+			fillNaN(t.Data)
+		}
+		return t, nil
+	}
 	if format == graph.HostFormat {
 		count, err := tensor.NumElements(shape)
 		if err != nil {

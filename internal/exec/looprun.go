@@ -12,21 +12,21 @@ import (
 // loopRun runs a Loop or Scan of a frame. What it needs is made with the frame: an iteration allocates nothing, but for values
 // that change their shape or are no tensors, and for results that grow.
 type loopRun struct {
-	f          *frame
-	i          int // the step
-	l          *loopSpec
-	g          *frame // of the body
-	iter, cond *tensor.Tensor
-	cur, next  []tensor.Tensor // carried values of one shape
-	loose      []tensor.Value  // the other ones
-	scratch    []tensor.Tensor
-	spare      []*tensor.Tensor  // per home: for storage that is not as somebody wants it
-	pools      [][]tensor.Tensor // buffers of this run
-	used       [][]bool          // in this iteration
-	first      int               // where pools are looked through from
-	needs      []int64           // per home: the alignment that its makers and readers want
-	slices     []sliceRun
-	stacks     []stackRun
+	f                *frame
+	i                int // the step
+	l                *loopSpec
+	g                *frame // of the body
+	iter, cond       *tensor.Tensor
+	cur, next        []tensor.Tensor // carried values of one shape
+	loose, looseNext []carried       // the other ones
+	scratch          []tensor.Tensor
+	spare            []*tensor.Tensor  // per home: for storage that is not as somebody wants it
+	pools            [][]tensor.Tensor // buffers of this run
+	used             [][]bool          // in this iteration
+	first            int               // where pools are looked through from
+	needs            []int64           // per home: the alignment that its makers and readers want
+	slices           []sliceRun
+	stacks           []stackRun
 
 	state, collected tally
 	progress         loopProgress
@@ -55,7 +55,7 @@ func (f *frame) newLoopRun(i int) *loopRun {
 		return nil
 	}
 	r := &loopRun{f: f, i: i, l: l, g: f.inner[i][0], iter: tensor.Scalar(int64(0)), cond: tensor.Scalar(true),
-		cur: make([]tensor.Tensor, len(l.carried)), next: make([]tensor.Tensor, len(l.carried)), loose: make([]tensor.Value, len(l.carried)),
+		cur: make([]tensor.Tensor, len(l.carried)), next: make([]tensor.Tensor, len(l.carried)), loose: make([]carried, len(l.carried)), looseNext: make([]carried, len(l.carried)),
 		spare: make([]*tensor.Tensor, len(l.homes)), pools: make([][]tensor.Tensor, len(l.pools)), used: make([][]bool, len(l.pools)),
 		needs: make([]int64, len(l.homes)), slices: make([]sliceRun, len(l.slices)), stacks: make([]stackRun, len(l.stacked))}
 	for k, x := range l.scratch {
@@ -249,8 +249,9 @@ func (r *loopRun) take(ctx context.Context, k int, st *Step) error {
 		return err
 	}
 	if !c.fixed {
-		r.loose[k], err = copyValue(v)
-		return err
+		r.loose[k] = carried{loaned: true}
+		r.loose[k].set(v)
+		return nil
 	}
 	t, ok := v.(*tensor.Tensor)
 	want := &r.g.tensors[c.param]
@@ -319,8 +320,8 @@ func sameStorage(a, b *tensor.Tensor) bool {
 // countLoose counts what carried values take that lie outside of the plan.
 func (r *loopRun) countLoose() error {
 	var n int64
-	for _, v := range r.loose {
-		if v != nil {
+	for k := range r.loose {
+		if v := r.loose[k].value; v != nil {
 			n += r.f.session.counted(v)
 		}
 	}
@@ -451,7 +452,7 @@ func (r *loopRun) enter(it, trips int64) error {
 			r.g.tensors[c.param] = r.cur[k]
 			r.g.values[c.param] = &r.g.tensors[c.param]
 		} else {
-			r.g.setValue(c.param, r.loose[k])
+			r.g.setValue(c.param, r.loose[k].value)
 		}
 	}
 	for k := range r.l.slices {
@@ -536,10 +537,9 @@ func (r *loopRun) leave(ctx context.Context, it, trips int64) (bool, error) {
 			return false, err
 		}
 		if !c.fixed {
-			if r.loose[k], err = copyValue(v); err != nil {
+			if err := r.leaveLoose(k, v); err != nil {
 				return false, err
 			}
-			r.f.noteCopy(r.i, r.f.copyBegins())
 			changed = true
 			continue
 		}
@@ -556,6 +556,7 @@ func (r *loopRun) leave(ctx context.Context, it, trips int64) (bool, error) {
 	}
 	r.cur, r.next = r.next, r.cur
 	if changed {
+		r.turnLoose()
 		if err := r.countLoose(); err != nil {
 			return false, err
 		}
@@ -625,11 +626,13 @@ func (r *loopRun) finish(ctx context.Context, n int64) error {
 		if c.out < 0 {
 			continue
 		}
-		v := r.loose[k]
+		var err error
 		if c.fixed {
-			v = &r.cur[k]
+			err = r.f.deliver(ctx, r.i, c.out, &r.cur[k], false)
+		} else {
+			err = r.finishLoose(ctx, k)
 		}
-		if err := r.f.deliver(ctx, r.i, c.out, v, !c.fixed); err != nil {
+		if err != nil {
 			return err
 		}
 	}
@@ -671,7 +674,7 @@ func (r *loopRun) finish(ctx context.Context, n int64) error {
 func (r *loopRun) end() {
 	r.state.end()
 	r.collected.end()
-	clear(r.loose)
+	r.endLoose()
 	clear(r.cur)
 	clear(r.next)
 	for p := range r.pools {

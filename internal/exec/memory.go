@@ -119,6 +119,7 @@ func (s *Session) fitsSum(n, used int64) error {
 // shrink gives back what the session holds on devices. Nothing of it is in use.
 func (s *Session) shrink() {
 	s.dropFrames()
+	s.store = store{}
 	for _, list := range []map[tensor.DeviceID]device.Memory{s.late, s.arenas} {
 		for _, d := range sortedDevices(list) {
 			s.release(s.m.env.Transfer.Devices[d], list[d])

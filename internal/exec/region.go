@@ -61,8 +61,15 @@ func (f *frame) runIf(ctx context.Context, i int, st *Step) error {
 		if err != nil {
 			return err
 		}
-		if err := f.deliver(ctx, i, out, v, b.Slots[slot].direct >= 0); err != nil {
+		own := b.Slots[slot].own && v == tensor.Value(&g.tensors[slot])
+		if err := f.deliver(ctx, i, out, v, own || b.Slots[slot].direct >= 0); err != nil {
 			return err
+		}
+		if own && f.s.block.Slots[out].Kind == SlotDynamic {
+			f.take(out, g.release(slot))
+			if err := g.hold(slot, 0); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
@@ -175,6 +182,13 @@ func (f *frame) deliver(ctx context.Context, i, slot int, v tensor.Value, own bo
 	}
 	if !own && isTensor && format != graph.HostFormat {
 		t, err := f.makeLoose(slot, x.DType, x.Shape)
+		if err != nil {
+			return err
+		}
+		return f.copyStep(ctx, i, t, x, format)
+	}
+	if !own && isTensor && x.DType != tensor.String && x.Strides == nil && !f.s.block.callers(slot) {
+		t, err := f.own(slot, x.DType, x.Shape)
 		if err != nil {
 			return err
 		}

@@ -427,6 +427,7 @@ func (f *frame) handOver(slot int, t *tensor.Tensor) *tensor.Tensor {
 	}
 	*c = *t
 	c.Shape = shape
+	f.release(slot)
 	return c
 }
 

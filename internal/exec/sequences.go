@@ -119,6 +119,7 @@ func (f *frame) kept(st *Step, k int, t *tensor.Tensor) (*tensor.Tensor, error) 
 	}
 	own := *t
 	own.Shape = slices.Clone(t.Shape)
+	f.release(slot)
 	return &own, nil
 }
 

@@ -31,6 +31,7 @@ type Session struct {
 	workers  device.Workers // on run
 	held     atomic.Int64   // bytes of all device memory
 	beside   atomic.Int64   // bytes beside that, where MaxArenaBytes bounds them
+	store    store          // for results of shapes that depend on data
 	loops    int            // that are running, in each other
 	profile  *profiler
 	check    *checker         // looks at each group; nil otherwise

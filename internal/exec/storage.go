@@ -15,12 +15,26 @@ const unclearedBytes = 64 << 10
 // held. Clearing it costs as much as a kernel that does little else than write.
 func newResult(dt tensor.DType, shape []int) (*tensor.Tensor, error) {
 	count, err := tensor.NumElements(shape)
-	if size := dt.Bytes(count); err == nil && dt != tensor.String && size >= unclearedBytes && offheap.Fits(int64(size)) {
-		if data := uncleared(size); uintptr(unsafe.Pointer(&data[0]))%tensor.Alignment == 0 {
+	if err == nil && dt != tensor.String && dt.Bytes(count) >= unclearedBytes {
+		if data, err := storage(dt.Bytes(count)); err == nil {
 			return &tensor.Tensor{DType: dt, Shape: append([]int{}, shape...), Data: data}, nil
 		}
 	}
 	return tensor.New(dt, shape...) // which names what is wrong
+}
+
+// storage returns n bytes of any content, aligned to tensor.Alignment.
+func storage(n int) ([]byte, error) {
+	if n >= unclearedBytes && offheap.Fits(int64(n)) {
+		if data := uncleared(n); uintptr(unsafe.Pointer(&data[0]))%tensor.Alignment == 0 {
+			return data, nil
+		}
+	}
+	t, err := tensor.New(tensor.Uint8, n)
+	if err != nil {
+		return nil, err
+	}
+	return t.Data, nil
 }
 
 // uncleared returns n > 0 bytes of Go's heap. Nothing but a Builder has memory of it that is not cleared.
