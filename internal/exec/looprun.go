@@ -42,10 +42,12 @@ type sliceRun struct {
 
 // stackRun is what a body gives slice by slice, in a run.
 type stackRun struct {
-	data  []byte           // the whole, or what there is of it
-	bytes int              // of a slice
-	room  int64            // slices that data has room for
-	list  []*tensor.Tensor // of slices whose shape may change
+	data    []byte           // the whole, or what there is of it
+	bytes   int              // of a slice
+	room    int64            // slices that data has room for
+	holding                  // of data, where the whole is as long as there are slices
+	first   tensor.Tensor    // the first slice, where the body's results need not be of one shape; of no data
+	list    []*tensor.Tensor // of slices that are no numbers or lie apart in the whole
 }
 
 // newLoopRun prepares step i. Its regions have frames.
@@ -390,14 +392,18 @@ func (r *loopRun) openStack(k int, trips int64) error {
 		s.data, s.room = t.Bytes(), trips
 		return nil
 	}
-	room := int64(mostRoom)
-	if trips >= 0 {
-		room = min(trips, room)
+	return r.grow(k, r.roomAtFirst(s, trips))
+}
+
+// roomAtFirst returns how many slices a stack has room for at first.
+func (r *loopRun) roomAtFirst(s *stackRun, trips int64) int64 {
+	switch {
+	case r.counted(trips) && (r.l.scan || trips <= mostAtOnce/int64(max(s.bytes, 1))):
+		return trips
+	case trips >= 0:
+		return min(trips, mostRoom)
 	}
-	if r.counted(trips) && (r.l.scan || trips <= mostAtOnce/int64(max(s.bytes, 1))) {
-		room = trips
-	}
-	return r.grow(s, room)
+	return mostRoom
 }
 
 // What is stacked and grows has room for mostRoom slices at first. A result of known size is made at once up to mostAtOnce bytes.
@@ -407,7 +413,8 @@ const (
 )
 
 // grow makes room for so many slices.
-func (r *loopRun) grow(s *stackRun, room int64) error {
+func (r *loopRun) grow(k int, room int64) error {
+	s := &r.stacks[k]
 	if int64(s.bytes) > 0 && room > math.MaxInt64/2/int64(s.bytes) {
 		return fmt.Errorf("%w: %d slices of %d bytes", tensor.ErrTooLarge, room, s.bytes)
 	}
@@ -415,15 +422,16 @@ func (r *loopRun) grow(s *stackRun, room int64) error {
 	if err := r.collected.add(n); err != nil {
 		return err
 	}
-	t, err := tensor.New(tensor.Uint8, int(n))
+	data, kept, err := r.f.session.room(int(n), r.f.s.block.callers(r.l.stacked[k].out))
 	if err != nil {
 		return err
 	}
-	copy(t.Data, s.data)
+	copy(data, s.data)
 	if err := r.collected.add(-int64(len(s.data))); err != nil {
 		return err
 	}
-	s.data, s.room = t.Data, room
+	r.f.letGo(&s.holding)
+	s.data, s.room, s.mem = data, room, kept
 	return nil
 }
 
@@ -431,7 +439,7 @@ func (r *loopRun) grow(s *stackRun, room int64) error {
 func (r *loopRun) place(k int, it, trips int64) ([]byte, error) {
 	c, s := &r.l.stacked[k], &r.stacks[k]
 	if it >= s.room {
-		if err := r.grow(s, 2*max(s.room, 1)); err != nil {
+		if err := r.grow(k, 2*max(s.room, 1)); err != nil {
 			return nil, err
 		}
 	}
@@ -587,16 +595,7 @@ func (r *loopRun) push(k int, it, trips int64) error {
 		return fmt.Errorf("%w: scan output %d is no tensor", ErrRun, k)
 	}
 	if !c.fixed {
-		if err := r.collected.add(r.f.session.counted(t)); err != nil {
-			return err
-		}
-		own, err := t.Clone()
-		if err != nil {
-			return err
-		}
-		r.f.noteCopy(r.i, r.f.copyBegins())
-		s.list = append(s.list, own)
-		return nil
+		return r.pushAny(k, it, trips, t)
 	}
 	start := r.f.copyBegins()
 	if c.whole {
@@ -617,6 +616,37 @@ func (r *loopRun) push(k int, it, trips int64) error {
 	}
 	r.f.noteCopy(r.i, start)
 	return nil
+}
+
+// pushAny is push of a slice whose shape is that of the first one, which the run has shown.
+func (r *loopRun) pushAny(k int, it, trips int64, t *tensor.Tensor) error {
+	c, s := &r.l.stacked[k], &r.stacks[k]
+	start := r.f.copyBegins()
+	defer func() { r.f.noteCopy(r.i, start) }()
+	axis := c.axis
+	if axis < 0 {
+		axis += len(t.Shape) + 1
+	}
+	if t.DType.Size() == 0 || axis < 0 || axis > len(t.Shape) || product(t.Shape[:axis]) != 1 {
+		if err := r.collected.add(r.f.session.counted(t)); err != nil {
+			return err
+		}
+		own, err := t.Clone()
+		s.list = append(s.list, own)
+		return err
+	}
+	if it == 0 {
+		s.first = tensor.Tensor{DType: t.DType, Shape: slices.Clone(t.Shape)}
+		s.bytes = t.NumBytes()
+		if err := r.grow(k, r.roomAtFirst(s, trips)); err != nil {
+			return err
+		}
+	} else if t.DType != s.first.DType || !slices.Equal(t.Shape, s.first.Shape) {
+		return fmt.Errorf("%w: iteration %d gives %v, iteration 0 %v", ErrRun, it, t, &s.first)
+	}
+	to, err := r.place(k, it, trips)
+	copy(to, t.Bytes())
+	return err
 }
 
 // finish hands the results over, after n iterations.
@@ -641,14 +671,8 @@ func (r *loopRun) finish(ctx context.Context, n int64) error {
 		switch {
 		case c.out < 0 || c.fixed && r.f.s.block.Slots[c.out].Kind == SlotPlanned:
 			continue
-		case c.fixed:
-			shape := slices.Insert(slices.Clone(c.dims), c.axis, int(n))
-			bytes := n * int64(s.bytes)
-			r.collected.end()
-			r.collected.n = 0
-			t := &tensor.Tensor{DType: r.g.s.block.Slots[c.result].Value.Type.DType, Shape: shape, Data: s.data[:bytes:bytes]}
-			s.data = nil
-			if err := r.f.deliver(ctx, r.i, c.out, t, true); err != nil {
+		case c.fixed || s.first.DType != tensor.Invalid:
+			if err := r.finishStack(ctx, k, n); err != nil {
 				return err
 			}
 		default:
@@ -670,6 +694,29 @@ func (r *loopRun) finish(ctx context.Context, n int64) error {
 	return nil
 }
 
+// finishStack hands over what n iterations have put into one piece of memory.
+func (r *loopRun) finishStack(ctx context.Context, k int, n int64) error {
+	c, s := &r.l.stacked[k], &r.stacks[k]
+	t := &tensor.Tensor{DType: s.first.DType, Shape: s.first.Shape}
+	axis := c.axis
+	if c.fixed {
+		t.DType, t.Shape = r.g.s.block.Slots[c.result].Value.Type.DType, slices.Clone(c.dims)
+	} else if axis < 0 {
+		axis += len(t.Shape) + 1
+	}
+	bytes := n * int64(s.bytes)
+	t.Shape, t.Data = slices.Insert(t.Shape, axis, int(n)), s.data[:bytes:bytes]
+	r.collected.end()
+	r.collected.n = 0
+	s.data = nil
+	if err := r.f.deliver(ctx, r.i, c.out, t, true); err != nil || s.mem == nil {
+		return err
+	}
+	r.f.take(c.out, holding{mem: s.mem})
+	s.holding = holding{}
+	return nil
+}
+
 // end lets go of what the run held.
 func (r *loopRun) end() {
 	r.state.end()
@@ -685,6 +732,7 @@ func (r *loopRun) end() {
 	}
 	for k := range r.stacks {
 		clear(r.stacks[k].list)
-		r.stacks[k].data = nil
+		r.f.letGo(&r.stacks[k].holding)
+		r.stacks[k].data, r.stacks[k].first = nil, tensor.Tensor{}
 	}
 }

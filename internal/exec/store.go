@@ -115,14 +115,25 @@ func (f *frame) makeRoom(slot int, h *holding, n int) error {
 	}
 	f.letGo(h)
 	err := f.hold(slot, int64(n))
-	switch {
-	case err != nil:
-	case bounded:
-		h.mem, err = storage(n)
-	default:
-		h.mem, err = f.session.store.take(n)
+	if err != nil {
+		return err
 	}
+	_, h.mem, err = f.session.room(n, false)
 	return err
+}
+
+// room returns n bytes of any content, and what of the store they are in: nil where the caller gets them, who has no use for more than n.
+func (s *Session) room(n int, callers bool) (data, mem []byte, err error) {
+	switch {
+	case callers:
+		data, err = storage(n)
+		return data, nil, err
+	case s.m.bounded():
+		data, err = storage(n)
+	default:
+		data, err = s.store.take(n)
+	}
+	return data, data, err
 }
 
 // letGo gives what a slot holds back to the store.
