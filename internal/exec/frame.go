@@ -23,21 +23,21 @@ type frame struct {
 	// Per step on another lane than the host's: the event that others wait for, and that of a group's run. Nil where all
 	// steps are the host's.
 	ends, runs []device.Event
-	poison     *poison           // of the test mode; nil otherwise
-	loose      []device.Memory   // per slot: storage outside of the plan, on other devices than the host
-	made       []*tensor.Tensor  // per slot: what prepareDirect has made for this run; nil before there are any
-	beside     []int64           // per slot: bytes outside of the plan, on the host; nil before there are any
-	mine       []holding         // per slot: what it has of the session's store; nil before there is any
-	late       [][]*lateInstance // per step, of late groups: the instances for the latest shapes
-	zipped     *tensor.Sequence  // of the last ZipMap; nil where the caller has it
-	filled     []filling         // per step, of lists that it fills; nil before there are any
-	found      graph.Bindings    // by the run: see found.go
-	read       []int64           // of the operands of a late group
-	edges      *edges            // nil before the first operand that is no plain tensor of the host
-	patches    []patched         // operands of groups, as they were before this run changed them
-	extra      []device.Memory   // what patches lie in, on other devices than the host
-	returns    []returned        // results of groups of a region that have to be copied to where they belong
-	into       []Operand         // the caller's outputs, of which groups write those that are apart from all else; nil for none
+	poison     *poison          // of the test mode; nil otherwise
+	loose      []device.Memory  // per slot: storage outside of the plan, on other devices than the host
+	made       []*tensor.Tensor // per slot: what prepareDirect has made for this run; nil before there are any
+	beside     []int64          // per slot: bytes outside of the plan, on the host; nil before there are any
+	mine       []holding        // per slot: what it has of the session's store; nil before there is any
+	late       []lateKept       // per step, of late groups; nil before there are any
+	zipped     *tensor.Sequence // of the last ZipMap; nil where the caller has it
+	filled     []filling        // per step, of lists that it fills; nil before there are any
+	found      graph.Bindings   // by the run: see found.go
+	read       []int64          // of the operands of a late group
+	edges      *edges           // nil before the first operand that is no plain tensor of the host
+	patches    []patched        // operands of groups, as they were before this run changed them
+	extra      []device.Memory  // what patches lie in, on other devices than the host
+	returns    []returned       // results of groups of a region that have to be copied to where they belong
+	into       []Operand        // the caller's outputs, of which groups write those that are apart from all else; nil for none
 }
 
 // newFrame binds a spec to memory: the parts of the session's arenas that the frame may use, by device.
@@ -258,6 +258,10 @@ func (f *frame) free() {
 	for i := range f.loose {
 		f.releaseLoose(i)
 	}
+	for i := range f.late {
+		f.session.lateNodes -= f.late[i].nodes
+	}
+	f.late = nil
 	for _, list := range f.inner {
 		for _, g := range list {
 			g.free()

@@ -17,6 +17,7 @@ import (
 
 // lateInstance is a late group for the shapes of its operands.
 type lateInstance struct {
+	key      uint64
 	shapes   [][]int // of the operands; nil for omitted ones
 	contents []int64 // of the operands that the shapes depend on, one after the other
 	bindings graph.Bindings
@@ -27,14 +28,74 @@ type lateInstance struct {
 	results  [][]int
 }
 
-// keptInstances returns how many instances a frame keeps of a late group: shapes repeat where data does, as in loops. Those of few nodes, of which
-// bodies of loops consist, are small.
-func keptInstances(body *graph.Graph) int {
-	const few, ofFew, ofMany = 8, 32, 4
-	if body.NumNodes() <= few {
-		return ofFew
+// lateKept are the instances that a frame keeps of a late group, by the shapes of its operands: these repeat where data does, as in loops, and
+// lengths that a loop has gone through come again in the next run.
+type lateKept struct {
+	latest *lateInstance
+	at     map[uint64]int // in list, by what key says
+	list   []*lateInstance
+	next   int // of those that made place for others
+	nodes  int // of all of them
+}
+
+// A session keeps instances for as many nodes as mostLateNodes, of a group no more than mostLate, or mostNative where a library or a device has
+// some of what they consist of, and some of every group.
+const (
+	mostLateNodes = 1 << 14
+	mostLate      = 1 << 10
+	mostNative    = 32
+	leastLate     = 4
+)
+
+// key returns a number that tells what an instance is made for from most of what others are.
+func (f *frame) key(st *Step, a *backend.RunArgs) uint64 {
+	const prime = 1<<40 + 0x1b3
+	h := uint64(0xcbf29ce484222325)
+	mix := func(x int64) { h = (h ^ uint64(x) ^ h>>29) * prime }
+	for _, t := range a.Inputs {
+		if t != nil {
+			for _, d := range t.Shape {
+				mix(int64(d))
+			}
+		}
 	}
-	return ofMany
+	for _, x := range f.read {
+		mix(x)
+	}
+	for _, s := range st.needs {
+		mix(f.found[s])
+	}
+	return h
+}
+
+// add keeps an instance. Where there are as many as there may be it takes another one's place, these by turns: of lengths that come again in
+// the order in which they came, the oldest are not those that will come last.
+func (k *lateKept) add(s *Session, st *Step, key uint64, l *lateInstance) {
+	most, nodes := mostLate, st.Node.Regions[0].Graph.NumNodes()
+	if st.info.Threads || !deviceOf(st.backend).IsHost() {
+		most = mostNative
+	}
+	full := len(k.list) >= most || s.lateNodes+nodes > mostLateNodes
+	old, again := k.at[key]
+	switch {
+	case again:
+		k.list[old] = l
+	case !full || len(k.list) < leastLate:
+		s.lateNodes += nodes
+		k.nodes += nodes
+		if k.at == nil {
+			k.at = map[uint64]int{}
+		}
+		k.at[key] = len(k.list)
+		k.list = append(k.list, l)
+	default:
+		const stride = 0x9e3779b1
+		k.next = (k.next + stride) % len(k.list)
+		delete(k.at, k.list[k.next].key)
+		k.at[key] = k.next
+		k.list[k.next] = l
+	}
+	l.key = key
 }
 
 // isLate reports whether group i waits for the shapes of its operands.
@@ -42,16 +103,16 @@ func (s *Spec) isLate(i int) bool { return s.block.Steps[i].Kind == StepGroup &&
 
 // requirements returns those of the instance that a group runs.
 func (f *frame) requirements(i int) *backend.Requirements {
-	if f.s.isLate(i) && len(f.late) > 0 && len(f.late[i]) > 0 {
-		return &f.late[i][0].reqs
+	if f.s.isLate(i) && len(f.late) > 0 && f.late[i].latest != nil {
+		return &f.late[i].latest.reqs
 	}
 	return &f.s.reqs[i]
 }
 
 // bindings returns the symbols that a group's shapes may speak of.
 func (f *frame) bindings(i int) graph.Bindings {
-	if f.s.isLate(i) && len(f.late) > 0 && len(f.late[i]) > 0 {
-		return f.late[i][0].bindings
+	if f.s.isLate(i) && len(f.late) > 0 && f.late[i].latest != nil {
+		return f.late[i].latest.bindings
 	}
 	return f.s.bindings
 }
@@ -85,29 +146,35 @@ func (f *frame) runLate(ctx context.Context, i int, st *Step, a *backend.RunArgs
 	return f.runInstance(ctx, i, l.inst, l.args)
 }
 
-// lateInstance returns the instance for the operands' shapes, the first of the list of the group from now on.
+// lateInstance returns the instance for the operands' shapes, the latest of the group from now on.
 func (f *frame) lateInstance(ctx context.Context, i int, st *Step, a *backend.RunArgs) (*lateInstance, error) {
 	if f.late == nil {
-		f.late = make([][]*lateInstance, len(f.s.block.Steps))
+		f.late = make([]lateKept, len(f.s.block.Steps))
 	}
-	list := f.late[i]
+	kept := &f.late[i]
 	f.read = contentsOf(f.read[:0], st, a.Inputs)
-	at := slices.IndexFunc(list, func(l *lateInstance) bool {
+	serves := func(l *lateInstance) bool {
 		return matches(l.shapes, a.Inputs) && slices.Equal(l.contents, f.read) && f.holds(st, l)
-	})
-	if at >= 0 {
-		l := list[at]
-		copy(list[1:at+1], list[:at])
-		list[0] = l
-		return l, nil
+	}
+	if kept.latest != nil && serves(kept.latest) {
+		return kept.latest, nil
+	}
+	key := f.key(st, a)
+	if at, ok := kept.at[key]; ok && serves(kept.list[at]) {
+		kept.latest = kept.list[at]
+		return kept.latest, nil
 	}
 	l, err := f.specializeLate(ctx, st, a)
 	if err != nil {
 		return nil, err
 	}
-	f.late[i] = append([]*lateInstance{l}, list[:min(len(list), keptInstances(st.Node.Regions[0].Graph)-1)]...)
+	kept.add(f.session, st, key, l)
+	kept.latest = l
 	return l, nil
 }
+
+// littleBuffers are bytes up to which buffers of a late group lie side by side: that they share memory is not worth the time to find out how.
+const littleBuffers = 64 << 10
 
 func (f *frame) specializeLate(ctx context.Context, st *Step, a *backend.RunArgs) (*lateInstance, error) {
 	m, body := f.session.m, st.Node.Regions[0].Graph
@@ -133,7 +200,11 @@ func (f *frame) specializeLate(ctx context.Context, st *Step, a *backend.RunArgs
 		return nil, err
 	}
 	l.reqs = l.inst.Requirements()
-	problem := &schedule.Problem{Steps: []schedule.Step{{Substeps: max(l.reqs.Steps, 1), NoReuse: l.reqs.NoReuse}}}
+	bytes := int64(0)
+	for _, b := range l.reqs.Buffers {
+		bytes += b.Bytes
+	}
+	problem := &schedule.Problem{Steps: []schedule.Step{{Substeps: max(l.reqs.Steps, 1), NoReuse: l.reqs.NoReuse || bytes <= littleBuffers}}}
 	for _, b := range l.reqs.Buffers {
 		problem.Steps[0].Buffers = append(problem.Steps[0].Buffers, schedule.Buffer{Bytes: b.Bytes, Align: b.Align, First: b.First, Last: b.Last, Device: deviceOf(st.backend)})
 	}

@@ -18,31 +18,32 @@ import (
 // Session holds the memory of one run at a time: an arena per device, for every shape that it has run. It is used by one
 // goroutine at a time, between Enter and Leave.
 type Session struct {
-	m        *Machine
-	busy     sync.Mutex                        // held by who uses the session, or takes its memory
-	used     atomic.Int64                      // Machine.clock
-	frames   []*boundFrame                     // most recently used first
-	current  *frame                            // of them, that of the run under way
-	dropping sync.Mutex                        // while the others are dropped
-	arenas   map[tensor.DeviceID]device.Memory // each as large as the largest plan so far, or larger: see grown
-	late     map[tensor.DeviceID]device.Memory // buffers of late groups, which run one after another
-	streams  map[lane]device.Stream
-	run      pool.Run
-	workers  device.Workers // on run
-	held     atomic.Int64   // bytes of all device memory
-	beside   atomic.Int64   // bytes beside that, where MaxArenaBytes bounds them
-	store    store          // for results of shapes that depend on data
-	loops    int            // that are running, in each other
-	profile  *profiler
-	check    *checker         // looks at each group; nil otherwise
-	named    []tensor.Value   // room for inputs by name
-	in       []*tensor.Tensor // inputs of the current run
-	ins      []Operand        // the same, as the caller has them
-	outs     []Operand
-	wanted   []bool       // per output of the current run
-	pending  *frame       // whose run has been enqueued, and has not been settled
-	over     *atomic.Bool // that run is over
-	closed   bool
+	m         *Machine
+	busy      sync.Mutex                        // held by who uses the session, or takes its memory
+	used      atomic.Int64                      // Machine.clock
+	frames    []*boundFrame                     // most recently used first
+	current   *frame                            // of them, that of the run under way
+	dropping  sync.Mutex                        // while the others are dropped
+	arenas    map[tensor.DeviceID]device.Memory // each as large as the largest plan so far, or larger: see grown
+	late      map[tensor.DeviceID]device.Memory // buffers of late groups, which run one after another
+	streams   map[lane]device.Stream
+	run       pool.Run
+	workers   device.Workers // on run
+	held      atomic.Int64   // bytes of all device memory
+	beside    atomic.Int64   // bytes beside that, where MaxArenaBytes bounds them
+	store     store          // for results of shapes that depend on data
+	lateNodes int            // of the instances of late groups that frames keep
+	loops     int            // that are running, in each other
+	profile   *profiler
+	check     *checker         // looks at each group; nil otherwise
+	named     []tensor.Value   // room for inputs by name
+	in        []*tensor.Tensor // inputs of the current run
+	ins       []Operand        // the same, as the caller has them
+	outs      []Operand
+	wanted    []bool       // per output of the current run
+	pending   *frame       // whose run has been enqueued, and has not been settled
+	over      *atomic.Bool // that run is over
+	closed    bool
 }
 
 func newSession(m *Machine) *Session {
