@@ -57,15 +57,15 @@ func (r *loopRun) leaveLoose(k int, v tensor.Value) error {
 func (r *loopRun) turnLoose() {
 	r.loose, r.looseNext = r.looseNext, r.loose
 	for k := range r.looseNext {
-		r.loose[k].set(r.loose[k].value)
 		old := &r.looseNext[k]
 		if old.mem == nil || shares(r.loose, old.mem) || shares(r.looseNext[:k], old.mem) {
 			continue
 		}
-		if g, slot := r.g, r.l.carried[k].result; g.mine != nil && g.mine[slot].mem == nil {
-			g.mine[slot] = old.holding
+		h, slot := old.holding, r.l.carried[k].result
+		if r.g.mine != nil && r.g.mine[slot].mem == nil && r.g.s.block.Slots[slot].own {
+			r.g.mine[slot] = h
 		} else {
-			g.letGo(&old.holding)
+			r.g.letGo(&h)
 		}
 	}
 }
@@ -109,8 +109,8 @@ func (r *loopRun) twice(k int) bool {
 // endLoose lets go of what carried values lie in.
 func (r *loopRun) endLoose() {
 	for k := range r.loose {
-		if c := &r.loose[k]; c.mem != nil && !shares(r.loose[:k], c.mem) {
-			r.g.letGo(&holding{mem: c.mem})
+		if h := r.loose[k].holding; h.mem != nil && !shares(r.loose[:k], h.mem) {
+			r.g.letGo(&h)
 		}
 	}
 	clear(r.loose)
