@@ -180,15 +180,8 @@ func (f *frame) deliver(ctx context.Context, i, slot int, v tensor.Value, own bo
 		}
 		return f.copyStep(ctx, i, t, x, format)
 	}
-	if !own && isTensor && format != graph.HostFormat {
+	if !own && isTensor && (format != graph.HostFormat || x.DType != tensor.String && x.Strides == nil) {
 		t, err := f.makeLoose(slot, x.DType, x.Shape)
-		if err != nil {
-			return err
-		}
-		return f.copyStep(ctx, i, t, x, format)
-	}
-	if !own && isTensor && x.DType != tensor.String && x.Strides == nil && !f.s.block.callers(slot) {
-		t, err := f.own(slot, x.DType, x.Shape)
 		if err != nil {
 			return err
 		}
