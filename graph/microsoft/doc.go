@@ -21,17 +21,13 @@
 //	MatMulIntegerToFloat, MatMulNBits, MulInteger, MultiHeadAttention, NhwcConv, NhwcFusedConv, NhwcMaxPool, Pad, QAttention,
 //	QEmbedLayerNormalization, QGemm, QLinearAdd, QLinearAveragePool, QLinearConcat, QLinearConv, QLinearGlobalAveragePool,
 //	QLinearLeakyRelu, QLinearMul, QLinearReduceMean, QLinearSigmoid, QLinearSoftmax, QLinearWhere, QuantizeLinear, QuickGelu, Range,
-//	ReduceSumInteger, RotaryEmbedding, SampleOp, ScaledSiLU, SkipGroupNorm, SkipLayerNormalization, SkipSimplifiedLayerNormalization,
-//	TorchEmbedding, TransposeMatMul, Trilu, UnfoldTensor, Unique
+//	ReduceSumInteger, RotaryEmbedding, SampleOp, Sampling, ScaledSiLU, SkipGroupNorm, SkipLayerNormalization,
+//	SkipSimplifiedLayerNormalization, TorchEmbedding, TransposeMatMul, Trilu, UnfoldTensor, Unique, WhisperBeamSearch
 //
 //	own
 //
 //	BifurcationDetector, CropAndResize, DynamicTimeWarping, Inverse, LinearAttention, MoE, MurmurHash3, NGramRepeatBlock, QMoE,
 //	SparseAttention, Tokenizer, WordConvEmbedding
-//
-//	refused: loops around models by random numbers of ONNX Runtime's own, or of Whisper, which generation runs itself
-//
-//	Sampling, WhisperBeamSearch
 //
 //	refused: ONNX Runtime has it on devices, or for one of them, alone
 //
@@ -79,9 +75,12 @@
 // ImageScaler, ParametricSoftplus, Scale, ScaledTanh, and MeanVarianceNormalization before version 9 and ThresholdedRelu before version 10. ATen,
 // GivenTensorFill and GRUUnit are refused.
 //
-// GreedySearch and BeamSearch become their first step, and a Loop of the others, so that all passes see the decoder: of models of type 0, decoders
-// with a cache as GPT-2's, and 1, an encoder and a decoder as T5's. Decoders that share one buffer for past and present, logits processors and the scores of all tokens are refused. What
-// follows in sequences that have ended is padding, which ONNX Runtime leaves as it was in memory where GreedySearch ends early.
+// GreedySearch, Sampling, BeamSearch and WhisperBeamSearch become their first step, and a Loop of the others, so that all passes see the decoder: of models
+// of type 0, decoders with a cache as GPT-2's, 1, an encoder and a decoder as T5's, and 2, as Whisper's, whose encoder reads features of sound, with the rules
+// for tokens of times (logits_processor 1). Sampling with a seed takes the tokens that ONNX Runtime takes on Linux, without one those of seed 1; a presence
+// mask counts for all tokens. Decoders that share one buffer for past and present, products of cross attention, the probability that nobody speaks and
+// filtered logits are refused. What follows in sequences that have ended is padding, which ONNX Runtime leaves as it was in memory where GreedySearch ends
+// early, and scores of steps that are not needed are 0.
 //
 // DynamicQuantizeLSTM rounds the sequence and the hidden states to 8 bits, as ONNX Runtime does. With peepholes, a clip, coupled
 // gates or other activations weights alone are rounded, so that results are nearer to those without quantisation.

@@ -17,6 +17,15 @@ var searchOperators = []operator{
 	{name: "BeamSearch", schema: "in input_ids:F max_length:I min_length?:I num_beams:I num_return_sequences:I length_penalty?:T repetition_penalty?:T " +
 		"vocab_mask?:M prefix_vocab_mask?:M attention_mask?:I decoder_input_ids?:I logits_processor?:I\nout sequences:I sequences_scores?:T scores?:T\n" +
 		"at " + searchText + " early_stopping:int=0\nty F=float,float16,int32 I=int32 M=int32 T=float,float16", graphs: searchGraphs, infer: inferSearch, expand: (*op).beamSearch},
+	{name: "WhisperBeamSearch", schema: "in input_ids:F max_length:I min_length?:I num_beams:I num_return_sequences:I length_penalty?:T repetition_penalty?:T " +
+		"vocab_mask?:M prefix_vocab_mask?:M attention_mask?:I decoder_input_ids?:I logits_processor?:I cross_qk_layer_head?:I extra_decoding_ids?:I temperature?:T\n" +
+		"out sequences:I sequences_scores?:T scores?:T cross_qk?:V non_speech_probs?:T\n" +
+		"at " + strings.Replace(searchText, "model_type:int=0", "model_type:int=2", 1) + " early_stopping:int=0 decoder_output_cross_qk:int=0 no_speech_token_id:int=-1 " +
+		"beginning_timestamp_token_id:int=-1 no_timestamps_token_id:int=-1 start_of_lm_token_id:int=-1 transcribe_token_id:int=-1 translate_token_id:int=-1\n" +
+		"ty F=float,float16,int32 I=int32 M=int32 T=float,float16 V=float", graphs: searchGraphs, infer: inferSearch, expand: (*op).beamSearch},
+	{name: "Sampling", schema: "in input_ids:I max_length:I min_length?:I repetition_penalty?:T vocab_mask?:I prefix_vocab_mask?:I attention_mask?:I presence_mask?:I seed?:I\n" +
+		"out sequences:I filtered_logits?:T\nat " + searchText + " custom:int=0 filter_value:float=-1e20 min_tokens_to_keep:int=0 presence_penalty:float=0 temperature:float=1 top_p:float=0\n" +
+		"ty I=int32 T=float", graphs: searchGraphs, infer: inferSearch, expand: (*op).sampling},
 }
 
 const searchText = "decoder_start_token_id:int=-1 eos_token_id:int! model_type:int=0 no_repeat_ngram_size:int=0 pad_token_id:int! vocab_size:int=-1"
@@ -45,14 +54,20 @@ func inferSearch(c *graph.Inference) error {
 	if s := c.Shape(0); len(s) > 0 {
 		batch = s[0]
 	}
-	if c.Node.Op.Name == "GreedySearch" {
+	if c.Node.Op.Name == "GreedySearch" || c.Node.Op.Name == "Sampling" {
 		c.SetType(0, graph.TensorType(tensor.Int32, graph.Shape{batch, longest}))
+		if c.NumOutputs() > 1 {
+			c.SetType(1, graph.TensorType(tensor.Float32, graph.Shape{batch, c.Fresh()}))
+		}
 		return nil
 	}
 	returned := number(4)
 	c.SetType(0, graph.TensorType(tensor.Int32, graph.Shape{batch, returned, longest}))
 	if c.NumOutputs() > 1 {
 		c.SetType(1, graph.TensorType(tensor.Float32, graph.Shape{batch, returned}))
+	}
+	if c.NumOutputs() > 2 {
+		c.SetType(2, graph.TensorType(tensor.Float32, graph.Shape{c.Fresh(), batch, number(3), c.Fresh()}))
 	}
 	return nil
 }
@@ -64,11 +79,18 @@ type search struct {
 	captured func(*graph.Value) *graph.Value // a value of the node's graph in the one at hand
 
 	beam, early, speaks  bool // speaks: an encoder reads what is given, and the decoder begins with a token of its own
+	hears                bool // what is given are features of sound
+	stamps               bool // times are tokens, to which rules apply
+	every                bool // the scores of all tokens are a result
+	draws                bool // tokens are taken at random
 	eos, pad, ngram      int64
 	batch, beams, most   *graph.Value
 	returned             *graph.Value // sequences of each row
+	given                *graph.Value // tokens of a sequence before the first step
 	least                *graph.Value // tokens before the one that ends a sequence, nil for none
 	lengths, repeated    *graph.Value // penalties, nil for none
+	heat                 *graph.Value // by which scores are divided, nil for nothing
+	presence             *graph.Value // [batch, V], what is taken from scores, nil for nothing
 	vocabulary, allowed  *graph.Value // tokens that are admitted, [V] and at first [batch, V], nil for all
 	encoderMask, encoded *graph.Value // what the encoder was given, and its hidden states, by beams
 	cross                map[string]*graph.Value
@@ -76,7 +98,7 @@ type search struct {
 
 // outer lists the values of a search that its steps read.
 func (s *search) outer() []**graph.Value {
-	return []**graph.Value{&s.batch, &s.beams, &s.least, &s.lengths, &s.repeated, &s.vocabulary, &s.encoderMask, &s.encoded}
+	return []**graph.Value{&s.batch, &s.beams, &s.least, &s.lengths, &s.repeated, &s.heat, &s.presence, &s.vocabulary, &s.encoderMask, &s.encoded}
 }
 
 // generated is what a step leaves to the next one: R rows are the beams of a batch.
@@ -92,11 +114,14 @@ type generated struct {
 	scores *graph.Value // [batch, beams], of beams
 	best   *graph.Value // [batch, beams], scores of sequences that have ended, the best first, -inf where there are fewer
 	ended  *graph.Value // [batch, beams, most], these
+	random *graph.Value // [1], of a search that takes tokens at random: the state of its generator
+
+	all []*graph.Value // scores of all tokens in the steps so far, a vector in the order [batch, beams, V], stacked behind the first
 }
 
 // carried lists the values of g that there are, with the axis that is longer in each step, -1 for none.
 func (g *generated) carried(cacheAxis int) (list []**graph.Value, grows []int) {
-	all := []**graph.Value{&g.tokens, &g.length, &g.next, &g.done, &g.place, &g.scores, &g.best, &g.ended, &g.mask}
+	all := []**graph.Value{&g.tokens, &g.length, &g.next, &g.done, &g.place, &g.scores, &g.best, &g.ended, &g.random, &g.mask}
 	for _, v := range all {
 		if *v != nil {
 			list, grows = append(list, v), append(grows, -1)
@@ -123,9 +148,15 @@ func (o *op) greedySearch() {
 
 func (o *op) beamSearch() {
 	s := o.search()
-	o.refuse(o.wants(2), "scores of all tokens")
-	o.refuse(o.has(11) && (o.in[11].Const == nil || o.in[11].Const.Float64At(0) != 0), "a logits processor")
-	s.beam, s.early = true, o.flag("early_stopping")
+	o.refuse(o.wants(3) || o.flag("decoder_output_cross_qk"), "products of cross attention")
+	o.refuse(o.wants(4), "the probability that nobody speaks")
+	if o.has(11) {
+		t := o.in[11].Const
+		o.require(t != nil && t.Len() == 1, ErrUnsupported, "a logits processor that a run names")
+		s.stamps = t.Float64At(0) == 1
+		o.require(s.stamps && o.n.Op.Name == "WhisperBeamSearch" || t.Float64At(0) == 0, ErrUnsupported, "logits processor %v", t.Float64At(0))
+	}
+	s.beam, s.early, s.every = true, o.flag("early_stopping"), o.wants(2)
 	s.beams, s.returned = o.size(3), o.size(4)
 	if o.has(5) {
 		s.lengths = o.penalty(5)
@@ -133,8 +164,15 @@ func (o *op) beamSearch() {
 	if o.has(6) {
 		s.repeated = o.penalty(6)
 	}
+	if o.has(14) {
+		s.heat = o.penalty(14)
+	}
 	s.vocabulary, s.allowed = o.input(7), o.input(8)
+	begun := s.most
 	g := s.generate(o.input(9), o.input(10))
+	if s.every {
+		o.set(2, o.cast(s.allScores(g, begun), o.n.Outputs[2].Type.DType))
+	}
 	rest := o.call("Where", nil, o.unsqueeze(g.done, 1), o.scalar(tensor.Float32, math.Inf(-1)), s.perLength(g.scores, g.length))
 	s.keep(g, rest, o.call("Expand", nil, o.counted(s.beams), o.concat(0, s.batch, s.beams)))
 	o.set(0, o.cast(o.sliceTo(g.ended, 1, o.ints(0), s.returned), tensor.Int32))
@@ -148,8 +186,12 @@ func (o *op) search() *search {
 	s := &search{op: o, captured: func(v *graph.Value) *graph.Value { return v }, eos: o.n.Int("eos_token_id", -1), pad: o.n.Int("pad_token_id", -1),
 		ngram: o.n.Int("no_repeat_ngram_size", 0), beams: o.ints(1), most: o.size(1)}
 	kind := o.n.Int("model_type", 0)
-	s.speaks = kind == 1
-	o.require(kind == 0 || kind == 1, ErrUnsupported, "model_type %d", kind)
+	if o.n.Op.Name == "WhisperBeamSearch" {
+		kind = 2
+	}
+	s.hears = kind == 2
+	s.speaks = kind == 1 || s.hears
+	o.require(kind == 0 || kind == 1 || s.hears && o.n.Op.Name != "GreedySearch", ErrUnsupported, "model_type %d", kind)
 	o.require(!s.speaks || o.n.Region("encoder") != nil, ErrAttribute, "no encoder")
 	s.batch = o.dim(o.in[0], 0)
 	if o.has(2) && (o.in[2].Const == nil || o.in[2].Const.Float64At(0) > 0) {
@@ -191,6 +233,13 @@ func (s *search) rows(v *graph.Value) *graph.Value {
 func (s *search) generate(mask, begin *graph.Value) *generated {
 	g := &generated{}
 	given := s.in[0]
+	if s.hears {
+		s.require(s.dtype(given).IsFloat(), ErrUnsupported, "features of %v", given.Type.DType)
+		logits := s.listen(g, given, nil, begin)
+		s.step(g, logits, true)
+		s.loop(g)
+		return g
+	}
 	s.require(s.dtype(given) == tensor.Int32, ErrUnsupported, "input_ids of %v", given.Type.DType)
 	words := s.cast(s.call("Not", nil, s.call("Equal", nil, given, s.like(given, float64(s.pad)))), tensor.Int64)
 	var logits *graph.Value
@@ -215,6 +264,7 @@ func (s *search) generate(mask, begin *graph.Value) *generated {
 func (s *search) begins(g *generated, ids *graph.Value) {
 	ids = s.rows(s.cast(ids, tensor.Int64))
 	g.length = s.dim(ids, 1)
+	s.given = g.length
 	g.tokens = s.concat(1, ids, s.full(s.pad, s.concat(0, s.dim(ids, 0), s.call("Sub", nil, s.most, g.length))))
 	s.most = s.dim(g.tokens, 1)
 }
@@ -264,7 +314,9 @@ func (s *search) listen(g *generated, given, mask, begin *graph.Value) *graph.Va
 		begin = s.full(start, s.concat(0, s.batch, s.ints(1)))
 	}
 	s.begins(g, begin)
-	s.encoderMask = s.rows(mask)
+	if mask != nil {
+		s.encoderMask = s.rows(mask)
+	}
 	out := s.run("encoder", map[string]*graph.Value{"encoder_input_ids": given, "encoder_attention_mask": mask, "decoder_input_ids": begin})
 	s.cross = map[string]*graph.Value{}
 	for name, v := range out {
@@ -436,16 +488,23 @@ func (s *search) loop(g *generated) {
 	for _, v := range list {
 		outs = append(outs, inner.call("Identity", nil, *v))
 	}
+	if s.every {
+		outs = append(outs, inside.all[len(inside.all)-1])
+	}
 	body.SetOutputs(outs...)
 	forgetTypes(body, "")
 	label := s.n.Name + "/Loop"
-	names := make([]string, len(first))
+	names := make([]string, len(outs)-1)
 	for i := range names {
 		names[i] = fmt.Sprintf("%s:%d", label, i)
 	}
 	n := s.g.AddNode(graph.NodeSpec{Op: graph.Op{Name: "Loop", Since: opset}, Name: label, Inputs: ins, Captures: captures, Outputs: names, Regions: []graph.Region{{Name: "body", Graph: body}}, Origins: s.n.Provenance()})
 	for i, v := range n.Outputs {
-		*first[i] = v
+		if i < len(first) {
+			*first[i] = v
+		} else {
+			g.all = append(g.all, v)
+		}
 	}
 	if err := graph.InferNode(n); err != nil {
 		panic(fault{err})

@@ -17,7 +17,11 @@ func (s *search) step(g *generated, logits *graph.Value, first bool) {
 		}
 		token = s.stepBeams(g, x)
 	} else {
-		token = s.call("ArgMax", attrs(graph.IntAttr("axis", 1), graph.IntAttr("keepdims", 0)), x)
+		if s.draws {
+			token = s.draw(g, x)
+		} else {
+			token = s.call("ArgMax", attrs(graph.IntAttr("axis", 1), graph.IntAttr("keepdims", 0)), x)
+		}
 		ends := s.call("Equal", nil, token, s.int(s.eos))
 		if !first {
 			ends = s.call("Or", nil, g.done, ends)
@@ -67,6 +71,15 @@ func (s *search) tokenScores(g *generated, logits *graph.Value) *graph.Value {
 		early := s.call("Less", nil, g.length, s.least)
 		x = s.call("Where", nil, s.call("And", nil, ends, early), never, x)
 	}
+	if s.heat != nil {
+		x = s.call("Where", nil, s.call("Greater", nil, s.heat, s.like(x, 0)), s.call("Div", nil, x, s.heat), x)
+	}
+	if s.presence != nil {
+		x = s.call("Sub", nil, x, s.presence)
+	}
+	if s.stamps {
+		x = s.timed(g, x)
+	}
 	return x
 }
 
@@ -110,6 +123,9 @@ func (s *search) stepBeams(g *generated, x *graph.Value) *graph.Value {
 	axis := attrs(graph.IntAttr("axis", 1))
 	vocabulary := s.dim(x, 1)
 	x = s.sum(x, s.reshape(g.scores, -1, 1))
+	if s.every {
+		g.all = append(g.all, s.reshape(x, -1))
+	}
 	twice := s.times(s.beams, s.ints(2))
 	top := s.calls("TopK", 2, axis, s.call("Reshape", nil, x, s.concat(0, s.batch, s.ints(-1))), twice)
 	beam, token := s.call("Div", nil, top[1], vocabulary), s.call("Mod", nil, top[1], vocabulary)
@@ -123,7 +139,10 @@ func (s *search) stepBeams(g *generated, x *graph.Value) *graph.Value {
 	worst := s.slice(g.best, 1, -1, toEnd)
 	full := s.call("Greater", nil, worst, s.scalar(tensor.Float32, math.Inf(-1)))
 	if !s.early {
-		possible := s.perLength(s.slice(top[0], 1, 0, 1), g.length)
+		// ONNX Runtime takes as many numbers as there are candidates of a row, but from a place that counts rows by beams.
+		from := s.unsqueeze(s.times(s.counted(s.batch), s.beams), 1)
+		looked := s.call("Gather", nil, s.reshape(top[0], -1), s.sum(from, s.counted(twice)))
+		possible := s.perLength(s.call("ReduceMax", nil, looked, s.ints(1)), g.length)
 		full = s.call("And", nil, full, s.call("LessOrEqual", nil, possible, worst))
 	}
 	g.done = s.call("Or", nil, g.done, s.squeeze(full, 1))
@@ -133,16 +152,23 @@ func (s *search) stepBeams(g *generated, x *graph.Value) *graph.Value {
 	chosen := func(v *graph.Value) *graph.Value { return s.call("GatherElements", axis, v, at) }
 	g.scores = chosen(top[0])
 	firsts := s.times(s.unsqueeze(s.counted(s.batch), 1), s.beams)
-	rows := s.reshape(s.sum(chosen(beam), firsts), -1)
+	next, from := chosen(token), s.sum(chosen(beam), firsts)
+	cached := from
+	if s.every { // of rows that are done all scores are seen: ONNX Runtime goes on with padding and the first row, whose cache it takes where there are several beams
+		g.scores = s.call("Where", nil, done, s.scalar(tensor.Float32, 0), g.scores)
+		next, from = s.call("Where", nil, done, s.int(s.pad), next), s.call("Where", nil, done, s.int(0), from)
+		cached = s.call("Where", nil, s.call("Equal", nil, s.beams, s.int(1)), firsts, from)
+	}
+	rows := s.reshape(from, -1)
 	g.tokens = s.call("Gather", nil, g.tokens, rows)
 	rowsAxis := int64(1)
 	if s.speaks {
 		rowsAxis = 0
 	}
 	for i, v := range g.past {
-		g.past[i] = s.call("Gather", attrs(graph.IntAttr("axis", rowsAxis)), v, rows)
+		g.past[i] = s.call("Gather", attrs(graph.IntAttr("axis", rowsAxis)), v, s.reshape(cached, -1))
 	}
-	return s.reshape(chosen(token), -1)
+	return s.reshape(next, -1)
 }
 
 // perLength returns scores of sequences of a length as they are compared with those of others.
@@ -162,4 +188,15 @@ func (s *search) keep(g *generated, scores, beams *graph.Value) {
 	now := pick(s.call("Reshape", nil, g.tokens, s.concat(0, s.batch, s.beams, s.ints(-1))), beams)
 	top := s.calls("TopK", 2, attrs(graph.IntAttr("axis", 1)), s.concat(1, g.best, scores), s.beams)
 	g.best, g.ended = top[0], pick(s.concat(1, g.ended, now), top[1])
+}
+
+// allScores returns the scores of all tokens in all steps, [steps, batch, beams, V]: 0 in those that were not needed. most is the longest sequence.
+func (s *search) allScores(g *generated, most *graph.Value) *graph.Value {
+	first := g.all[0]
+	steps := s.call("Sub", nil, most, s.given)
+	width := s.call("Div", nil, s.dim(first, 0), s.times(s.batch, s.beams))
+	done := s.concat(0, first, s.reshape(g.all[1], -1))
+	zero := attrs(graph.TensorAttr("value", tensor.From([]float32{0}, 1)))
+	rest := s.call("ConstantOfShape", zero, s.call("Sub", nil, s.times(steps, s.dim(first, 0)), s.dim(done, 0)))
+	return s.call("Reshape", nil, s.concat(0, done, rest), s.concat(0, steps, s.batch, s.beams, width))
 }
