@@ -9,7 +9,7 @@ import (
 
 // What a Loop or Scan carries from one iteration to the next has two buffers in the plan where its shape and format stay the
 // same: the body writes one while it reads the other, and one of the two is the node's result. What it stacks is written to
-// its place in the whole. Values that change their shape, and those that are no tensors, are copied from iteration to iteration.
+// its place in the whole. Values that change their shape are handed on: see loosecarry.go.
 
 // loopSpec says how step i of a Spec, a Loop or Scan, is run: where lies what goes into its body and comes out.
 type loopSpec struct {

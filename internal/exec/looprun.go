@@ -10,7 +10,7 @@ import (
 )
 
 // loopRun runs a Loop or Scan of a frame. What it needs is made with the frame: an iteration allocates nothing, but for values
-// that change their shape or are no tensors, and for results that grow.
+// that become larger than those before or are no tensors, and for results that grow.
 type loopRun struct {
 	f                *frame
 	i                int // the step
