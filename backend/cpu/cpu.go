@@ -200,7 +200,7 @@ func (b cpu) Supports(n *graph.Node) backend.Support {
 			return nil, property.Because(property.DynamicShape, "the shape of %v depends on data", v)
 		}
 		list, why := signatures(n)
-		return b.withNarrow(b.withWinograd(n, list), n), why
+		return withColumns(b.withNarrow(b.withWinograd(n, list), n), n), why
 	})
 }
 

@@ -1,10 +1,29 @@
 package cpu_test
 
 import (
-	. "github.com/onsi/ginkgo/v2"
+	"slices"
 
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/carve-dev/carve"
+	"github.com/carve-dev/carve/backend"
 	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/graph/tensor"
+	"github.com/carve-dev/carve/internal/kernel/isa"
 )
+
+// sameBits expects the outputs of a model to have the same bits on each of some sets of kernels.
+func sameBits(m *model, on []isa.Target, outputs ...*graph.Value) {
+	GinkgoHelper()
+	m.sample(outputs...)
+	for _, t := range on {
+		got, _ := mustExecute(m.g, m.feeds, &carve.Options{Strict: true, Backends: []backend.Config{{Name: "cpu", Options: map[string]string{"isa": t.String()}}}})
+		for _, y := range outputs[1:] {
+			Expect(got[y.Name].(*tensor.Tensor).Bytes()).To(Equal(got[outputs[0].Name].(*tensor.Tensor).Bytes()), "seed %d, %v, %v", m.seed, t, m)
+		}
+	}
+}
 
 var _ = Describe("MatMul", func() {
 	It("broadcasts ranks from 1 to 5", seeds(80, func(m *model) {
@@ -43,6 +62,18 @@ var _ = Describe("MatMul", func() {
 		y := m.op("MatMul", m.input(260, 600), m.input(600, 521))
 		m.check(m.op("Relu", m.op("Add", y, m.input(260, 521))))
 	})
+
+	It("multiplies single columns by dot products, of constants and of a run, in batches as alone", seeds(30, func(m *model) {
+		batch, rows, k := m.between(1, 4), m.between(1, 50), m.between(64, 300)
+		x, w := m.floats(batch*rows, k), m.floats(k)
+		x3, column, row, across := tensor.From(tensor.Of[float32](x), batch, rows, k), tensor.From(tensor.Of[float32](w), k, 1), tensor.From(tensor.Of[float32](w), 1, k), graph.IntAttr("transB", 1)
+		y := []*graph.Value{m.op("Gemm", m.feed(x), m.feed(row), across)}
+		for _, v := range []*graph.Value{m.op("MatMul", m.feed(x3), m.feed(column)), m.op("MatMul", m.feed(x3), m.data(column)), m.op("Gemm", m.feed(x), m.data(row), across),
+			m.op("MatMul", m.feed(x3), m.op("Expand", m.feed(column), m.ints(int64(batch), int64(k), 1)))} { // a matrix of each
+			y = append(y, m.op("Reshape", v, m.ints(int64(batch*rows), 1)))
+		}
+		sameBits(m, isa.Targets(), y...)
+	}))
 
 	It("adds rows of a greater rank", func() {
 		m := newModel(1)
@@ -83,5 +114,21 @@ var _ = Describe("Gemm", func() {
 			y = m.op("Add", y, operand(m, rows, cols))
 		}
 		m.sample(activate(m, y))
+	}))
+
+	packing := slices.DeleteFunc(isa.Targets(), func(t isa.Target) bool { return t.Set == isa.Portable })
+
+	It("packs what a run gives by columns for many rows, as it does constants", seeds(30, func(m *model) {
+		rows, k, cols := m.between(32, 80), m.between(20, 90), m.between(16, 70)
+		w := m.floats(cols, k)
+		x, c, across := m.input(rows, k), m.constant(cols), graph.IntAttr("transB", 1)
+		sameBits(m, packing, m.op("Gemm", x, m.data(w), c, across), m.op("Gemm", x, m.feed(w), c, across))
+	}))
+
+	It("multiplies up to four long columns of constants by dot products", seeds(20, func(m *model) {
+		rows, k, cols := m.between(1, 31), m.between(64, 200), m.between(1, 4)
+		w := m.floats(cols, k)
+		x, across := m.input(rows, k), graph.IntAttr("transB", 1)
+		sameBits(m, isa.Targets(), m.op("Gemm", x, m.feed(w), across), m.op("Gemm", x, m.data(w), across))
 	}))
 })
