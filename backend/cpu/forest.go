@@ -271,8 +271,10 @@ func (r *forestRows[T]) finish(st *state, sums []float64, lo, n int) {
 func (v *voting) pick(row []float64) int64 {
 	best := 0
 	if !v.single {
-		for i, x := range row {
-			row[i] = v.rounded(x)
+		if v.narrow {
+			for i, x := range row {
+				row[i] = float64(float32(x))
+			}
 		}
 		best = pairwise.Largest(row)
 	} else {
