@@ -50,7 +50,7 @@ func (p *planner) strided(c copySpec, src, dst place.Memory) {
 		}
 	}
 	c = c.coalesced()
-	if last := len(c.dims) - 1; c.size <= 4 && last >= 1 && c.src[last] != 1 && c.dst[last] == 1 && p.transposed(c, src, dst) {
+	if last := len(c.dims) - 1; c.size <= 8 && last >= 1 && c.src[last] != 1 && c.dst[last] == 1 && p.transposed(c, src, dst) {
 		return
 	}
 	chunks, grain, body := c.pieces()
@@ -161,7 +161,7 @@ func (w *copyWalk) next() {
 	}
 }
 
-// transposed handles a copy of elements of one, two or four bytes whose innermost target dim is contiguous there, and another dim that is
+// transposed handles a copy of elements of one, two, four or eight bytes whose innermost target dim is contiguous there, and another dim that is
 // contiguous in the source: a batch of two-dimensional transposes. It reports whether the copy is one.
 func (p *planner) transposed(c copySpec, src, dst place.Memory) bool {
 	last := len(c.dims) - 1
@@ -219,16 +219,17 @@ func (p *planner) transposed(c copySpec, src, dst place.Memory) bool {
 		for i := lo; i < hi; i++ {
 			b, c0 := i/bands, i%bands*band
 			do, so := rest.offsets(b, len(rest.dims))
-			if c.size == 1 {
-				bytes.Transpose(st.Bytes(dst)[do+c0*ldDst:], st.Bytes(src)[so+c0:], rows, min(band, cols-c0), ldSrc, ldDst)
-				continue
+			do, so, cols := do/c.size+c0*ldDst, so/c.size+c0, min(band, cols-c0)
+			switch c.size {
+			case 1:
+				bytes.Transpose(st.Bytes(dst)[do:], st.Bytes(src)[so:], rows, cols, ldSrc, ldDst)
+			case 2:
+				element.Transpose(target.Set, of[uint16](st, dst)[do:], of[uint16](st, src)[so:], rows, cols, ldSrc, ldDst)
+			case 4:
+				reorder.Transpose2D(target, st.F32(dst)[do:], st.F32(src)[so:], rows, cols, ldSrc, ldDst)
+			case 8:
+				element.Transpose(target.Set, of[uint64](st, dst)[do:], of[uint64](st, src)[so:], rows, cols, ldSrc, ldDst)
 			}
-			if c.size == 2 {
-				element.Transpose(target.Set, of[uint16](st, dst)[do/2+c0*ldDst:], of[uint16](st, src)[so/2+c0:], rows, min(band, cols-c0), ldSrc, ldDst)
-				continue
-			}
-			do, so = do/4, so/4
-			reorder.Transpose2D(target, st.F32(dst)[do+c0*ldDst:], st.F32(src)[so+c0:], rows, min(band, cols-c0), ldSrc, ldDst)
 		}
 	}}, []place.Memory{src}, []place.Memory{dst})
 	return true

@@ -43,8 +43,8 @@ func zipThree(set isa.Set, triples, first, second, third *byte, n int) {
 	panic("element: no kernel")
 }
 
-// turn transposes eight rows of n > 0 groups of eight elements of 16 bits; rows lie lds and ldd elements apart.
-func turn(set isa.Set, dst, src *uint16, ldd, lds, n int) {
+// turn transposes eight rows of n > 0 groups of eight elements of 16 bits, or of four of 64 bits where long is set; rows lie lds and ldd bytes apart.
+func turn(set isa.Set, long bool, dst, src *byte, ldd, lds, n int) {
 	panic("element: no kernel")
 }
 

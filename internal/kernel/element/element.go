@@ -311,13 +311,15 @@ func ZipThree(set isa.Set, triples, first, second, third []byte) {
 }
 
 // Transpose writes column c of src, of rows rows of cols elements that lie lds apart, to row c of dst, whose rows lie ldd apart. The operands share no memory.
-func Transpose(set isa.Set, dst, src []uint16, rows, cols, lds, ldd int) {
+func Transpose[T uint16 | uint64](set isa.Set, dst, src []T, rows, cols, lds, ldd int) {
 	if rows == 0 || cols == 0 {
 		return
 	}
 	dst, src = dst[:(cols-1)*ldd+rows], src[:(rows-1)*lds+cols]
-	const side = 8
-	if rows < side || cols < side || !hasKernels(set) {
+	size := int(unsafe.Sizeof(dst[0]))
+	const high = 8
+	wide := min(high, width/size)
+	if rows < high || cols < wide || !hasKernels(set) {
 		for c := range cols {
 			for r := range rows {
 				dst[c*ldd+r] = src[r*lds+c]
@@ -325,15 +327,16 @@ func Transpose(set isa.Set, dst, src []uint16, rows, cols, lds, ldd int) {
 		}
 		return
 	}
-	const most = most / side
-	for r := 0; r < rows; r += side {
-		r = min(r, rows-side) // the last blocks overlap those before
-		whole := cols / side
+	block := func(r, c, n int) { turn(set, size == 8, bytesAt(dst, c*ldd+r), bytesAt(src, r*lds+c), size*ldd, size*lds, n) }
+	const most = most / high
+	for r := 0; r < rows; r += high {
+		r = min(r, rows-high) // the last blocks overlap those before
+		whole := cols / wide
 		for at := 0; at < whole; at += most {
-			turn(set, &dst[side*at*ldd+r], &src[r*lds+side*at], ldd, lds, min(whole-at, most))
+			block(r, wide*at, min(whole-at, most))
 		}
-		if cols%side != 0 {
-			turn(set, &dst[(cols-side)*ldd+r], &src[r*lds+cols-side], ldd, lds, 1)
+		if cols%wide != 0 {
+			block(r, cols-wide, 1)
 		}
 	}
 }

@@ -260,24 +260,24 @@ func triples(r *rand.Rand) {
 }
 
 // transpositions compares matrices between pages that fault, whose rows may lie farther apart than they are long.
-func transpositions(r *rand.Rand) {
+func transpositions[T uint16 | uint64](r *rand.Rand) {
 	rows, cols := r.IntN(40), r.IntN(40)
 	if r.IntN(8) == 0 {
 		rows, cols = 8+r.IntN(3), 60000+r.IntN(10)
 	}
 	lds, ldd := cols+r.IntN(3), rows+r.IntN(3)
-	src := guarded[uint16](r, max(0, rows-1)*lds+cols)
+	src := guarded[T](r, max(0, rows-1)*lds+cols)
 	for i := range src {
-		src[i] = uint16(r.Uint32())
+		src[i] = T(r.Uint64())
 	}
 	for _, set := range sets() {
-		dst := guarded[uint16](r, max(0, cols-1)*ldd+rows)
+		dst := guarded[T](r, max(0, cols-1)*ldd+rows)
 		for i := range dst {
 			dst[i] = 7
 		}
 		element.Transpose(set, dst, src, rows, cols, lds, ldd)
 		for i, x := range dst {
-			want := uint16(7) // between rows nothing is written
+			want := T(7) // between rows nothing is written
 			if c, k := i/ldd, i%ldd; k < rows {
 				want = src[k*lds+c]
 			}
@@ -479,7 +479,8 @@ var _ = Describe("elements", func() {
 			magnitudes[int64](r)
 			pairs(r)
 			triples(r)
-			transpositions(r)
+			transpositions[uint16](r)
+			transpositions[uint64](r)
 			choices[uint8](r)
 			choices[uint16](r)
 			choices[uint32](r)

@@ -8847,15 +8847,13 @@ loop1:
 	JNZ loop1
 	RET
 
-// func turnShorts(dst *uint16, src *uint16, ldd int, lds int, n int)
+// func turnShorts(dst *byte, src *byte, ldd int, lds int, n int)
 TEXT ·turnShorts(SB), NOSPLIT, $0-40
 	MOVQ dst+0(FP), DI
 	MOVQ src+8(FP), SI
 	MOVQ ldd+16(FP), R8
 	MOVQ lds+24(FP), R9
 	MOVQ n+32(FP), CX
-	ADDQ R8, R8
-	ADDQ R9, R9
 
 loop1:
 	MOVQ SI, R10
@@ -8918,6 +8916,60 @@ loop1:
 	ADDQ $16, SI
 	DECQ CX
 	JNZ loop1
+	RET
+
+// func turnLongs(dst *byte, src *byte, ldd int, lds int, n int)
+TEXT ·turnLongs(SB), NOSPLIT, $0-40
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ ldd+16(FP), R8
+	MOVQ lds+24(FP), R9
+	MOVQ n+32(FP), CX
+
+loop1:
+	MOVQ SI, R10
+	LEAQ (SI)(R9*4), R11
+	LEAQ (R9)(R9*2), R12
+	VMOVUPD 0(R10), X0
+	VMOVUPD 0(R10)(R9*1), X1
+	VINSERTF128 $1, 0(R10)(R9*2), Y0, Y0
+	VINSERTF128 $1, 0(R10)(R12*1), Y1, Y1
+	VUNPCKLPD Y1, Y0, Y2
+	VUNPCKHPD Y1, Y0, Y3
+	VMOVUPD 16(R10), X4
+	VMOVUPD 16(R10)(R9*1), X5
+	VINSERTF128 $1, 16(R10)(R9*2), Y4, Y4
+	VINSERTF128 $1, 16(R10)(R12*1), Y5, Y5
+	VUNPCKLPD Y5, Y4, Y6
+	VUNPCKHPD Y5, Y4, Y7
+	VMOVUPD 0(R11), X8
+	VMOVUPD 0(R11)(R9*1), X9
+	VINSERTF128 $1, 0(R11)(R9*2), Y8, Y8
+	VINSERTF128 $1, 0(R11)(R12*1), Y9, Y9
+	VUNPCKLPD Y9, Y8, Y10
+	VUNPCKHPD Y9, Y8, Y11
+	VMOVUPD 16(R11), X12
+	VMOVUPD 16(R11)(R9*1), X13
+	VINSERTF128 $1, 16(R11)(R9*2), Y12, Y12
+	VINSERTF128 $1, 16(R11)(R12*1), Y13, Y13
+	VUNPCKLPD Y13, Y12, Y14
+	VUNPCKHPD Y13, Y12, Y15
+	VMOVUPD Y2, (DI)
+	VMOVUPD Y10, 32(DI)
+	ADDQ R8, DI
+	VMOVUPD Y3, (DI)
+	VMOVUPD Y11, 32(DI)
+	ADDQ R8, DI
+	VMOVUPD Y6, (DI)
+	VMOVUPD Y14, 32(DI)
+	ADDQ R8, DI
+	VMOVUPD Y7, (DI)
+	VMOVUPD Y15, 32(DI)
+	ADDQ R8, DI
+	ADDQ $32, SI
+	DECQ CX
+	JNZ loop1
+	VZEROUPPER
 	RET
 
 // func maxScaledFloats(dst *float32, src *float32, low float32, high float32, n int)

@@ -907,10 +907,15 @@ func unzipTriples(first *byte, second *byte, third *byte, triples *byte, n int)
 //go:noescape
 func zipTriples(triples *byte, first *byte, second *byte, third *byte, n int)
 
-// turnShorts transposes eight rows of n groups of eight elements; n > 0.
+// turnShorts transposes eight rows of n groups of eight elements of 16 bits; n > 0.
 //
 //go:noescape
-func turnShorts(dst *uint16, src *uint16, ldd int, lds int, n int)
+func turnShorts(dst *byte, src *byte, ldd int, lds int, n int)
+
+// turnLongs transposes eight rows of n groups of four elements of 64 bits; n > 0.
+//
+//go:noescape
+func turnLongs(dst *byte, src *byte, ldd int, lds int, n int)
 
 // maxScaledFloats writes the largest of dst, src*low and src*high for n vectors of 8 floats; n > 0.
 //

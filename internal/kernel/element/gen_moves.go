@@ -106,43 +106,72 @@ func tripleBytes(zips bool) []uint32 {
 	return words
 }
 
-// turn writes the kernel of transpositions of eight by eight elements of 16 bits: three times, two vectors are interleaved by ever larger parts.
+// turn writes the kernels of transpositions of eight rows: of eight elements of 16 bits each, or of four of 64 bits, so that lines of the result are written once.
 func turn(f *asm.File) {
-	fn := f.Func("turnShorts", "turnShorts transposes eight rows of n groups of eight elements; n > 0.",
-		asm.Typed("dst", "*uint16"), asm.Typed("src", "*uint16"), asm.Int("ldd"), asm.Int("lds"), asm.Int("n"))
-	fn.Load("dst", "DI")
-	fn.Load("src", "SI")
-	fn.Load("ldd", "R8")
-	fn.Load("lds", "R9")
-	fn.Load("n", "CX")
-	fn.I("ADDQ R8, R8")
-	fn.I("ADDQ R9, R9")
-	fn.Loop("CX", func() {
-		fn.I("MOVQ SI, R10")
+	kernel := func(name, doc string, group int, body func(fn *asm.Func)) {
+		fn := f.Func(name, name+" transposes eight rows of n groups of "+doc+"; n > 0.", asm.Typed("dst", "*byte"), asm.Typed("src", "*byte"), asm.Int("ldd"), asm.Int("lds"), asm.Int("n"))
+		fn.Load("dst", "DI")
+		fn.Load("src", "SI")
+		fn.Load("ldd", "R8")
+		fn.Load("lds", "R9")
+		fn.Load("n", "CX")
+		fn.Loop("CX", func() {
+			fn.I("MOVQ SI, R10")
+			body(fn)
+			fn.I("ADDQ $%d, SI", group)
+		})
+		fn.Ret()
+	}
+	kernel("turnShorts", "eight elements of 16 bits", 16, turnShorts)
+	kernel("turnLongs", "four elements of 64 bits", 32, turnLongs)
+	served(f, "turn", "if long {\nturnLongs(dst, src, ldd, lds, n)\n} else {\nturnShorts(dst, src, ldd, lds, n)\n}\n")
+}
+
+// turnShorts interleaves two vectors, three times, by ever larger parts.
+func turnShorts(fn *asm.Func) {
+	for i := range 8 {
+		fn.I("VMOVDQU (R10), X%d", i)
+		fn.I("ADDQ R9, R10")
+	}
+	from, to := 0, 8
+	for step, part := range []string{"WD", "DQ", "QDQ"} {
+		// Vector i has, after each step, what stood in twice as many rows: of those whose numbers differ in bit step.
 		for i := range 8 {
-			fn.I("VMOVDQU (R10), X%d", i)
-			fn.I("ADDQ R9, R10")
-		}
-		from, to := 0, 8
-		for step, part := range []string{"WD", "DQ", "QDQ"} {
-			// Vector i has, after each step, what stood in twice as many rows: of those whose numbers differ in bit step.
-			for i := range 8 {
-				if i>>step&1 == 0 {
-					a, b := from+i, from+i+1<<step
-					fn.I("VPUNPCKL%s X%d, X%d, X%d", part, b, a, to+i)
-					fn.I("VPUNPCKH%s X%d, X%d, X%d", part, b, a, to+i+1<<step)
-				}
+			if i>>step&1 == 0 {
+				a, b := from+i, from+i+1<<step
+				fn.I("VPUNPCKL%s X%d, X%d, X%d", part, b, a, to+i)
+				fn.I("VPUNPCKH%s X%d, X%d, X%d", part, b, a, to+i+1<<step)
 			}
-			from, to = to, from
 		}
-		for i := range 8 { // the bits of a column's number are, reversed, those of the vector that has it
-			fn.I("VMOVDQU X%d, (DI)", from+i&1<<2+i&2+i>>2)
-			fn.I("ADDQ R8, DI")
+		from, to = to, from
+	}
+	for i := range 8 { // the bits of a column's number are, reversed, those of the vector that has it
+		fn.I("VMOVDQU X%d, (DI)", from+i&1<<2+i&2+i>>2)
+		fn.I("ADDQ R8, DI")
+	}
+}
+
+// turnLongs loads two columns of two rows to the halves of a vector, which takes no shuffle, and interleaves it with that of the two rows between and behind.
+func turnLongs(fn *asm.Func) {
+	fn.I("LEAQ (SI)(R9*4), R11")
+	fn.I("LEAQ (R9)(R9*2), R12")
+	for half, at := range []string{"R10", "R11"} {
+		for pair := range 2 {
+			a, b := 8*half+4*pair, 8*half+4*pair+1
+			fn.I("VMOVUPD %d(%s), X%d", 16*pair, at, a)
+			fn.I("VMOVUPD %d(%s)(R9*1), X%d", 16*pair, at, b)
+			fn.I("VINSERTF128 $1, %d(%s)(R9*2), Y%d, Y%[3]d", 16*pair, at, a)
+			fn.I("VINSERTF128 $1, %d(%s)(R12*1), Y%d, Y%[3]d", 16*pair, at, b)
+			fn.I("VUNPCKLPD Y%d, Y%d, Y%d", b, a, a+2)
+			fn.I("VUNPCKHPD Y%d, Y%d, Y%d", b, a, a+3)
 		}
-		fn.I("ADDQ $16, SI")
-	})
-	fn.Ret()
-	served(f, "turn", "turnShorts(dst, src, ldd, lds, n)")
+	}
+	for c := range 4 {
+		column := c/2*4 + 2 + c%2
+		fn.I("VMOVUPD Y%d, (DI)", column)
+		fn.I("VMOVUPD Y%d, 32(DI)", 8+column)
+		fn.I("ADDQ R8, DI")
+	}
 }
 
 // scaledMaximum writes the kernel of maxima of products with two factors. VMAXPS returns what is written first where an operand is NaN.
