@@ -1,8 +1,6 @@
 package cpu
 
 import (
-	"math"
-
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/tensor"
 	"github.com/carve-dev/carve/internal/kernel/cast"
@@ -81,7 +79,7 @@ func (p *planner) castHalf(n *graph.Node, dest cast.Type) {
 		elements(p, src, dst, count, castNanos, func(d []uint16, s []float32) { reorder.ToHalf(target, d, s, halves[to]) })
 	case from == tensor.Float64:
 		byFloats(p, src, 8, dst, 2, count, func(d []byte, between []float32, s []byte) {
-			oddly(between, place.Elements[float64](s))
+			cast.Oddly(target.Set, between, place.Elements[float64](s))
 			reorder.ToHalf(target, place.Elements[uint16](d), between, halves[to])
 		})
 	case isHalf(to):
@@ -95,30 +93,6 @@ func (p *planner) castHalf(n *graph.Node, dest cast.Type) {
 			reorder.FromHalf(target, between, place.Elements[uint16](s), halves[from])
 			cast.Elements(target.Set, d, dest, asBytes(between), cast.Float32, len(between))
 		})
-	}
-}
-
-// oddly rounds numbers so that they may be rounded again: to the neighbour with an odd last digit, where float32 does not hold them. What is halfway between two numbers of
-// fewer digits is of those that it holds. Boldo and Melquiond, https://doi.org/10.1109/TC.2007.70819.
-func oddly(dst []float32, src []float64) {
-	const least, most, bias, dropped = 0x1p-126, 1 << 128, (1023 - 127) << 23, 1<<29 - 1
-	dst = dst[:len(src)]
-	for i, x := range src {
-		bits := math.Float64bits(x)
-		if a := math.Abs(x); a >= least && a < most {
-			cut := uint32(bits>>63)<<31 | uint32(bits<<1>>30-bias)
-			dst[i] = math.Float32frombits(cut | uint32((bits&dropped+dropped)>>29))
-			continue
-		}
-		y := float32(x)
-		if back := float64(y); x == x && back != x {
-			cut := math.Float32bits(y)
-			if math.Abs(back) > math.Abs(x) {
-				cut--
-			}
-			y = math.Float32frombits(cut | 1)
-		}
-		dst[i] = y
 	}
 }
 

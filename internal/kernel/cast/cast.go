@@ -124,6 +124,19 @@ func Singles(set isa.Set, dst []float32, src []float64) {
 	}
 }
 
+// Oddly rounds src so that it may be rounded again: to the neighbour with an odd last digit, where float32 does not hold a number. What is halfway between two numbers of
+// fewer digits is of those that it holds. Boldo and Melquiond, https://doi.org/10.1109/TC.2007.70819.
+func Oddly(set isa.Set, dst []float32, src []float64) {
+	dst = dst[:len(src)]
+	whole := len(src) / group * group
+	for at := 0; at < whole; at += 16 * part {
+		odds(set, &dst[at], &src[at], min(whole-at, 16*part)/group)
+	}
+	if n := len(src); whole < n {
+		genericOdds(&dst[whole], &src[whole], n-whole)
+	}
+}
+
 // rowsTogether is how many rows are added to totals on the way through these, at most: so many streams of memory.
 const rowsTogether = 8
 

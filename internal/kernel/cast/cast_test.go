@@ -245,6 +245,52 @@ var _ = It("float32 becomes float64 and back, rounded to the nearest", func() {
 	}
 })
 
+var _ = It("float64 are rounded to odd float32, of which math/big knows both neighbours", func() {
+	r := rand.New(rand.NewPCG(7, 7))
+	for _, t := range isa.Targets() {
+		for range 60 {
+			n := 1 + r.IntN(100)
+			dst, src := unsafe.Slice((*float32)(unsafe.Pointer(&guarded(r, 4*n)[0])), n), unsafe.Slice((*float64)(unsafe.Pointer(&guarded(r, 8*n)[0])), n)
+			for i := range src {
+				switch r.IntN(4) {
+				case 0:
+					src[i] = math.Float64frombits(r.Uint64())
+				case 1:
+					src[i] = floats[r.IntN(len(floats))] * (1 + float64(r.IntN(3)-1)*0x1p-40)
+				case 2: // about the smallest of float32
+					src[i] = r.NormFloat64() * math.Exp2(float64(-120-r.IntN(40)))
+				default:
+					src[i] = float64(float32(r.NormFloat64())) * (1 + float64(r.IntN(5)-2)*0x1p-25)
+				}
+			}
+			cast.Oddly(t.Set, dst, src)
+			for i, x := range src {
+				if math.IsNaN(x) || math.IsInf(x, 0) || x == 0 {
+					if y := float64(dst[i]); math.Float64bits(y) != math.Float64bits(x) && (x == x || y == y) {
+						Fail(fmt.Sprintf("%v of %v with %v", y, x, t))
+					}
+					continue
+				}
+				y, accuracy := new(big.Float).SetPrec(24).SetMode(big.ToZero).SetFloat64(x).Float32()
+				switch {
+				case math.IsInf(float64(y), 0):
+					y = float32(math.Copysign(math.MaxFloat32, x))
+				case float64(y) == x && accuracy == big.Exact:
+				default:
+					if math.Abs(float64(y)) > math.Abs(x) {
+						y = math.Float32frombits(math.Float32bits(y) - 1)
+					}
+					y = math.Float32frombits(math.Float32bits(y) | 1)
+				}
+				if math.Float32bits(dst[i]) != math.Float32bits(y) {
+					Fail(fmt.Sprintf("%v, not %v, of %v with %v", dst[i], y, x, t))
+				}
+			}
+		}
+	}
+	Expect(func() { cast.Oddly(isa.Host().Set, make([]float32, 1), make([]float64, 2)) }).To(Panic())
+})
+
 var _ = It("totals are those of float64, row by row, with both signs of the distance between rows", func() {
 	r := rand.New(rand.NewPCG(6, 6))
 	for _, t := range isa.Targets() {

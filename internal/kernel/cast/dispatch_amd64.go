@@ -190,6 +190,16 @@ func singles(set isa.Set, dst *float32, src *float64, n int) {
 	}
 }
 
+// odds rounds n > 0 groups of 16 float64 to float32, to odd ones where those do not hold them.
+func odds(set isa.Set, dst *float32, src *float64, n int) {
+	switch set {
+	case isa.AVX512, isa.AVX2:
+		oddSingles(dst, src, n)
+	default:
+		genericOdds(dst, src, 16*n)
+	}
+}
+
 // accumulate adds rows > 0 rows of n groups of 16 float32 and some quads of four, one of either at least, by elements apart, to totals, or multiplies these by them, and rounds totals to dst after each of them, or before it where exclusive is set.
 func accumulate(set isa.Set, multiplies, exclusive bool, dst, src *float32, totals *float64, n, quads, rows, by int) {
 	switch set {

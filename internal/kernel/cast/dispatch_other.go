@@ -48,6 +48,11 @@ func singles(set isa.Set, dst *float32, src *float64, n int) {
 	genericConvert(dst, src, 16*n)
 }
 
+// odds rounds n > 0 groups of 16 float64 to float32, to odd ones where those do not hold them.
+func odds(set isa.Set, dst *float32, src *float64, n int) {
+	genericOdds(dst, src, 16*n)
+}
+
 // accumulate adds rows > 0 rows of n groups of 16 float32 and some quads of four, one of either at least, by elements apart, to totals, or multiplies these by them, and rounds totals to dst after each of them, or before it where exclusive is set.
 func accumulate(set isa.Set, multiplies, exclusive bool, dst, src *float32, totals *float64, n, quads, rows, by int) {
 	genericTotals(multiplies, exclusive, dst, src, totals, 16*n+4*quads, rows, by)

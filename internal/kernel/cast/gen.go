@@ -22,6 +22,7 @@ func main() {
 		{Name: "differ", Doc: "writes which of n > 0 groups of 16 float64 are not 0.", Params: "dst *byte, src *float64, n int", Portable: "genericDiffer(dst, src, 16*n)"},
 		{Name: "doubles", Doc: "makes float64 of n > 0 groups of 16 float32.", Params: "dst *float64, src *float32, n int", Portable: "genericConvert(dst, src, 16*n)"},
 		{Name: "singles", Doc: "rounds n > 0 groups of 16 float64 to float32.", Params: "dst *float32, src *float64, n int", Portable: "genericConvert(dst, src, 16*n)"},
+		{Name: "odds", Doc: "rounds n > 0 groups of 16 float64 to float32, to odd ones where those do not hold them.", Params: "dst *float32, src *float64, n int", Portable: "genericOdds(dst, src, 16*n)"},
 		{Name: "accumulate", Doc: "adds rows > 0 rows of n groups of 16 float32 and some quads of four, one of either at least, by elements apart, to totals, or multiplies these by them, and rounds totals to dst after each of them, or before it where exclusive is set.",
 			Params: "multiplies, exclusive bool, dst, src *float32, totals *float64, n, quads, rows, by int", Portable: "genericTotals(multiplies, exclusive, dst, src, totals, 16*n+4*quads, rows, by)"},
 	}}, asm.Unit{Base: "lanes", Arch: "amd64", Generate: func(f *asm.File) {

@@ -4,6 +4,7 @@ package main
 
 import (
 	"fmt"
+	"math"
 	"strings"
 
 	"github.com/carve-dev/carve/internal/kernel/asm"
@@ -48,10 +49,46 @@ func ofDoubles(f *asm.File) {
 		k.I("VPAND X8, X0, X0")
 		k.I("VMOVDQU X0, (DI)")
 	})
+	odds(f, v)
 	for _, v := range []asm.ISA{asm.AVX512(), asm.AVX2()} {
 		f.Serve("wholes", v, code+"}")
 		f.Serve("differ", v, "differDoubles(dst, src, n)")
+		f.Serve("odds", v, "oddSingles(dst, src, n)")
 	}
+}
+
+// odds writes what rounds float64 so that they may be rounded again: what is nearest is made the one below, in magnitude, where it is above, and its last digit set where
+// it is another number.
+func odds(f *asm.File, v asm.ISA) {
+	k := named(f, v, "oddSingles", "rounds float64 to odd float32.", asm.Typed("dst", "*float32"), asm.Typed("src", "*float64"))
+	k.broadcast(math.MaxInt64, 15)
+	k.constant(1, 14)
+	// both makes lanes of 32 bits of two vectors' comparisons.
+	both := func(a, b int) {
+		k.I("VSHUFPS $0x88, Y%d, Y%d, Y%[2]d", b, a)
+		k.I("VPERMQ $0xd8, Y%d, Y%[1]d", a)
+	}
+	k.groups(64, 128, func() {
+		for half := range 2 {
+			for i := range 2 {
+				x, y, differs, above := 4*i, 4*i+1, 4*i+2, 4*i+3
+				k.I("VMOVUPD %d(SI), Y%d", 64*half+32*i, x)
+				k.I("VCVTPD2PSY Y%d, X%d", x, 8+i)
+				k.I("VCVTPS2PD X%d, Y%d", 8+i, y)
+				k.I("VCMPPD $12, Y%d, Y%d, Y%d", x, y, differs)
+				k.I("VANDPD Y15, Y%d, Y%[1]d", x)
+				k.I("VANDPD Y15, Y%d, Y%[1]d", y)
+				k.I("VCMPPD $30, Y%d, Y%d, Y%d", x, y, above)
+			}
+			both(2, 6)
+			both(3, 7)
+			k.I("VINSERTF128 $1, X9, Y8, Y8")
+			k.I("VPADDD Y3, Y8, Y8") // -1 where it is above
+			k.I("VPAND Y14, Y2, Y2")
+			k.I("VPOR Y2, Y8, Y8")
+			k.I("VMOVUPS Y8, %d(DI)", 32*half)
+		}
+	})
 }
 
 // named is start for a kernel that serves both sets.

@@ -270,3 +270,26 @@ func genericDiffer(dst *byte, src *float64, n int) {
 		d[i] = x != 0
 	}
 }
+
+// genericOdds is the portable version of odds. Most numbers are cut by their bits.
+func genericOdds(dst *float32, src *float64, n int) {
+	const least, most, bias, dropped = 0x1p-126, 1 << 128, (1023 - 127) << 23, 1<<29 - 1
+	d := unsafe.Slice(dst, n)
+	for i, x := range unsafe.Slice(src, n) {
+		bits := math.Float64bits(x)
+		if a := math.Abs(x); a >= least && a < most {
+			cut := uint32(bits>>63)<<31 | uint32(bits<<1>>30-bias)
+			d[i] = math.Float32frombits(cut | uint32((bits&dropped+dropped)>>29))
+			continue
+		}
+		y := float32(x)
+		if back := float64(y); x == x && back != x {
+			cut := math.Float32bits(y)
+			if math.Abs(back) > math.Abs(x) {
+				cut--
+			}
+			y = math.Float32frombits(cut | 1)
+		}
+		d[i] = y
+	}
+}

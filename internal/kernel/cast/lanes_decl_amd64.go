@@ -32,6 +32,11 @@ func doublesOfUint32(dst *float64, src *byte, n int)
 //go:noescape
 func differDoubles(dst *byte, src *float64, n int)
 
+// oddSingles rounds float64 to odd float32.
+//
+//go:noescape
+func oddSingles(dst *float32, src *float64, n int)
+
 // loadInt8512 extends integers.
 //
 //go:noescape
