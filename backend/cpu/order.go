@@ -9,8 +9,10 @@ import (
 	"github.com/carve-dev/carve/backend"
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/tensor"
+	"github.com/carve-dev/carve/internal/kernel/cast"
 	"github.com/carve-dev/carve/internal/kernel/element"
 	"github.com/carve-dev/carve/internal/kernel/isa"
+	"github.com/carve-dev/carve/internal/kernel/reorder"
 	"github.com/carve-dev/carve/internal/operators"
 	"github.com/carve-dev/carve/internal/place"
 	"github.com/carve-dev/carve/property"
@@ -101,26 +103,29 @@ func topKSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 // topRows is TopK of a tensor: of count elements along an axis, in rows of which inner lie beside each other, the first k.
 type topRows struct {
 	k, count, inner int
-	largest, floats bool // floats: of float32
-	element         int  // bytes
+	largest         bool
+	dt              tensor.DType
 	rank            ranking
-	set             isa.Set
+	target          isa.Target
 }
 
-func topRowsOf(set isa.Set, n *graph.Node, d []int, axis, k int) topRows {
+func topRowsOf(target isa.Target, n *graph.Node, d []int, axis, k int) topRows {
 	dt := n.Inputs[0].Type.DType
-	return topRows{set: set, k: k, count: d[axis], inner: product(d[axis+1:]), largest: n.Int("largest", 1) != 0, floats: dt == tensor.Float32, element: dt.Size(), rank: rankingOf(dt)}
+	return topRows{target: target, k: k, count: d[axis], inner: product(d[axis+1:]), largest: n.Int("largest", 1) != 0, dt: dt, rank: rankingOf(dt)}
 }
 
-// sifts reports whether rows are floats of which so few are taken that most are passed over without a rank.
+// sifts reports whether so few elements are taken that most are passed over without a rank.
 func (t *topRows) sifts() bool {
 	const leastSifted = 256
-	return t.floats && t.k > 0 && t.count >= leastSifted && 4*t.k <= t.count
+	return t.k > 0 && t.count >= leastSifted && 4*t.k <= t.count
 }
+
+// wide reports whether ranks have more than 32 bits.
+func (t *topRows) wide() bool { return t.dt.Size() > 4 }
 
 // columns returns how many rows that lie beside each other are sifted at once, 0 where each is for itself.
 func (t *topRows) columns() int {
-	if t.inner < 8 || t.k > few || !t.sifts() {
+	if t.inner < 8 || t.k > few || t.dt != tensor.Float32 || !t.sifts() {
 		return 0
 	}
 	return min(t.inner, siftBlock)
@@ -165,7 +170,7 @@ func (t *topRows) siftColumns(src []float32, keys []uint64, limits []float32) {
 	skipped := (*[siftBlock]bool)(unsafe.Pointer(&words))[:len(limits)]
 	for j := t.k; j < t.count; j++ {
 		row := src[j*t.inner:][:len(limits)]
-		element.Compare(t.set, skip, skipped, row, limits) // NaN is not skipped
+		element.Compare(t.target.Set, skip, skipped, row, limits) // NaN is not skipped
 		for w := range words[:ceilDiv(len(row), 8)] {
 			for taken := words[w] ^ 0x0101010101010101; taken != 0; taken &= taken - 1 {
 				c := 8*w + bits.TrailingZeros64(taken)/8
@@ -186,21 +191,58 @@ func (t *topRows) siftColumns(src []float32, keys []uint64, limits []float32) {
 func (t *topRows) run(r *rows, i int, src, values []byte, at []int64) {
 	base := i/t.inner*t.count*t.inner + i%t.inner
 	if t.inner == 1 && t.sifts() {
-		t.put(r.sift(t.set, place.Elements[float32](src)[base:][:t.count], t.k, t.largest), i, src, values, at)
-		return
+		if first := t.sift(r, base, src); first != nil {
+			t.put(first, i, src, values, at)
+			return
+		}
 	}
 	t.rank(r.keys, src, base, t.inner)
-	t.put(r.first(t.k, t.element > 4, t.largest), i, src, values, at)
+	t.put(r.first(t.k, t.wide(), t.largest), i, src, values, at)
+}
+
+// sift returns the places of the first elements of a row, which begins at element base of src: of floats as near to its elements as there are, where they are none.
+// Where that may turn elements into equals those that may be among the first are ranked themselves; the result is nil if these are too many.
+func (t *topRows) sift(r *rows, base int, src []byte) []uint64 {
+	flip := uint64(0)
+	if t.largest {
+		flip = math.MaxUint32
+	}
+	if t.dt == tensor.Float32 {
+		return r.sift(t.target, place.Elements[float32](src)[base:][:t.count], t.k, flip)
+	}
+	near := place.Elements[float32](asBytes(r.order[t.count/2:]))[:t.count] // behind the result, which is a quarter at most
+	part := src[base*t.dt.Size():][:t.count*t.dt.Size()]
+	if half, ok := halves[t.dt]; ok {
+		reorder.FromHalf(t.target, near, place.Elements[uint16](part), half)
+	} else {
+		cast.Elements(t.target.Set, asBytes(near), cast.Float32, part, castKinds[t.dt], t.count)
+	}
+	if t.dt.Size() <= 2 { // floats hold them
+		return r.sift(t.target, near, t.k, flip)
+	}
+	places := r.notBehind(t.target.Set, near, floatOf(r.bound(t.target, near, t.k, flip), flip), flip)
+	if places == nil {
+		return nil
+	}
+	some := rows{keys: r.keys[:len(places)], order: r.order[:len(places)]}
+	for j, at := range places {
+		t.rank(some.keys[j:j+1], part, int(at), 1)
+	}
+	first := some.first(t.k, t.wide(), t.largest)
+	for j, at := range first {
+		first[j] = places[at]
+	}
+	return first
 }
 
 // put writes the first elements of row i.
 func (t *topRows) put(first []uint64, i int, src, values []byte, at []int64) {
 	base := i/t.inner*t.count*t.inner + i%t.inner
-	out := i/t.inner*t.k*t.inner + i%t.inner
+	out, size := i/t.inner*t.k*t.inner+i%t.inner, t.dt.Size()
 	for j, e := range first {
 		if values != nil {
-			from := (base + int(e)*t.inner) * t.element
-			copy(values[(out+j*t.inner)*t.element:][:t.element], src[from:])
+			from := (base + int(e)*t.inner) * size
+			copy(values[(out+j*t.inner)*size:][:size], src[from:])
 		}
 		if at != nil {
 			at[out+j*t.inner] = int64(e)
@@ -229,7 +271,7 @@ func planTopK(p *planner, n *graph.Node) error {
 			}
 		}
 	}
-	t := topRowsOf(p.target.Set, n, d, axis, k)
+	t := topRowsOf(p.target, n, d, axis, k)
 	if err := t.check(n); err != nil {
 		return err
 	}
@@ -253,7 +295,7 @@ func chooseTopK(c *choice) error {
 	if c.x[1].Len() != 1 {
 		return property.Because(property.ShapeReason, "K has %d elements", c.x[1].Len())
 	}
-	t := topRowsOf(c.in.e.target.Set, n, x.Shape, axis, int(oneInteger(c.x[1])))
+	t := topRowsOf(c.in.e.target, n, x.Shape, axis, int(oneInteger(c.x[1])))
 	if err := t.check(n); err != nil {
 		return err
 	}

@@ -38,6 +38,24 @@ var _ = Describe("what pipelines of classical models are made of", func() {
 		m.check(m.ops("TopK", 2, v, m.ints(int64(k)), graph.IntAttr("largest", int64(m.r.IntN(2))))...)
 	}))
 
+	It("the first of long rows of other types: numbers that float32 does not tell apart, and those that are none", seeds(60, func(m *model) {
+		n := m.between(256, 1500)
+		k := m.between(1, pick(m, min(32, n/4), n/4))
+		x, spread, odd := make([]float64, m.between(1, 4)*n), pick(m, 1, 3, 500), m.chance(2)
+		for i := range x {
+			x[i] = float64(m.r.IntN(2*spread)-spread)*pick(m, 1, 0x1p34) + float64(m.r.IntN(5)-2)
+			if odd && m.chance(15) {
+				x[i] = pick(m, math.NaN(), math.Inf(1), math.Inf(-1), math.Copysign(0, -1), 0x1p-149, 1e300)
+			}
+		}
+		v := m.feed(tensor.From(x, len(x)/n, n))
+		if dt := pick(m, tensor.Float64, tensor.Float32, tensor.Float16, tensor.BFloat16, tensor.Int64, tensor.Int32, tensor.Int8); dt != tensor.Float64 {
+			v = m.op("Cast", v, to(dt))
+		}
+		out := m.ops("TopK", 2, v, m.ints(int64(k)), graph.IntAttr("largest", int64(m.r.IntN(2))))
+		m.exact(out[1])
+	}))
+
 	It("columns that are chosen, by constant lists in order and out of it", seeds(40, func(m *model) {
 		columns, rows := m.between(1, 120), pick(m, 1, 5, m.between(60, 200))
 		list := make([]int64, m.between(1, 50))

@@ -10,6 +10,7 @@ import (
 	"github.com/carve-dev/carve/graph/tensor"
 	"github.com/carve-dev/carve/internal/kernel/element"
 	"github.com/carve-dev/carve/internal/kernel/isa"
+	"github.com/carve-dev/carve/internal/kernel/vec"
 	"github.com/carve-dev/carve/internal/place"
 )
 
@@ -205,24 +206,19 @@ const siftBlock = 128
 
 // sift is first for a row of floats of which few are taken: those that come before the last of the first k so far are kept, blocks of floats compared
 // with that one at once. Where k is small they are kept in order, else whenever there are twice as many the first k of them.
-func (r *rows) sift(set isa.Set, row []float32, k int, largest bool) []uint64 {
-	s := sifted{k: k, kept: r.keys[:0], room: min(max(2*k, 64), len(row)), last: math.MaxUint64}
+func (r *rows) sift(target isa.Target, row []float32, k int, flip uint64) []uint64 {
+	s := sifted{k: k, room: min(max(2*k, 64), len(row)), flip: flip, last: r.bound(target, row, k, flip), kept: r.keys[:0]}
 	skip := element.AtLeast
-	if largest {
-		s.flip, skip = math.MaxUint32, element.AtMost
-	}
-	begin := min(len(row), max(8, k))
-	for j := range begin {
-		s.offer(j, row[j])
+	if flip != 0 {
+		skip = element.AtMost
 	}
 	var words [siftBlock / 8]uint64
 	skipped := (*[siftBlock]bool)(unsafe.Pointer(&words))
 	limit := unsafe.Slice((*float32)(unsafe.Pointer(&r.order[0])), 1) // order is written at the end
-	for lo, size := begin, 0; lo < len(row); lo += size {
-		size = min(lo/8*8, siftBlock, len(row)-lo) // the limit falls fast at first
-		block := row[lo:][:size]
+	for lo := 0; lo < len(row); lo += siftBlock {
+		block := row[lo:min(lo+siftBlock, len(row))]
 		limit[0] = floatOf(s.last, s.flip)
-		element.Compare(set, skip, skipped[:len(block)], block, limit) // NaN is not skipped
+		element.Compare(target.Set, skip, skipped[:len(block)], block, limit) // NaN is not skipped
 		for w := range words[:ceilDiv(len(block), 8)] {
 			for taken := words[w] ^ 0x0101010101010101; taken != 0; taken &= taken - 1 {
 				if j := 8*w + bits.TrailingZeros64(taken)/8; j < len(block) {
@@ -238,6 +234,58 @@ func (r *rows) sift(set isa.Set, row []float32, k int, largest bool) []uint64 {
 		r.order[j] = key & math.MaxUint32
 	}
 	return r.order[:k]
+}
+
+// bound returns a key that those of the first k elements of a row of floats are below: of columns of the row, taken as a matrix, k have an element that is no worse than the k-th
+// best of theirs. Few others are as good. Keys and the lower half of order are overwritten.
+func (r *rows) bound(target isa.Target, row []float32, k int, flip uint64) uint64 {
+	const group = 32
+	columns := ceilDiv(2*k, group) * group
+	best, op := place.Elements[float32](asBytes(r.order))[:columns], vec.ReduceMin
+	if flip != 0 {
+		op = vec.ReduceMax
+	}
+	vec.For(target).ReduceColumns(op, best, row, columns, len(row)/columns, columns)
+	keys := r.keys[:columns]
+	for i, x := range best {
+		keys[i] = keyOf(i, x, flip)
+	}
+	last := kth(keys, k)>>32 + 2 // -0 ranks as 0 does, but its float is that of the rank below
+	if last > math.MaxUint32 {
+		return math.MaxUint64
+	}
+	return last << 32
+}
+
+// notBehind returns the places of the floats of a row that do not come behind one of them, and of NaN, in order, or nil where they are more than half. They lie in the
+// upper half of the keys.
+func (r *rows) notBehind(set isa.Set, row []float32, limit float32, flip uint64) []uint64 {
+	places := r.keys[ceilDiv(len(row), 2):]
+	behind, n := element.Greater, 0
+	if flip != 0 {
+		behind = element.Less
+	}
+	var words [siftBlock / 8]uint64
+	skipped := (*[siftBlock]bool)(unsafe.Pointer(&words))
+	one := [1]float32{limit}
+	for lo := 0; lo < len(row); lo += siftBlock {
+		block := row[lo:min(lo+siftBlock, len(row))]
+		element.Compare(set, behind, skipped[:len(block)], block, one[:])
+		for w := range words[:ceilDiv(len(block), 8)] {
+			for taken := words[w] ^ 0x0101010101010101; taken != 0; taken &= taken - 1 {
+				j := 8*w + bits.TrailingZeros64(taken)/8
+				if j >= len(block) {
+					break
+				}
+				if n == len(places) {
+					return nil
+				}
+				places[n] = uint64(lo + j) //nolint:gosec // a place
+				n++
+			}
+		}
+	}
+	return places[:n]
 }
 
 // sifted are the keys of the floats of a row that may be among the first k: all of the first few in order, or any.
@@ -280,13 +328,29 @@ func floatOf(key, flip uint64) float32 {
 	return math.Float32frombits(b ^ (^uint32(int32(b)>>31) | 1<<31)) //nolint:gosec // as in rank32
 }
 
-// insertKey puts a key where it belongs in a list in order whose last place is free.
+// insertKey puts a key where it belongs in a list in order whose last place is free: without a branch, which data would mislead.
 func insertKey(list []uint64, key uint64) {
-	at := len(list) - 1
-	for ; at > 0 && list[at-1] > key; at-- {
-		list[at] = list[at-1]
+	last := len(list) - 1
+	for at, other := range list[:last] {
+		list[at], key = min(other, key), max(other, key)
 	}
-	list[at] = key
+	list[last] = key
+}
+
+// kth returns the k-th lowest key, of which no two are equal; keys are overwritten.
+func kth(keys []uint64, k int) uint64 {
+	if k > few {
+		toFront(keys, k)
+		return slices.Max(keys[:k])
+	}
+	for j, key := range keys {
+		if j < k {
+			insertKey(keys[:j+1], key)
+		} else if key < keys[k-1] {
+			insertKey(keys[:k], key)
+		}
+	}
+	return keys[k-1]
 }
 
 // few is the most elements that are found by insertion.

@@ -327,7 +327,9 @@ func Transpose[T uint16 | uint64](set isa.Set, dst, src []T, rows, cols, lds, ld
 		}
 		return
 	}
-	block := func(r, c, n int) { turn(set, size == 8, bytesAt(dst, c*ldd+r), bytesAt(src, r*lds+c), size*ldd, size*lds, n) }
+	block := func(r, c, n int) {
+		turn(set, size == 8, bytesAt(dst, c*ldd+r), bytesAt(src, r*lds+c), size*ldd, size*lds, n)
+	}
 	const most = most / high
 	for r := 0; r < rows; r += high {
 		r = min(r, rows-high) // the last blocks overlap those before
