@@ -42,10 +42,14 @@ var _ = Describe("what pipelines of classical models are made of", func() {
 		n := m.between(256, 1500)
 		k := m.between(1, pick(m, min(32, n/4), n/4))
 		x, spread, odd := make([]float64, m.between(1, 4)*n), pick(m, 1, 3, 500), m.chance(2)
+		few := m.chance(6) // numbers at all
 		for i := range x {
 			x[i] = float64(m.r.IntN(2*spread)-spread)*pick(m, 1, 0x1p34) + float64(m.r.IntN(5)-2)
 			if odd && m.chance(15) {
 				x[i] = pick(m, math.NaN(), math.Inf(1), math.Inf(-1), math.Copysign(0, -1), 0x1p-149, 1e300)
+			}
+			if few && i%40 > 0 {
+				x[i] = math.NaN()
 			}
 		}
 		v := m.feed(tensor.From(x, len(x)/n, n))
