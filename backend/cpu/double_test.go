@@ -115,7 +115,7 @@ var _ = Describe("float64", func() {
 
 	for _, op := range []string{"Exp", "Tanh", "Sigmoid", "Sqrt", "Abs", "Neg", "Reciprocal", "Log", "Erf", "Floor", "Ceil", "Round", "Softplus", "Softsign", "Mish",
 		"HardSwish", "HardSigmoid", "Relu", "LeakyRelu", "ThresholdedRelu", "Elu", "Celu", "Selu", "Gelu", "Swish", "Sin", "Cos", "Tan", "Asin", "Acos", "Atan", "Sinh",
-		"Cosh", "Asinh", "Acosh", "Atanh", "Sign"} {
+		"Cosh", "Asinh", "Acosh", "Atanh", "Sign", "Shrink"} {
 		It("has the function "+op, func() {
 			m := newModel(3)
 			x := m.input(3, 300)
@@ -133,12 +133,41 @@ var _ = Describe("float64", func() {
 				out = append(out, m.op(op, x, graph.FloatAttr("alpha", 0.3)))
 			case "HardSigmoid":
 				out = append(out, m.op(op, x, graph.FloatAttr("alpha", 0.3), graph.FloatAttr("beta", 0.4)))
+			case "Shrink":
+				out = append(out, m.op(op, x, graph.FloatAttr("lambd", 0.3), graph.FloatAttr("bias", 0.2)), m.op(op, m.op("Log", m.op("Neg", m.op("Abs", x)))))
 			case "Gelu":
 				out = append(out, m.op(op, x, graph.StringAttr("approximate", "tanh")))
 			}
 			m.checkDouble(out...)
 		})
 	}
+
+	It("has remainders that are exact, of numbers near and far from each other", func() {
+		m := newModel(8)
+		x, y := make([]float64, 4000), make([]float64, 4000)
+		for i := range x {
+			y[i] = m.r.NormFloat64() * math.Exp2(float64(m.between(-40, 40)))
+			if x[i] = y[i] * math.Round(m.r.NormFloat64()*math.Exp2(float64(m.between(-2, 60)))); m.chance(2) {
+				x[i] = math.Nextafter(x[i], m.r.NormFloat64()*1e300)
+			}
+			switch m.r.IntN(60) {
+			case 0:
+				x[i] = pick(m, 0, math.Inf(1), math.NaN(), 5e-324, math.MaxFloat64)
+			case 1:
+				y[i] = pick(m, 0, math.Inf(-1), math.NaN(), 5e-324, math.MaxFloat64)
+			}
+		}
+		m.exact(m.op("Mod", m.feed(tensor.From(x, len(x))), m.feed(tensor.From(y, len(y))), graph.IntAttr("fmod", 1)))
+	})
+
+	It("has rows of a norm of one", seeds(20, func(m *model) {
+		d := m.shape(m.between(1, 4), 1, 40)
+		x := operand(m, d...)
+		if m.chance(4) {
+			x = m.op("Mul", x, m.scalar(0))
+		}
+		m.sampleDouble(m.op("LpNormalization", x, axis(m.between(-len(d), len(d)-1)), graph.IntAttr("p", int64(m.between(1, 2)))))
+	}))
 
 	It("has powers by constants, and bounds", func() {
 		m := newModel(4)

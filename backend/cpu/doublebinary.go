@@ -204,6 +204,19 @@ func doublePowers(kernels double.Kernels, dst, src, y []float64) {
 	}
 }
 
+// remainder is math.Mod. What is left of x less a multiple of y is exact, but that the multiple may be one too many where the quotient was rounded.
+func remainder(x, y float64) float64 {
+	q := x / y
+	if !(math.Abs(q) < 1<<53) || !(math.Abs(y) <= math.MaxFloat64) {
+		return math.Mod(x, y)
+	}
+	r := math.FMA(-math.Trunc(q), y, x)
+	if r != 0 && (r < 0) != (x < 0) {
+		r += math.Copysign(y, x)
+	}
+	return math.Copysign(r, x)
+}
+
 // comparesDoubles reports whether a node compares float64.
 func comparesDoubles(n *graph.Node) bool {
 	_, ok := doubleComparisons[n.Op.Name]
@@ -243,5 +256,5 @@ func init() {
 			return nil, property.Because(property.Attribute, "remainders of float64 with the sign of the dividend only")
 		}
 		return operators.RowMajor(n), nil
-	}, Plan: func(p *planner, n *graph.Node) error { return elementwise2(p, n, math.Mod) }}, 0, "Mod")
+	}, Plan: func(p *planner, n *graph.Node) error { return elementwise2(p, n, remainder) }}, 0, "Mod")
 }

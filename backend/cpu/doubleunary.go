@@ -80,6 +80,20 @@ func geluDouble(k double.Kernels, d, s []float64) {
 	}
 }
 
+// shrinkDouble brings numbers beyond a bound nearer to 0 and makes the others 0, without a branch, which data would mislead.
+func shrinkDouble(d, s []float64, beyond, bias float64) {
+	for i, x := range s[:len(d)] {
+		var above, below uint64
+		if x > beyond {
+			above = 1
+		}
+		if x < -beyond {
+			below = 1
+		}
+		d[i] = math.Float64frombits(math.Float64bits(x-bias)&-above | math.Float64bits(x+bias)&-below)
+	}
+}
+
 // floorDouble, ceilDouble and roundDouble are loops of their own: what is called for each element takes ten times as long as an instruction.
 
 func floorDouble(_ double.Kernels, d, s []float64) {
@@ -107,7 +121,7 @@ func wholly(loop func(k double.Kernels, d, s []float64)) func(*graph.Node) doubl
 // doubleUnaries are the functions by the name of their operator, beside those of floatFunctions.
 var doubleUnaries = map[string]func(n *graph.Node) doubleFunc{
 	"Exp": vectorised(double.Exp), "Sigmoid": vectorised(double.Sigmoid), "Tanh": vectorised(double.Tanh), "Sqrt": vectorised(double.Sqrt),
-	"Abs": vectorised(double.Abs), "Neg": vectorised(double.Neg),
+	"Abs": vectorised(double.Abs), "Neg": vectorised(double.Neg), "Log": vectorised(double.Log), "Sin": vectorised(double.Sin), "Cos": vectorised(double.Cos),
 	"Reciprocal": func(*graph.Node) doubleFunc {
 		return doubleFunc{0.5, func(k double.Kernels, d, s []float64) {
 			one := [1]float64{1}
@@ -126,12 +140,16 @@ var doubleUnaries = map[string]func(n *graph.Node) doubleFunc{
 		}
 		return plainly(func(x float64) float64 { return 0.5 * x * (1 + math.Erf(x/math.Sqrt2)) })(n)
 	},
+	"Shrink": func(n *graph.Node) doubleFunc {
+		beyond, bias := float64(n.Float("lambd", 0.5)), float64(n.Float("bias", 0))
+		return doubleFunc{2, func(_ double.Kernels, d, s []float64) { shrinkDouble(d, s, beyond, bias) }}
+	},
 	"Swish": func(n *graph.Node) doubleFunc {
 		a := float64(n.Float("alpha", 1))
 		return doubleFunc{1.5, func(k double.Kernels, d, s []float64) { swishDouble(k, d, s, a) }}
 	},
-	"Log": plainly(math.Log), "Erf": plainly(math.Erf), "Floor": wholly(floorDouble), "Ceil": wholly(ceilDouble), "Round": wholly(roundDouble),
-	"Sin": plainly(math.Sin), "Cos": plainly(math.Cos), "Asin": plainly(math.Asin), "Acos": plainly(math.Acos), "Atan": plainly(math.Atan),
+	"Erf": plainly(math.Erf), "Floor": wholly(floorDouble), "Ceil": wholly(ceilDouble), "Round": wholly(roundDouble),
+	"Asin": plainly(math.Asin), "Acos": plainly(math.Acos), "Atan": plainly(math.Atan),
 	"Softsign":  plainly(func(x float64) float64 { return x / (1 + math.Abs(x)) }),
 	"Sign":      func(*graph.Node) doubleFunc { return doubleFunc{0.5, signDouble} },
 	"Softplus":  plainly(softplus),

@@ -63,7 +63,7 @@ func planNormalizer(p *planner, n *graph.Node) error {
 	}
 	if r.columns <= most && r.from == tensor.Float32 && n.Outputs[0].Type.DType == tensor.Float32 {
 		norm := map[string]shortrow.Norm{"L1": shortrow.L1, "L2": shortrow.L2, "MAX": shortrow.Max}[n.Str("norm", "MAX")]
-		p.eachRow(r.src, p.Out(n.Outputs[0]), r.rows, r.columns, func(dst, src []float32, count int) { few.Divide(norm, dst, src, count) })
+		eachRow(p, r.src, p.Out(n.Outputs[0]), r.rows, r.columns, func(dst, src []float32, count int) { few.Divide(norm, dst, src, count) })
 		return nil
 	}
 	return mapped(p, n, r, float64(r.columns), func(row []float64) {

@@ -5,6 +5,8 @@ import (
 	"slices"
 
 	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/graph/tensor"
+	"github.com/carve-dev/carve/internal/kernel/double"
 	"github.com/carve-dev/carve/internal/kernel/shortrow"
 	"github.com/carve-dev/carve/internal/kernel/vec"
 	"github.com/carve-dev/carve/internal/operators"
@@ -12,39 +14,40 @@ import (
 	"github.com/carve-dev/carve/property"
 )
 
-// LpNormalization, MeanVarianceNormalization and Hardmax of float32: rows of what is normalised together, which is brought to the end where it lies
+// LpNormalization of float32 and float64, MeanVarianceNormalization and Hardmax of float32: rows of what is normalised together, which is brought to the end where it lies
 // elsewhere.
 
 // alongAxes emits fn for rows of count elements along axes of the node's operand. A row of dst may be that of src.
-func (p *planner) alongAxes(n *graph.Node, axes []int, fn func(dst, src []float32, count int)) {
+func alongAxes[T tensor.Element](p *planner, n *graph.Node, axes []int, fn func(dst, src []T, count int)) {
 	x := n.Inputs[0]
 	d := p.Dims[x.ID]
 	src, dst := p.In(x), p.Out(n.Outputs[0])
 	rows, count, inner, ok := adjacentAxes(d, axes)
 	if ok && inner == 1 {
-		p.eachRow(src, dst, rows, count, fn)
+		eachRow(p, src, dst, rows, count, fn)
 		return
 	}
+	size := x.Type.DType.Size()
 	perm, kept := lastAxes(len(d), axes)
 	moved, back := make([]int, len(d)), make([]int, len(d))
 	for i, a := range perm {
 		moved[i], back[a] = d[a], i
 	}
 	t := p.Temp(p.Bytes(x))
-	p.permute(d, perm, 4, src, t)
-	p.eachRow(t, t, product(moved[:kept]), product(moved[kept:]), fn)
-	p.permute(moved, back, 4, t, dst)
+	p.permute(d, perm, size, src, t)
+	eachRow(p, t, t, product(moved[:kept]), product(moved[kept:]), fn)
+	p.permute(moved, back, size, t, dst)
 }
 
-func (p *planner) eachRow(src, dst place.Memory, rows, count int, fn func(dst, src []float32, count int)) {
+func eachRow[T tensor.Element](p *planner, src, dst place.Memory, rows, count int, fn func(dst, src []T, count int)) {
 	p.emit(step{chunks: rows, grain: grainFor(float64(count)*0.3 + 50), body: func(st *state, _, lo, hi int) {
-		fn(st.F32(dst)[lo*count:hi*count], st.F32(src)[lo*count:hi*count], count)
+		fn(of[T](st, dst)[lo*count:hi*count], of[T](st, src)[lo*count:hi*count], count)
 	}}, []place.Memory{src}, []place.Memory{dst})
 }
 
 // eachOf makes a function of rows of one of a row.
-func eachOf(row func(dst, src []float32)) func(dst, src []float32, count int) {
-	return func(dst, src []float32, count int) {
+func eachOf[T tensor.Element](row func(dst, src []T)) func(dst, src []T, count int) {
+	return func(dst, src []T, count int) {
 		for at := 0; at < len(src); at += count {
 			row(dst[at:][:count], src[at:][:count])
 		}
@@ -52,10 +55,13 @@ func eachOf(row func(dst, src []float32)) func(dst, src []float32, count int) {
 }
 
 func rowNormSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
-	x := n.Inputs[0]
-	if !operators.IsFloat32(x) {
+	if x := n.Inputs[0]; !operators.IsFloat32(x) {
 		return nil, operators.NotFloat32(x)
 	}
+	return lpNormSignatures(n)
+}
+
+func lpNormSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 	if power := n.Int("p", 2); power != 1 && power != 2 {
 		return nil, property.Because(property.Attribute, "p %d", power)
 	}
@@ -74,7 +80,7 @@ func planLpNorm(p *planner, n *graph.Node) error {
 	if n.Int("p", 2) == 1 {
 		op = vec.ReduceSumAbs
 	}
-	p.alongAxes(n, []int{axisOf(n, -1, len(p.Dims[n.Inputs[0].ID]))}, eachOf(func(dst, src []float32) {
+	alongAxes(p, n, []int{axisOf(n, -1, len(p.Dims[n.Inputs[0].ID]))}, eachOf(func(dst, src []float32) {
 		norm := reduceRow(kernels, op, src)
 		if op == vec.ReduceSumSquares {
 			norm = float32(math.Sqrt(float64(norm)))
@@ -84,6 +90,25 @@ func planLpNorm(p *planner, n *graph.Node) error {
 			return
 		}
 		kernels.BinaryScalar(vec.Div, dst, src, norm)
+	}))
+	return nil
+}
+
+func planDoubleLpNorm(p *planner, n *graph.Node) error {
+	kernels, op := p.doubles(), double.SumSquares
+	if n.Int("p", 2) == 1 {
+		op = double.SumAbs
+	}
+	alongAxes(p, n, []int{axisOf(n, -1, len(p.Dims[n.Inputs[0].ID]))}, eachOf(func(dst, src []float64) {
+		norm := [1]float64{kernels.Reduce(op, src)}
+		if op == double.SumSquares {
+			norm[0] = math.Sqrt(norm[0])
+		}
+		if norm[0] == 0 {
+			clear(dst)
+			return
+		}
+		kernels.Binary(double.Div, double.VS, dst, src, norm[:])
 	}))
 	return nil
 }
@@ -99,7 +124,7 @@ func planMeanVariance(p *planner, n *graph.Node) error {
 		return property.Because(property.Attribute, "axes %v of rank %d", list, rank)
 	}
 	kernels := p.kernels
-	p.alongAxes(n, axes, eachOf(func(dst, src []float32) {
+	alongAxes(p, n, axes, eachOf(func(dst, src []float32) {
 		mean := reduceRow(kernels, vec.ReduceSum, src) / float32(len(src))
 		kernels.BinaryScalar(vec.Sub, dst, src, mean)
 		deviation := math.Sqrt(float64(reduceRow(kernels, vec.ReduceSumSquares, dst)) / float64(len(dst)))
@@ -118,7 +143,7 @@ func planHardmax(p *planner, n *graph.Node) error {
 			axes = append(axes, a)
 		}
 	}
-	p.alongAxes(n, axes, func(dst, src []float32, count int) {
+	alongAxes(p, n, axes, func(dst, src []float32, count int) {
 		if count <= shortrow.Longest {
 			few.Mark(dst, src, count)
 			return
@@ -145,6 +170,7 @@ func planHardmax(p *planner, n *graph.Node) error {
 
 func init() {
 	table.Register("LpNormalization", operator{Signatures: rowNormSignatures, Plan: planLpNorm})
+	registerDoubles(operator{Signatures: lpNormSignatures, Plan: planDoubleLpNorm}, 0, "LpNormalization")
 	table.Register("MeanVarianceNormalization", operator{Signatures: rowNormSignatures, Plan: planMeanVariance})
 	table.Register("Hardmax", operator{Signatures: rowNormSignatures, Plan: planHardmax})
 }

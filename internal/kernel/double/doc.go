@@ -6,8 +6,8 @@
 // written. dst may be a source. A call allocates nothing, and divides long work so that no single call of assembly exceeds about
 // 100 µs. Element-wise results depend on the element alone, results of rows on the row alone, so that no division changes a bit.
 //
-// Accuracy against the exact result: Exp and Sigmoid 2 ulp, Tanh 4 ulp, Log 5 ulp, the rest 1 ulp. Results of Sigmoid below 1e-300 may be 0.
-// NaN gives NaN, infinities the limit, but for Log.
+// Accuracy against the exact result: Exp and Sigmoid 2 ulp, Tanh 4 ulp, Log 5 ulp, Sin and Cos 2 ulp, the rest 1 ulp. Results of Sigmoid below 1e-300 may be 0.
+// NaN gives NaN, infinities the limit.
 //
 // This is a leaf: it imports package isa of internal/kernel only.
 package double

@@ -22,6 +22,8 @@ var unaryOps = []struct {
 	{"Sqrt", nil, func(c *ctx, x, _, _, _ string) { c.I("VSQRTPD %s, %s", x, x) }},
 	{"Abs", nil, func(c *ctx, x, _, _, _ string) { c.op("VANDPD", c.bits(1<<63-1), x, x) }},
 	{"Log", nil, func(c *ctx, x, n, p, t string) { c.log(x, n, p, t) }},
+	{"Sin", nil, func(c *ctx, x, n, p, t string) { c.sine(x, n, p, t, 0) }},
+	{"Cos", nil, func(c *ctx, x, n, p, t string) { c.sine(x, n, p, t, 1) }},
 	{"Neg", nil, func(c *ctx, x, _, _, _ string) { c.op("VXORPD", c.bits(1<<63), x, x) }},
 }
 
@@ -178,4 +180,85 @@ func (c *ctx) split(x, n, p, t string) {
 	}
 	c.op("VORPD", c.k(1<<52), p, p) // 2^52 and a number of 11 bits
 	c.op("VSUBPD", c.k(1<<52+1023), p, p)
+}
+
+// halfPi is π/2, in three numbers.
+var halfPi = [3]float64{1.5707963267948966, 6.123233995736766e-17, -1.4973849048591833e-33}
+
+// everySecond returns the coefficients ±1/k! of the series of sine or cosine from k = first on, with signs by turns, the first of which is given.
+func everySecond(first, last int, sign float64) []float64 {
+	var list []float64
+	f := 1.0
+	for k := 1; k <= last; k++ {
+		if f *= float64(k); k >= first && (k-first)%2 == 0 {
+			list = append(list, sign/f)
+			sign = -sign
+		}
+	}
+	return list
+}
+
+// sine writes sin (|x| + quarter·π/2), with x's sign where quarter is 0: x less a multiple of π/2, which is exact but for one rounding, is in [-π/4, π/4], where one series
+// has the sine, and another the cosine.
+func (c *ctx) sine(x, n, p, t string, quarter int) {
+	const magic = 3 << 51 // a sum with it is whole
+	sign, cosine, w, e := c.r(4), c.r(5), c.r(6), c.r(7)
+	if quarter == 0 {
+		c.op("VANDPD", c.bits(1<<63), x, sign)
+	}
+	c.op("VANDPD", c.bits(1<<63-1), x, x)
+	c.I("VBROADCASTSD %s, %s", c.k(magic), t)
+	c.op("VFMADD231PD", c.k(2/math.Pi), x, t)
+	c.op("VSUBPD", c.k(magic), t, n)
+	for _, part := range halfPi {
+		c.op("VFNMADD231PD", c.k(part), n, x)
+	}
+	if quarter != 0 {
+		c.op("VADDPD", c.k(1), t, t)
+	}
+	c.I("VMULPD %s, %s, %s", x, x, n)
+	c.series(n, p, everySecond(3, 17, -1))
+	c.I("VMULPD %s, %s, %s", n, p, p)
+	c.I("VFMADD213PD %s, %s, %s", x, x, p)
+	c.series(n, cosine, everySecond(4, 16, 1))
+	c.I("VBROADCASTSD %s, %s", c.k(1), w)
+	c.op("VFNMADD231PD", c.k(0.5), n, w)
+	c.I("VBROADCASTSD %s, %s", c.k(1), e) // what 1 - x²/2 lacks
+	c.I("VSUBPD %s, %s, %s", w, e, e)
+	c.op("VFNMADD231PD", c.k(0.5), n, e)
+	c.I("VMULPD %s, %s, %s", n, n, n)
+	c.I("VFMADD231PD %s, %s, %s", n, cosine, e)
+	c.I("VADDPD %s, %s, %s", e, w, cosine)
+	c.left(63, t, w)
+	c.where(w, cosine, p)
+	c.left(62, t, w)
+	c.op("VANDPD", c.bits(1<<63), w, w)
+	if quarter == 0 {
+		c.I("VXORPD %s, %s, %s", sign, w, w)
+	}
+	c.I("VXORPD %s, %s, %s", w, p, x)
+}
+
+// left shifts integers of 64 bits.
+func (c *ctx) left(by int, x, to string) {
+	if c.neon() {
+		c.VShift("shl.2d", c.Retarget.Number(to), c.Retarget.Number(x), by)
+	} else {
+		c.I("VPSLLQ $%d, %s, %s", by, x, to)
+	}
+}
+
+// where copies the lanes of x to dst whose uppermost bits mask has, which is overwritten.
+func (c *ctx) where(mask, x, dst string) {
+	switch {
+	case c.neon():
+		r := c.Retarget
+		c.VShift("sshr.2d", r.Number(mask), r.Number(mask), 63)
+		c.Func.I("VBIT V%d.B16, V%d.B16, V%d.B16", r.Number(mask), r.Number(x), r.Number(dst))
+	case c.isa.Masks:
+		c.I("VPTESTMQ %[1]s, %[1]s, K2", mask)
+		c.I("VMOVUPD %s, K2, %s", x, dst)
+	default:
+		c.I("VBLENDVPD %s, %s, %s, %s", mask, x, dst, dst)
+	}
 }

@@ -64,6 +64,10 @@ func genericUnary(op Op, dst, src *float64, n int) {
 		fn = math.Abs
 	case Log:
 		fn = math.Log
+	case Sin:
+		fn = math.Sin
+	case Cos:
+		fn = math.Cos
 	case Neg:
 		fn = func(x float64) float64 { return -x }
 	}

@@ -46,7 +46,9 @@ const (
 	Tanh              // tanh x
 	Sqrt              // √x, correctly rounded
 	Abs               // |x|
-	Log               // ln x, of positive normal numbers; what becomes of others is not defined
+	Log               // ln x
+	Sin               // sin x
+	Cos               // cos x
 	Neg               // -x
 )
 
@@ -112,9 +114,48 @@ func (v Kernels) Apply(op Op, dst, src []float64) {
 	if op > Neg {
 		panic("double: no such function")
 	}
+	if r := &ranges[op]; r.fn != nil {
+		v.within(op, r, dst[:n], src)
+		return
+	}
 	d, s := at(dst, n), at(src, n)
 	for i := 0; i < n; i += blockElements {
 		unary(v.set, op, advance(d, i), advance(s, i), min(blockElements, n-i))
+	}
+}
+
+// within is a range of numbers that kernels of a function are right in, and what computes it elsewhere.
+type within struct {
+	least, most float64
+	fn          func(float64) float64
+}
+
+// ranges are those of the functions that have such. Sine and cosine lose digits where multiples of π/2 have more than 77.
+var ranges = [Neg + 1]within{
+	Log: {0x1p-1022, math.MaxFloat64, math.Log}, Sin: {-1 << 24, 1 << 24, math.Sin}, Cos: {-1 << 24, 1 << 24, math.Cos},
+}
+
+// within is Apply of a function that has a range: beyond it the kernel computes something else, in whose place the right results are put.
+func (v Kernels) within(op Op, r *within, dst, src []float64) {
+	var part [256]float64
+	for ; len(src) > 0; dst, src = dst[len(part):], src[len(part):] {
+		x := src[:min(len(part), len(src))]
+		d := dst[:len(x)]
+		if v.Reduce(Least, x) >= r.least && v.Reduce(Greatest, x) <= r.most {
+			unary(v.set, op, at(d, len(x)), at(x, len(x)), len(x))
+		} else {
+			t := part[:len(x)]
+			unary(v.set, op, at(t, len(x)), at(x, len(x)), len(x))
+			for i, y := range t {
+				if z := x[i]; !(z >= r.least && z <= r.most) {
+					y = r.fn(z)
+				}
+				d[i] = y
+			}
+		}
+		if len(x) < len(part) {
+			return
+		}
 	}
 }
 

@@ -122,6 +122,16 @@ func abs128(dst *float64, src *float64, n int)
 //go:noescape
 func log128(dst *float64, src *float64, n int)
 
+// sin128 writes Sin of n elements.
+//
+//go:noescape
+func sin128(dst *float64, src *float64, n int)
+
+// cos128 writes Cos of n elements.
+//
+//go:noescape
+func cos128(dst *float64, src *float64, n int)
+
 // neg128 writes Neg of n elements.
 //
 //go:noescape
@@ -214,6 +224,10 @@ func callUnary128(op Op, dst, src *float64, n int) {
 		abs128(dst, src, n)
 	case Log:
 		log128(dst, src, n)
+	case Sin:
+		sin128(dst, src, n)
+	case Cos:
+		cos128(dst, src, n)
 	case Neg:
 		neg128(dst, src, n)
 	}

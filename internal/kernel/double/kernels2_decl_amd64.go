@@ -122,6 +122,16 @@ func abs2(dst *float64, src *float64, n int)
 //go:noescape
 func log2(dst *float64, src *float64, n int)
 
+// sin2 writes Sin of n elements.
+//
+//go:noescape
+func sin2(dst *float64, src *float64, n int)
+
+// cos2 writes Cos of n elements.
+//
+//go:noescape
+func cos2(dst *float64, src *float64, n int)
+
 // neg2 writes Neg of n elements.
 //
 //go:noescape
@@ -214,6 +224,10 @@ func callUnary2(op Op, dst, src *float64, n int) {
 		abs2(dst, src, n)
 	case Log:
 		log2(dst, src, n)
+	case Sin:
+		sin2(dst, src, n)
+	case Cos:
+		cos2(dst, src, n)
 	case Neg:
 		neg2(dst, src, n)
 	}

@@ -122,6 +122,16 @@ func abs512(dst *float64, src *float64, n int)
 //go:noescape
 func log512(dst *float64, src *float64, n int)
 
+// sin512 writes Sin of n elements.
+//
+//go:noescape
+func sin512(dst *float64, src *float64, n int)
+
+// cos512 writes Cos of n elements.
+//
+//go:noescape
+func cos512(dst *float64, src *float64, n int)
+
 // neg512 writes Neg of n elements.
 //
 //go:noescape
@@ -214,6 +224,10 @@ func callUnary512(op Op, dst, src *float64, n int) {
 		abs512(dst, src, n)
 	case Log:
 		log512(dst, src, n)
+	case Sin:
+		sin512(dst, src, n)
+	case Cos:
+		cos512(dst, src, n)
 	case Neg:
 		neg512(dst, src, n)
 	}
