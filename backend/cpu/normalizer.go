@@ -57,11 +57,8 @@ func planNormalizer(p *planner, n *graph.Node) error {
 		return why
 	}
 	r, k := newNumberRows(p, n.Inputs[0], 0), p.doubles()
-	few, most := shortrow.For(p.target), shortrow.Longest
-	if few.Fast() {
-		most = shortrow.LongestDivided
-	}
-	if r.columns <= most && r.from == tensor.Float32 && n.Outputs[0].Type.DType == tensor.Float32 {
+	if r.from == tensor.Float32 && n.Outputs[0].Type.DType == tensor.Float32 {
+		few := shortrow.For(p.target)
 		norm := map[string]shortrow.Norm{"L1": shortrow.L1, "L2": shortrow.L2, "MAX": shortrow.Max}[n.Str("norm", "MAX")]
 		eachRow(p, r.src, p.Out(n.Outputs[0]), r.rows, r.columns, func(dst, src []float32, count int) { few.Divide(norm, dst, src, count) })
 		return nil

@@ -20,25 +20,37 @@ func mark(set isa.Set, dst, src *float32, n, rows int) {
 func divide(set isa.Set, norm Norm, dst, src *float32, n, rows int) {
 	switch set {
 	case isa.AVX512:
+		switch {
+		case norm == L1 && n <= 16:
+			divideL116512(dst, src, n, rows)
+		case norm == L1 && n <= 32:
+			divideL116512(dst, src, n, rows)
+		case norm == L2 && n <= 16:
+			divideL216512(dst, src, n, rows)
+		case norm == L2 && n <= 32:
+			divideL216512(dst, src, n, rows)
+		case norm == Max && n <= 16:
+			divideMax16512(dst, src, n, rows)
+		case norm == Max && n <= 32:
+			divideMax16512(dst, src, n, rows)
+		default:
+			switch norm {
+			case L1:
+				divideL1256(dst, src, n, rows)
+			case L2:
+				divideL2256(dst, src, n, rows)
+			case Max:
+				divideMax256(dst, src, n, rows)
+			}
+		}
+	case isa.AVX2:
 		switch norm {
 		case L1:
-			if n > 16 {
-				divideL132512(dst, src, n, rows)
-				return
-			}
-			divideL116512(dst, src, n, rows)
+			divideL1256(dst, src, n, rows)
 		case L2:
-			if n > 16 {
-				divideL232512(dst, src, n, rows)
-				return
-			}
-			divideL216512(dst, src, n, rows)
+			divideL2256(dst, src, n, rows)
 		case Max:
-			if n > 16 {
-				divideMax32512(dst, src, n, rows)
-				return
-			}
-			divideMax16512(dst, src, n, rows)
+			divideMax256(dst, src, n, rows)
 		}
 	default:
 		genericDivide(norm, dst, src, n, rows)

@@ -21,11 +21,15 @@ func main() {
 			Params: "dst *float32, ldd int, src *float32, lds int, places *int32, count, n, rows int", Portable: "genericTake(dst, ldd, src, lds, places, count, rows)"},
 	}}, asm.Unit{Base: "rows", Arch: "amd64", Generate: func(f *asm.File) {
 		mark(f)
-		code := "switch norm {\n"
+		code, any := "switch {\n", ""
 		for _, norm := range []string{"L1", "L2", "Max"} {
-			code += fmt.Sprintf("case %s:\nif n > 16 {\n%s(dst, src, n, rows)\nreturn\n}\n%s(dst, src, n, rows)\n", norm, divide(f, norm, 4), divide(f, norm, 2))
+			long := divideAny(f, norm)
+			code += fmt.Sprintf("case norm == %[1]s && n <= 16:\n%s(dst, src, n, rows)\ncase norm == %[1]s && n <= 32:\n%s(dst, src, n, rows)\n", norm, divide(f, norm, 2), divide(f, norm, 4))
+			any += fmt.Sprintf("case %s:\n%s(dst, src, n, rows)\n", norm, long)
 		}
-		f.Serve("divide", asm.AVX512(), code+"}")
+		any = "switch norm {\n" + any + "}"
+		f.Serve("divide", asm.AVX512(), code+"default:\n"+any+"\n}")
+		f.Serve("divide", asm.AVX2(), any)
 		normalise(f)
 		take(f)
 	}})
@@ -145,6 +149,108 @@ func divide(f *asm.File, norm string, parts int) string {
 			fn.I("VMOVUPS Y%d, K%d, %d(DI)", h, 1+h, 32*h)
 		}
 		next(fn)
+	})
+	fn.Ret()
+	return name
+}
+
+// divideAny writes a kernel for rows of any length, by AVX2: four numbers at a time, and again when their norm is known.
+func divideAny(f *asm.File, norm string) string {
+	const sum, mask, tail, one, magnitude, least, zero = 0, 15, 14, 13, 12, 12, 11
+	name := fmt.Sprintf("divide%s256", norm)
+	fn := f.Func(name, name+" divides rows by a norm; n, rows > 0.", asm.Ptr("dst"), asm.Ptr("src"), asm.Int("n"), asm.Int("rows"))
+	for _, x := range [][2]string{{"dst", "DI"}, {"src", "SI"}, {"n", "R8"}} {
+		fn.Load(x[0], x[1])
+	}
+	wide := func(name string, x float64) string {
+		return f.Data(name, uint32(math.Float64bits(x)), uint32(math.Float64bits(x)>>32))
+	}
+	fn.I("VBROADCASTSD %s, Y%d", wide("one", 1), one)
+	fn.I("VXORPD Y%[1]d, Y%[1]d, Y%[1]d", zero)
+	switch norm {
+	case "L1":
+		fn.I("VBROADCASTSD %s, Y%d", wide("magnitude", math.Float64frombits(math.MaxInt64)), magnitude)
+	case "Max":
+		fn.I("VBROADCASTSD %s, Y%d", wide("least", -math.MaxFloat32), least)
+	}
+	fn.I("MOVQ R8, R9")
+	fn.I("ANDQ $3, R9") // of the last numbers
+	fn.I("MOVQ R9, AX")
+	fn.I("NEGQ AX")
+	fn.I("LEAQ %s, DX", f.Data("last", math.MaxUint32, math.MaxUint32, math.MaxUint32, math.MaxUint32, 0, 0, 0, 0))
+	fn.I("VMOVUPS 16(DX)(AX*4), X%d", mask)
+	fn.I("VPMOVSXDQ X%d, Y%d", mask, tail)
+	fn.Load("rows", "CX")
+	add := "VADDPD"
+	if norm == "Max" {
+		add = "VMAXPD"
+	}
+	// each goes through a row: body has four numbers in vector 1, the last of which may not be there.
+	each := func(body func(last bool), behind func()) {
+		rest, end := fn.NewLabel("rest"), fn.NewLabel("end")
+		fn.I("MOVQ R8, BX")
+		fn.I("SHRQ $2, BX")
+		fn.I("JZ %s", rest)
+		fn.Loop("BX", func() {
+			fn.I("VCVTPS2PD (SI), Y1")
+			body(false)
+			behind()
+		})
+		fn.Label(rest)
+		fn.I("TESTQ R9, R9")
+		fn.I("JZ %s", end)
+		fn.I("VMASKMOVPS (SI), X%d, X1", mask)
+		fn.I("VCVTPS2PD X1, Y1")
+		body(true)
+		fn.Label(end)
+	}
+	fn.Loop("CX", func() {
+		if norm == "Max" {
+			fn.I("VMOVAPD Y%d, Y%d", least, sum)
+		} else {
+			fn.I("VXORPD Y%[1]d, Y%[1]d, Y%[1]d", sum)
+		}
+		fn.I("MOVQ SI, R10")
+		each(func(last bool) {
+			switch norm {
+			case "L1":
+				fn.I("VANDPD Y%d, Y1, Y1", magnitude)
+			case "L2":
+				fn.I("VMULPD Y1, Y1, Y1")
+			case "Max":
+				fn.I("VMAXPD Y%d, Y1, Y1", least) // the second operand where the first is no number
+				if last {
+					fn.I("VBLENDVPD Y%d, Y1, Y%d, Y1", tail, least)
+				}
+			}
+			fn.I("%s Y1, Y%d, Y%[2]d", add, sum)
+		}, func() { fn.I("ADDQ $16, SI") })
+		fn.I("VEXTRACTF128 $1, Y0, X1")
+		fn.I("%s X1, X0, X0", add)
+		fn.I("VUNPCKHPD X0, X0, X1")
+		fn.I("%s X1, X0, X0", add)
+		fn.I("VCMPSD $0, X%d, X0, X2", zero)
+		if norm == "L2" {
+			fn.I("VSQRTSD X0, X0, X0")
+		}
+		fn.I("VDIVSD X0, X%d, X0", one)
+		fn.I("VBLENDVPD X2, X%d, X0, X0", one)
+		fn.I("VBROADCASTSD X0, Y0")
+		fn.I("MOVQ R10, SI")
+		each(func(last bool) {
+			fn.I("VMULPD Y0, Y1, Y1")
+			fn.I("VCVTPD2PSY Y1, X1")
+			if last {
+				fn.I("VMASKMOVPS X1, X%d, (DI)", mask)
+			} else {
+				fn.I("VMOVUPS X1, (DI)")
+			}
+		}, func() {
+			fn.I("ADDQ $16, SI")
+			fn.I("ADDQ $16, DI")
+		})
+		fn.I("LEAQ (SI)(R9*4), SI")
+		fn.I("LEAQ (DI)(R9*4), DI")
 	})
 	fn.Ret()
 	return name

@@ -68,10 +68,6 @@ func (n Norm) norm(row []float32) float64 {
 // genericDivide multiplies with the inverse: norms of float32 are normal numbers of float64, so that this is as near.
 func genericDivide(norm Norm, dst, src *float32, n, rows int) {
 	to, from := unsafe.Slice(dst, n*rows), unsafe.Slice(src, n*rows)
-	if norm == L1 && n == 3 {
-		divideThrees(to, from)
-		return
-	}
 	for ; len(from) >= n; to, from = to[n:], from[n:] {
 		row, out := from[:n], to[:n]
 		inverse := 1.0
@@ -81,18 +77,6 @@ func genericDivide(norm Norm, dst, src *float32, n, rows int) {
 		for i, x := range row {
 			out[i] = float32(float64(x) * inverse)
 		}
-	}
-}
-
-// divideThrees is genericDivide by L1 of rows of three, which has no loop in its loop: probabilities of three classes are such.
-func divideThrees(to, from []float32) {
-	for ; len(from) >= 3 && len(to) >= 3; to, from = to[3:], from[3:] {
-		a, b, c := float64(from[0]), float64(from[1]), float64(from[2])
-		inverse := 1.0
-		if s := math.Abs(a) + math.Abs(b) + math.Abs(c); s != 0 {
-			inverse = 1 / s
-		}
-		to[0], to[1], to[2] = float32(a*inverse), float32(b*inverse), float32(c*inverse)
 	}
 }
 

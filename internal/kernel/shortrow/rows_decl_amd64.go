@@ -7,35 +7,50 @@ package shortrow
 //go:noescape
 func mark512(dst *float32, src *float32, n int, rows int)
 
-// divideL132512 divides rows by a norm. n ≤ 32, rows > 0.
+// divideL1256 divides rows by a norm; n, rows > 0.
 //
 //go:noescape
-func divideL132512(dst *float32, src *float32, n int, rows int)
+func divideL1256(dst *float32, src *float32, n int, rows int)
 
 // divideL116512 divides rows by a norm. n ≤ 16, rows > 0.
 //
 //go:noescape
 func divideL116512(dst *float32, src *float32, n int, rows int)
 
-// divideL232512 divides rows by a norm. n ≤ 32, rows > 0.
+// divideL132512 divides rows by a norm. n ≤ 32, rows > 0.
 //
 //go:noescape
-func divideL232512(dst *float32, src *float32, n int, rows int)
+func divideL132512(dst *float32, src *float32, n int, rows int)
+
+// divideL2256 divides rows by a norm; n, rows > 0.
+//
+//go:noescape
+func divideL2256(dst *float32, src *float32, n int, rows int)
 
 // divideL216512 divides rows by a norm. n ≤ 16, rows > 0.
 //
 //go:noescape
 func divideL216512(dst *float32, src *float32, n int, rows int)
 
-// divideMax32512 divides rows by a norm. n ≤ 32, rows > 0.
+// divideL232512 divides rows by a norm. n ≤ 32, rows > 0.
 //
 //go:noescape
-func divideMax32512(dst *float32, src *float32, n int, rows int)
+func divideL232512(dst *float32, src *float32, n int, rows int)
+
+// divideMax256 divides rows by a norm; n, rows > 0.
+//
+//go:noescape
+func divideMax256(dst *float32, src *float32, n int, rows int)
 
 // divideMax16512 divides rows by a norm. n ≤ 16, rows > 0.
 //
 //go:noescape
 func divideMax16512(dst *float32, src *float32, n int, rows int)
+
+// divideMax32512 divides rows by a norm. n ≤ 32, rows > 0.
+//
+//go:noescape
+func divideMax32512(dst *float32, src *float32, n int, rows int)
 
 // normalise512 normalises rows. n ≤ 16, rows > 0.
 //

@@ -1,12 +1,13 @@
 package shortrow
 
-import "github.com/carve-dev/carve/internal/kernel/isa"
+import (
+	"math"
 
-// Longest is how many elements a row may have, and LongestDivided how many one of Divide.
-const (
-	Longest        = 16
-	LongestDivided = 32
+	"github.com/carve-dev/carve/internal/kernel/isa"
 )
+
+// Longest is how many elements a row may have, but for those of Divide.
+const Longest = 16
 
 // Piece is a part of a list of columns that Take takes together: Count of them from number At of the list on, which lie less than 32
 // columns behind First.
@@ -47,7 +48,7 @@ type Kernels struct{ set isa.Set }
 // For returns the kernels of a target.
 func For(t isa.Target) Kernels { return Kernels{t.Set} }
 
-// Fast reports whether there are kernels for the target.
+// Fast reports whether there are kernels for the target of what is not divided.
 func (k Kernels) Fast() bool { return k.set == isa.AVX512 }
 
 // Norm is what a row is divided by.
@@ -81,8 +82,12 @@ func (k Kernels) Mark(dst, src []float32, n int) {
 
 // Divide writes each row of n elements, divided by its norm, where that is not 0, in float64. dst may be src.
 func (k Kernels) Divide(norm Norm, dst, src []float32, n int) {
-	if count := rows(dst, src, n, LongestDivided); count > 0 {
-		divide(k.set, norm, &dst[0], &src[0], n, count)
+	const most = 1 << 14 // numbers of one call, which cannot be preempted, unless a row has more
+	count := rows(dst, src, n, math.MaxInt)
+	for at := 0; at < count; {
+		some := min(count-at, max(most/n, 1))
+		divide(k.set, norm, &dst[at*n], &src[at*n], n, some)
+		at += some
 	}
 }
 
