@@ -57,6 +57,7 @@ var passes = []pass{
 	{"fold-shapes", (*simplifier).foldShapes},
 	{"lower-einsum", (*simplifier).lowerEinsums},
 	{"part-labels", (*simplifier).partLabels},
+	{"join-features", (*simplifier).joinFeatures},
 	{"remove-no-ops", (*simplifier).removeNoOps},
 	{"widen", (*simplifier).widen},
 	{"sink-transposes", (*simplifier).sinkTransposes},
