@@ -4,6 +4,8 @@ import (
 	"github.com/carve-dev/carve/backend"
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/tensor"
+	"github.com/carve-dev/carve/internal/kernel/element"
+	"github.com/carve-dev/carve/internal/kernel/isa"
 	"github.com/carve-dev/carve/internal/operators"
 	"github.com/carve-dev/carve/internal/place"
 	"github.com/carve-dev/carve/property"
@@ -25,12 +27,13 @@ func rotarySignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 
 // rotary is how heads [batch, heads, length, width], or [batch, length, heads, width], are turned.
 type rotary struct {
+	set                        isa.Set
 	heads, length, width, half int
 	split, interleaved         bool // split: heads stand in front of positions
 }
 
-func newRotary(n *graph.Node, d []int) (r rotary, rows int, ok bool) {
-	r = rotary{interleaved: n.Int("interleaved", 0) != 0, split: len(d) == 4}
+func newRotary(set isa.Set, n *graph.Node, d []int) (r rotary, rows int, ok bool) {
+	r = rotary{set: set, interleaved: n.Int("interleaved", 0) != 0, split: len(d) == 4}
 	switch {
 	case r.split:
 		r.heads, r.length, r.width = d[1], d[2], d[3]
@@ -69,17 +72,12 @@ func (r *rotary) turn(to, from, cos, sin []float32) {
 		}
 		return
 	}
-	first, second := from[:r.half], from[r.half:][:r.half]
-	low, high := to[:r.half], to[r.half:][:r.half]
-	for k, c := range cos {
-		a, b, s := first[k], second[k], sin[k]
-		low[k], high[k] = c*a-s*b, s*a+c*b
-	}
+	element.Rotate(r.set, to, to[r.half:], from, from[r.half:], cos, sin)
 }
 
 func planRotary(p *planner, n *graph.Node) error {
 	x, angles := n.Inputs[0], p.Dims[n.Inputs[1].ID]
-	r, rows, ok := newRotary(n, p.Dims[x.ID])
+	r, rows, ok := newRotary(p.target.Set, n, p.Dims[x.ID])
 	if !ok {
 		return property.Because(property.ShapeReason, "heads of %v", p.Dims[x.ID])
 	}

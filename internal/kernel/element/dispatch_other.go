@@ -58,6 +58,11 @@ func mix(set isa.Set, dst, a, b *float32, by float32, n int) {
 	panic("element: no kernel")
 }
 
+// rotate writes pairs of a and b, turned by angles, for n > 0 vectors of 8 floats.
+func rotate(set isa.Set, low, high, a, b, cos, sin *float32, n int) {
+	panic("element: no kernel")
+}
+
 // bilinear writes sums of products of four elements of plane, the one at first, the one behind it, and those so many floats farther, for n > 0 groups of four.
 func bilinear(set isa.Set, dst, plane *float32, first *int32, weights *float32, width, n int) {
 	panic("element: no kernel")

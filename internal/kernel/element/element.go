@@ -454,6 +454,24 @@ func Mix(set isa.Set, dst, a, b []float32, by float32) {
 	}
 }
 
+// Rotate writes pairs of a and b, turned by angles: a·cos - b·sin to low, a·sin + b·cos to high. These may be a and b.
+func Rotate(set isa.Set, low, high, a, b, cos, sin []float32) {
+	n := len(cos)
+	low, high, a, b, sin = low[:n], high[:n], a[:n], b[:n], sin[:n]
+	done := 0
+	if hasKernels(set) {
+		for vectors := n / 8; vectors > 0; {
+			some := min(vectors, most)
+			rotate(set, &low[done], &high[done], &a[done], &b[done], &cos[done], &sin[done], some)
+			vectors, done = vectors-some, done+8*some
+		}
+	}
+	for k := done; k < n; k++ {
+		x, y, c, s := a[k], b[k], cos[k], sin[k]
+		low[k], high[k] = c*x-s*y, s*x+c*y
+	}
+}
+
 // has reports whether there are kernels for an operator on a type.
 func has(set isa.Set, op Op, code int) bool {
 	return hasKernels(set) && (op != Div || code == 6)

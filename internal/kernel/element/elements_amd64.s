@@ -9179,6 +9179,83 @@ end3:
 	VZEROUPPER
 	RET
 
+// func rotateFloats(low *float32, high *float32, a *float32, b *float32, cos *float32, sin *float32, n int)
+TEXT ·rotateFloats(SB), NOSPLIT, $0-56
+	MOVQ low+0(FP), DI
+	MOVQ high+8(FP), R8
+	MOVQ a+16(FP), SI
+	MOVQ b+24(FP), DX
+	MOVQ cos+32(FP), R9
+	MOVQ sin+40(FP), R10
+	MOVQ n+48(FP), CX
+	SUBQ $2, CX
+	JLT done2
+
+loop1:
+	VMOVUPS 0(SI), Y0
+	VMOVUPS 0(DX), Y1
+	VMOVUPS 0(R9), Y2
+	VMOVUPS 0(R10), Y3
+	VMULPS Y3, Y1, Y4
+	VMULPS Y3, Y0, Y3
+	VMULPS Y2, Y0, Y0
+	VMULPS Y2, Y1, Y1
+	VSUBPS Y4, Y0, Y0
+	VADDPS Y3, Y1, Y1
+	VMOVUPS Y0, 0(DI)
+	VMOVUPS Y1, 0(R8)
+	VMOVUPS 32(SI), Y5
+	VMOVUPS 32(DX), Y6
+	VMOVUPS 32(R9), Y7
+	VMOVUPS 32(R10), Y8
+	VMULPS Y8, Y6, Y9
+	VMULPS Y8, Y5, Y8
+	VMULPS Y7, Y5, Y5
+	VMULPS Y7, Y6, Y6
+	VSUBPS Y9, Y5, Y5
+	VADDPS Y8, Y6, Y6
+	VMOVUPS Y5, 32(DI)
+	VMOVUPS Y6, 32(R8)
+	ADDQ $64, DI
+	ADDQ $64, R8
+	ADDQ $64, SI
+	ADDQ $64, DX
+	ADDQ $64, R9
+	ADDQ $64, R10
+	SUBQ $2, CX
+	JGE loop1
+
+done2:
+	ADDQ $2, CX
+	TESTQ CX, CX
+	JZ end3
+
+loop4:
+	VMOVUPS 0(SI), Y0
+	VMOVUPS 0(DX), Y1
+	VMOVUPS 0(R9), Y2
+	VMOVUPS 0(R10), Y3
+	VMULPS Y3, Y1, Y4
+	VMULPS Y3, Y0, Y3
+	VMULPS Y2, Y0, Y0
+	VMULPS Y2, Y1, Y1
+	VSUBPS Y4, Y0, Y0
+	VADDPS Y3, Y1, Y1
+	VMOVUPS Y0, 0(DI)
+	VMOVUPS Y1, 0(R8)
+	ADDQ $32, DI
+	ADDQ $32, R8
+	ADDQ $32, SI
+	ADDQ $32, DX
+	ADDQ $32, R9
+	ADDQ $32, R10
+	DECQ CX
+	JNZ loop4
+
+end3:
+	VZEROUPPER
+	RET
+
 // func productsWords(dst *byte, left *byte, right *byte, ld int, k int, n int)
 TEXT ·productsWords(SB), NOSPLIT, $0-48
 	MOVQ dst+0(FP), DI

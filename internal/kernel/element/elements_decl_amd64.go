@@ -942,6 +942,11 @@ func twiceRowsWords(dst *uint32, src *uint32, below int, n int)
 //go:noescape
 func mixFloats(dst *float32, a *float32, b *float32, by float32, n int)
 
+// rotateFloats writes a*cos - b*sin and a*sin + b*cos for n vectors of 8 floats; n > 0.
+//
+//go:noescape
+func rotateFloats(low *float32, high *float32, a *float32, b *float32, cos *float32, sin *float32, n int)
+
 // productsWords adds sums of left[j]*right[j*ld+c] over k numbers j to n vectors of numbers c; k, n > 0.
 //
 //go:noescape

@@ -26,6 +26,7 @@ func main() {
 			Params: "long bool, dst, src *byte, ldd, lds, n int", Portable: `panic("element: no kernel")`},
 		{Name: "twice", Doc: "writes each element of n > 0 groups of eight of 32 bits two times, and so again below bytes farther where that is not 0.", Params: "dst, src *uint32, below, n int", Portable: `panic("element: no kernel")`},
 		{Name: "mix", Doc: "writes a + (b-a)*by for n > 0 vectors of 8 floats.", Params: "dst, a, b *float32, by float32, n int", Portable: `panic("element: no kernel")`},
+		{Name: "rotate", Doc: "writes pairs of a and b, turned by angles, for n > 0 vectors of 8 floats.", Params: "low, high, a, b, cos, sin *float32, n int", Portable: `panic("element: no kernel")`},
 		{Name: "bilinear", Doc: "writes sums of products of four elements of plane, the one at first, the one behind it, and those so many floats farther, for n > 0 groups of four.",
 			Params: "dst, plane *float32, first *int32, weights *float32, width, n int", Portable: `panic("element: no kernel")`},
 		{Name: "products", Doc: "adds sums of left[j]*right[j*ld+c] over k > 0 numbers j to n > 0 vectors of numbers c, of 64 bits each where long is set, else of 32.", Params: "long bool, dst, left, right *byte, ld, k, n int", Portable: `panic("element: no kernel")`},
@@ -43,6 +44,7 @@ func main() {
 		bilinear(f)
 		twice(f)
 		mix(f)
+		rotate(f)
 		products(f)
 	}})
 }

@@ -286,6 +286,36 @@ func mix(f *asm.File) {
 	served(f, "mix", "mixFloats(dst, a, b, by, n)\n")
 }
 
+// rotate writes the kernel of pairs that are turned.
+func rotate(f *asm.File) {
+	fn := f.Func("rotateFloats", "rotateFloats writes a*cos - b*sin and a*sin + b*cos for n vectors of 8 floats; n > 0.",
+		asm.Ptr("low"), asm.Ptr("high"), asm.Ptr("a"), asm.Ptr("b"), asm.Ptr("cos"), asm.Ptr("sin"), asm.Int("n"))
+	at := []string{"DI", "R8", "SI", "DX", "R9", "R10"}
+	for i, name := range []string{"low", "high", "a", "b", "cos", "sin"} {
+		fn.Load(name, at[i])
+	}
+	fn.Load("n", "CX")
+	vectors(fn, 2, func(u int) {
+		a, b, cos, sin, other := 5*u, 5*u+1, 5*u+2, 5*u+3, 5*u+4
+		for i, to := range []int{a, b, cos, sin} {
+			fn.I("VMOVUPS %d(%s), Y%d", 32*u, at[2+i], to)
+		}
+		fn.I("VMULPS Y%d, Y%d, Y%d", sin, b, other)
+		fn.I("VMULPS Y%d, Y%d, Y%[1]d", sin, a)
+		fn.I("VMULPS Y%d, Y%d, Y%[2]d", cos, a)
+		fn.I("VMULPS Y%d, Y%d, Y%[2]d", cos, b)
+		fn.I("VSUBPS Y%d, Y%d, Y%[2]d", other, a)
+		fn.I("VADDPS Y%d, Y%d, Y%[2]d", sin, b)
+		fn.I("VMOVUPS Y%d, %d(DI)", a, 32*u)
+		fn.I("VMOVUPS Y%d, %d(R8)", b, 32*u)
+	}, func(n int) {
+		for _, reg := range at {
+			fn.I("ADDQ $%d, %s", 32*n, reg)
+		}
+	})
+	served(f, "rotate", "rotateFloats(low, high, a, b, cos, sin, n)\n")
+}
+
 // products writes kernels of sums of products: of four vectors at a time, which stay in registers, and of one.
 func products(f *asm.File) {
 	productsOf(f, "productsWords", 4)
