@@ -4,6 +4,7 @@ import (
 	"unsafe"
 
 	"github.com/carve-dev/carve/graph/microsoft"
+	"github.com/carve-dev/carve/internal/kernel/element"
 	"github.com/carve-dev/carve/internal/kernel/gemm"
 	"github.com/carve-dev/carve/internal/kernel/isa"
 	"github.com/carve-dev/carve/internal/kernel/reorder"
@@ -119,11 +120,8 @@ func (g *groupQuery) prepare(r *groupRun, dst, x, norm []float32, b, s int) {
 		}
 		return
 	}
-	low, high := dst[:g.angles], dst[g.angles:][:g.angles]
-	for i, c := range cos {
-		a, b := low[i], high[i]
-		low[i], high[i] = a*c-b*sin[i], b*c+a*sin[i]
-	}
+	low, high := dst[:g.angles], dst[g.angles:]
+	element.Rotate(g.target.Set, low, high, low, high, cos, sin)
 }
 
 // store writes a head's caches. Scratch has room for a row.

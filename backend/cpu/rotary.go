@@ -54,16 +54,20 @@ func newRotary(set isa.Set, n *graph.Node, d []int) (r rotary, rows int, ok bool
 	return r, d[0] * r.heads * r.length, turned >= 0 && turned <= r.width && turned%2 == 0
 }
 
-// position returns the number of the position, of all of the batch, of a row of width elements.
-func (r *rotary) position(row int) int {
+// run returns the number of the position, of all of the batch, of a row of width elements, and of how many rows from there on: they are the ones behind it, or
+// the same one.
+func (r *rotary) run(row int) (position, rows, step int) {
 	if r.split {
-		return row/(r.heads*r.length)*r.length + row%r.length
+		at := row % r.length
+		return row/(r.heads*r.length)*r.length + at, r.length - at, 1
 	}
-	return row / r.heads
+	return row / r.heads, r.heads - row%r.heads, 0
 }
 
 func (r *rotary) turn(to, from, cos, sin []float32) {
-	copy(to[2*r.half:], from[2*r.half:])
+	if 2*r.half < r.width {
+		copy(to[2*r.half:], from[2*r.half:])
+	}
 	cos, sin = cos[:r.half], sin[:r.half]
 	if r.interleaved {
 		for k, c := range cos {
@@ -94,10 +98,14 @@ func planRotary(p *planner, n *graph.Node) error {
 	src, cos, sin, dst := p.In(x), p.In(n.Inputs[1]), p.In(n.Inputs[2]), p.Out(n.Outputs[0])
 	p.emit(step{chunks: rows, grain: grainFor(float64(r.width)*0.7 + 4), body: func(st *state, _, lo, hi int) {
 		from, to, c, s := st.F32(src), st.F32(dst), st.F32(cos), st.F32(sin)
-		for row := lo; row < hi; row++ {
-			at := r.position(row)
+		list := of[int64](st, ids)
+		for position, left, step := 0, 0, 0; lo < hi; lo, position, left = lo+1, position+step, left-1 {
+			if left == 0 {
+				position, left, step = r.run(lo)
+			}
+			row, at := lo, position
 			if ids.Slot >= 0 {
-				id := of[int64](st, ids)[at]
+				id := list[at]
 				if id < -int64(angles[0]) || id >= int64(angles[0]) {
 					panic(backend.OutOfRange(n, 3, id, -int64(angles[0]), int64(angles[0])-1))
 				}

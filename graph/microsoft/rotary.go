@@ -12,12 +12,13 @@ const rotaryText = "in input:T position_ids:M cos_cache:T sin_cache:T\nout outpu
 
 var rotaryOperators = []operator{
 	{name: "RotaryEmbedding", schema: fmt.Sprintf(rotaryText, ""), expand: func(o *op) {
-		o.rotary(func(h *graph.Value, cache *graph.Value) *graph.Value {
-			ids := o.in[1]
-			if o.rank(ids) == 1 { // the position of the first
-				ids = o.unsqueeze(o.positions(ids, o.sum(ids, o.dim(h, 2))), 0)
-			}
-			return o.call("Gather", nil, cache, ids)
+		ids := o.in[1]
+		if o.rank(ids) == 2 {
+			o.standardRotary()
+			return
+		}
+		o.rotary(func(h *graph.Value, cache *graph.Value) *graph.Value { // the position of the first
+			return o.call("Gather", nil, cache, o.unsqueeze(o.positions(ids, o.sum(ids, o.dim(h, 2))), 0))
 		})
 	}},
 	{name: "MRotaryEmbedding", schema: fmt.Sprintf(rotaryText, " mrope_layout:int mrope_section:ints!"), expand: func(o *op) {
@@ -55,30 +56,46 @@ func (o *op) sections() [3]*graph.Value {
 	return of
 }
 
-// rotary turns pairs of elements of each head by the angles of its position: gather takes their rows [batch, length, angles] out of a table.
-func (o *op) rotary(gather func(h, cache *graph.Value) *graph.Value) {
+// rotaryHeads returns how many heads rows of three dims have, and how many elements of each are turned.
+func (o *op) rotaryHeads() (heads, width int64) {
 	o.refuse(o.flag("is_packed_batching"), "batches that are packed")
-	x := o.in[0]
-	rank := o.rank(x)
-	o.require(rank == 3 || rank == 4, ErrShape, "%s has rank %d", x, rank)
-	heads := o.n.Int("num_heads", 0)
-	h := x
-	width := o.n.Int("rotary_embedding_dim", 0)
-	if width == 0 {
-		width = 2 * int64(o.static(o.in[2], 1))
-	}
-	if rank == 3 {
-		if heads == 0 {
-			n := int64(o.static(x, 2))
-			o.require(width > 0 && n%width == 0, ErrShape, "%d columns for heads of %d", n, width)
-			heads = n / width
-		}
-		h = o.split(x, heads)
-	}
-	y := o.turnedPairs(h, gather(h, o.in[2]), gather(h, o.in[3]), width, o.flag("interleaved"))
 	if s := o.n.Float("scale", 1); s != 1 {
 		o.fail(ErrUnsupported, "a scale of %v", s)
 	}
+	x := o.in[0]
+	rank := o.rank(x)
+	o.require(rank == 3 || rank == 4, ErrShape, "%s has rank %d", x, rank)
+	heads, width = o.n.Int("num_heads", 0), o.n.Int("rotary_embedding_dim", 0)
+	if width == 0 {
+		width = 2 * int64(o.static(o.in[2], 1))
+	}
+	if rank == 3 && heads == 0 {
+		n := int64(o.static(x, 2))
+		o.require(width > 0 && n%width == 0, ErrShape, "%d columns for heads of %d", n, width)
+		heads = n / width
+	}
+	return heads, width
+}
+
+// standardRotary is rotary by the operator of ONNX, where each element of the batch has positions.
+func (o *op) standardRotary() {
+	heads, width := o.rotaryHeads()
+	as := attrs(graph.IntAttr("interleaved", o.n.Int("interleaved", 0)), graph.IntAttr("rotary_embedding_dim", width))
+	if o.rank(o.in[0]) == 3 {
+		as = append(as, graph.IntAttr("num_heads", heads))
+	}
+	o.set(0, o.call("RotaryEmbedding", as, o.in[0], o.in[2], o.in[3], o.in[1]))
+}
+
+// rotary turns pairs of elements of each head by the angles of its position: gather takes their rows [batch, length, angles] out of a table.
+func (o *op) rotary(gather func(h, cache *graph.Value) *graph.Value) {
+	heads, width := o.rotaryHeads()
+	x := o.in[0]
+	rank, h := o.rank(x), x
+	if rank == 3 {
+		h = o.split(x, heads)
+	}
+	y := o.turnedPairs(h, gather(h, o.in[2]), gather(h, o.in[3]), width, o.flag("interleaved"))
 	if rank == 3 {
 		y = o.merge(y)
 	}
