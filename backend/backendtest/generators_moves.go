@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/graph/microsoft"
 	"github.com/carve-dev/carve/graph/tensor"
 )
 
@@ -200,7 +201,7 @@ func unsqueeze(m *maker, op string) []*graph.Value {
 
 // indexGenerators are operators with indices, and those that order and scan.
 var indexGenerators = collect(map[string]generator{"Gather": gather, "GatherElements": gatherElements, "GatherND": gatherND, "ScatterND": scatterND,
-	"TopK": topK, "CumSum": cumSum, "CumProd": cumSum, "Trilu": trilu, "OneHot": oneHot, "Range": between, "ReverseSequence": reverseSequence, "RotaryEmbedding": rotaryEmbedding}, each(arg, "ArgMax", "ArgMin"), each(scatterElements, "Scatter", "ScatterElements"))
+	"TopK": topK, "CumSum": cumSum, "CumProd": cumSum, "Trilu": trilu, "Det": squares, microsoft.Domain + ":Inverse": squares, "OneHot": oneHot, "Range": between, "ReverseSequence": reverseSequence, "RotaryEmbedding": rotaryEmbedding}, each(arg, "ArgMax", "ArgMin"), each(scatterElements, "Scatter", "ScatterElements"))
 
 // indices adds an operand of indices into a dim, from its end too.
 func (m *maker) indices(limit func(i int) int, shape ...int) *graph.Value {
@@ -376,6 +377,20 @@ func between(m *maker, op string) []*graph.Value {
 	dt := pick(m, tensor.Int64, tensor.Int32, tensor.Float32, m.dtype(op, 0))
 	number := func(x int) *graph.Value { return m.constant(m.fill(dt, nil, func(int) float64 { return float64(x) })) }
 	return one(m.call(op, number(m.between(-9, 9)), number(m.between(-9, 9)), number(pick(m, -3, -1, 1, 2))).one())
+}
+
+// squares makes matrices whose largest elements stand in other columns than the diagonal's, and which are far from having no inverse.
+func squares(m *maker, op string) []*graph.Value {
+	m.g.Opsets[microsoft.Domain] = 1
+	n, aside := pick(m, 1, 2, 3, 4, 9, 17), m.between(0, 3)
+	shape := append(m.shape(m.between(0, 2)), n, n)
+	return one(m.call(op, m.leaf(m.fill(m.dtype(op, 0), shape, func(i int) float64 {
+		x := 2*m.r.Float64() - 1
+		if row := i / n % n; (row+aside)%n == i%n {
+			x += float64(n)
+		}
+		return x
+	}))).one())
 }
 
 func trilu(m *maker, op string) []*graph.Value {

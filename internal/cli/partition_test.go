@@ -182,10 +182,10 @@ var _ = Describe("partition", func() {
 		Expect(succeeds(ctx, "partition", path, "--why", "choose").stdout).To(HavePrefix("choose: host: the host scheduler runs control flow"))
 		g := newGraph()
 		x := g.AddInput("x", f32(4, 4))
-		g.SetOutputs(add(g, "Det", "det", "y", []*graph.Value{x}))
+		g.SetOutputs(add(g, "RandomNormalLike", "noise", "y", []*graph.Value{x}))
 		fused := succeeds(ctx, "partition", save(ctx, stem()), "--why", "b").stdout
 		Expect(fused).To(MatchRegexp(`\Ab: cpu, group 0\n  fused by conv-tail: Conv \+ Relu \(a, b\)\n  on cpu: chosen`))
-		r := succeeds(ctx, "partition", save(ctx, g), "--why", "det", "--json")
+		r := succeeds(ctx, "partition", save(ctx, g), "--why", "noise", "--json")
 		var why struct {
 			Node, Where string
 			Rejected    []struct{ Node, Backend, Reason string }
@@ -230,7 +230,7 @@ var _ = Describe("dump", func() {
 		g := newGraph()
 		x := g.AddInput("x", f32(4, 4))
 		a := add(g, "Neg", "a", "va", []*graph.Value{x})
-		b := add(g, "Det", "b", "vb", []*graph.Value{a})
+		b := add(g, "RandomNormalLike", "b", "vb", []*graph.Value{a})
 		g.SetOutputs(add(g, "Exp", "c", "vc", []*graph.Value{b}))
 		path := save(ctx, g)
 		Expect(succeeds(ctx, "dump", path, "--after", "group").stdout).To(HaveSuffix("  group cpu: a\n  group reference: b\n  group cpu: c\n"))
