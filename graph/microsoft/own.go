@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"math/bits"
+	"slices"
 
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/tensor"
@@ -249,24 +250,18 @@ func blockRepeats(c *call) error {
 	if size == 0 || ids.Shape[0] != scores.Shape[0] {
 		return fmt.Errorf("%w: ngram_size %d, %v and %v", ErrShape, size, ids, scores)
 	}
-	tokens, err := c.ints(0)
+	tokens := tensor.Of[int64](ids)
+	out, err := scores.Clone()
 	if err != nil {
 		return err
 	}
-	from, err := c.floats(1)
-	if err != nil {
-		return err
-	}
-	v := append([]float32{}, from...)
+	v := tensor.Of[float32](out)
 	length, words := ids.Shape[1], scores.Shape[1]
 	for b := range ids.Shape[0] {
 		row := tokens[b*length:][:length]
+		last := row[max(0, length-size+1):] // that begin a sequence
 		for i := 0; i+size <= length; i++ {
-			same := true
-			for j := range size - 1 {
-				same = same && row[i+j] == row[length-size+1+j]
-			}
-			if !same {
+			if !slices.Equal(row[i:i+size-1], last) {
 				continue
 			}
 			t := row[i+size-1]
@@ -276,5 +271,6 @@ func blockRepeats(c *call) error {
 			v[b*words+int(t)] = float32(math.Inf(-1))
 		}
 	}
-	return c.put(0, scores.DType, v, scores.Shape...)
+	c.out[0] = out
+	return nil
 }
