@@ -89,13 +89,12 @@ func emitNearest[T tensor.Element](p *planner, n *graph.Node, r *nearestRows) {
 	p.emit(step{chunks: product(r.dims[:last]), grain: grainFor(float64(wide) * 0.5), body: func(st *state, _, lo, hi int) {
 		d, s := of[T](st, dst), of[T](st, src)
 		before := -1 // where the row before begins
-		for i, matrix, made := lo, -1, -1; i < hi; i++ {
+		for i, k, matrix, made := lo, lo%high, -1, -1; i < hi; i, k = i+1, k+1 {
 			if i == made {
 				continue
 			}
-			k := i % high
-			if k == 0 || matrix < 0 {
-				matrix = r.from(i/high, last-2)
+			if k == high || matrix < 0 {
+				k, matrix = i%high, r.from(i/high, last-2)
 			}
 			row, from := d[i*wide:(i+1)*wide], matrix
 			if last > 0 {

@@ -59,6 +59,10 @@ func stretched[T any](d, s []T, runs []stretch, unit int) {
 		r := &runs[i]
 		to := d[r.dst*unit:][:r.length*unit]
 		switch {
+		case unit == 1 && r.length <= fewElements:
+			for k, at := 0, r.src; k < len(to); k, at = k+1, at+r.step {
+				to[k] = s[at]
+			}
 		case r.step == 1:
 			copy(to, s[r.src*unit:][:len(to)])
 		case unit > 1:
@@ -153,10 +157,9 @@ func padRepeated[T tensor.Element](p *planner, n *graph.Node, r *repeatedRows) {
 	}
 	p.emit(step{chunks: product(r.dims[:last]), grain: grainFor(float64(wide)*0.3 + float64(len(r.runs))*5), body: func(st *state, _, lo, hi int) {
 		d, s := of[T](st, dst), of[T](st, src)
-		for i, matrix := lo, -1; i < hi; i++ {
-			row := i % high
-			if row == 0 || matrix < 0 {
-				matrix = r.from(i/high, last-2)
+		for i, row, matrix := lo, lo%high, -1; i < hi; i, row = i+1, row+1 {
+			if row == high || matrix < 0 {
+				row, matrix = i%high, r.from(i/high, last-2)
 			}
 			from := matrix
 			if last > 0 {
