@@ -21,6 +21,7 @@ type nearestRows struct {
 	columns []int // the index on the last axis
 	length  int   // of that
 	twice   bool  // columns are all elements, each two times
+	pairs   bool  // and rows of a matrix all rows, so too
 	set     isa.Set
 }
 
@@ -52,7 +53,8 @@ func planNearest(p *planner, n *graph.Node, r resizing) error {
 	rows.without(dx)
 	last := len(rows.dims) - 1
 	rows.columns, rows.length = rows.index[last], dx[last]
-	rows.twice = isTwice(rows.columns, rows.length)
+	rows.twice = isTwice(rows.columns, rows.length) && rows.unit == 1
+	rows.pairs = rows.twice && last > 0 && isTwice(rows.index[last-1], dx[last-1])
 	if size == 1 && len(dx) == 4 && last == 3 && rows.twice && isTwice(rows.index[2], dx[2]) && isOnce(rows.index[0], dx[0]) && isOnce(rows.index[1], dx[1]) {
 		return resizeTwice(p, n, dx[2], rows.length)
 	}
@@ -90,7 +92,7 @@ func emitNearest[T tensor.Element](p *planner, n *graph.Node, r *nearestRows) {
 		d, s := of[T](st, dst), of[T](st, src)
 		before := -1 // where the row before begins
 		for i, k, matrix, made := lo, lo%high, -1, -1; i < hi; i, k = i+1, k+1 {
-			if i == made {
+			if i < made {
 				continue
 			}
 			if k == high || matrix < 0 {
@@ -103,25 +105,17 @@ func emitNearest[T tensor.Element](p *planner, n *graph.Node, r *nearestRows) {
 			switch {
 			case from == before:
 				copy(row, d[(i-1)*wide:])
-			case i+1 < hi && r.together(k, unsafe.Sizeof(row[0])):
-				made = i + 1
-				element.Twice(r.set, wordsOf(d[i*wide:(i+2)*wide]), wordsOf(s[from:][:r.length]), wide)
+			case r.pairs && k%2 == 0 && i+1 < hi && unsafe.Sizeof(row[0]) == 4:
+				pairs := min(high-k, hi-i) / 2
+				made = i + 2*pairs
+				element.Twice(r.set, wordsOf(d[i*wide:made*wide]), wordsOf(s[from:][:pairs*r.length]), r.length, true)
+				from += (pairs - 1) * r.length
 			default:
 				nearestRow(row, s[from:][:r.length*r.unit], r)
 			}
 			before = from
 		}
 	}}, []place.Memory{src}, []place.Memory{dst})
-}
-
-// together reports whether row k of a matrix and the one below are the same, of words that are there two times each.
-func (r *nearestRows) together(k int, size uintptr) bool {
-	last := len(r.dims) - 1
-	if !r.twice || r.unit > 1 || size != 4 || last == 0 {
-		return false
-	}
-	rows := r.index[last-1]
-	return k+1 < len(rows) && rows[k+1] == rows[k]
 }
 
 // wordsOf returns elements of 32 bits as such. They share memory.
@@ -137,7 +131,7 @@ func nearestRow[T any](row, from []T, r *nearestRows) {
 			copy(row[x*u:][:u], from[at*u:])
 		}
 	case r.twice && unsafe.Sizeof(row[0]) == 4:
-		element.Twice(r.set, wordsOf(row), wordsOf(from), 0)
+		element.Twice(r.set, wordsOf(row), wordsOf(from), len(from), false)
 	default:
 		for x, at := range r.columns {
 			row[x] = from[at]

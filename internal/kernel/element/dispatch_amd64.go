@@ -649,14 +649,14 @@ func turn(set isa.Set, long bool, dst, src *byte, ldd, lds, n int) {
 	}
 }
 
-// twice writes each element of n > 0 groups of eight of 32 bits two times, and so again below bytes farther where that is not 0.
-func twice(set isa.Set, dst, src *uint32, below, n int) {
+// twice writes each element of n > 0 groups of eight of 32 bits two times, and so again below bytes farther where that is not 0; of rows > 0 rows, in the last group of each of which back elements are those of the group before.
+func twice(set isa.Set, dst, src *uint32, below, n, back, rows int) {
 	switch set {
 	case isa.AVX512, isa.AVX2:
 		if below == 0 {
-			twiceWords(dst, src, below, n)
+			twiceWords(dst, src, below, n, back, rows)
 		} else {
-			twiceRowsWords(dst, src, below, n)
+			twiceRowsWords(dst, src, below, n, back, rows)
 		}
 
 	default:

@@ -48,8 +48,8 @@ func turn(set isa.Set, long bool, dst, src *byte, ldd, lds, n int) {
 	panic("element: no kernel")
 }
 
-// twice writes each element of n > 0 groups of eight of 32 bits two times, and so again below bytes farther where that is not 0.
-func twice(set isa.Set, dst, src *uint32, below, n int) {
+// twice writes each element of n > 0 groups of eight of 32 bits two times, and so again below bytes farther where that is not 0; of rows > 0 rows, in the last group of each of which back elements are those of the group before.
+func twice(set isa.Set, dst, src *uint32, below, n, back, rows int) {
 	panic("element: no kernel")
 }
 

@@ -394,22 +394,29 @@ func Bilinear(set isa.Set, dst, plane []float32, first []int32, weights []float3
 	}
 }
 
-// Twice writes each element of src two times, and where below is not 0 again that many elements farther.
-func Twice(set isa.Set, dst, src []uint32, below int) {
-	dst = dst[:below+2*len(src)]
-	done := 0
-	if hasKernels(set) {
-		for groups := len(src) / 8; groups > 0; {
-			some := min(groups, most)
-			twice(set, &dst[2*done], &src[done], 4*below, some)
-			groups, done = groups-some, done+8*some
-		}
+// Twice writes each element of src two times, and where pairs is set each row of it, of so many elements, two times, one behind the other. The operands share no memory.
+func Twice(set isa.Set, dst, src []uint32, width int, pairs bool) {
+	const group = 8
+	if len(src) == 0 {
+		return
 	}
-	for i, x := range src[done:] {
-		for _, at := range [2]int{0, below} {
-			to := dst[at+2*(done+i):][:2]
-			to[0], to[1] = x, x
+	rows, wide, below := len(src)/width, 2*width, 0
+	if pairs {
+		below, wide = wide, 2*wide
+	}
+	src, dst = src[:rows*width], dst[:rows*wide]
+	if n := width / group; n > 0 && hasKernels(set) {
+		for at := 0; at < rows; { // a call goes over some rows, and one at least
+			some := min(rows-at, max(most/n, 1))
+			twice(set, &dst[at*wide], &src[at*width], 4*below, n, -width&(group-1), some)
+			at += some
 		}
+		return
+	}
+	for at, x := range src {
+		to := dst[at/width*wide+at%width*2:]
+		to[0], to[1] = x, x
+		to[below], to[below+1] = x, x
 	}
 }
 

@@ -312,16 +312,17 @@ func scaledMaxima(r *rand.Rand) {
 
 // twices compares what is there two times.
 func twices(r *rand.Rand) {
-	n, a, _, _ := operands[uint32](r)
+	width, rows, times := 1+r.IntN(70), r.IntN(6), 1+r.IntN(2)
+	src := guarded[uint32](r, width*rows)
+	for i := range src {
+		src[i] = r.Uint32()
+	}
 	for _, set := range sets() {
-		below := []int{0, 2 * n, 2*n + 3}[r.IntN(3)]
-		dst := guarded[uint32](r, below+2*n)
-		element.Twice(set, dst, a, below)
-		for _, first := range []int{0, below} {
-			for i, x := range dst[first:][:2*n] {
-				if x != a[i/2] {
-					Fail(fmt.Sprintf("element %d of %d, %d farther, with %v", i, n, first, set))
-				}
+		dst := guarded[uint32](r, 2*times*len(src))
+		element.Twice(set, dst, src, width, times == 2)
+		for i, x := range dst {
+			if row, column := i/(2*width)/times, i%(2*width)/2; x != src[row*width+column] {
+				Fail(fmt.Sprintf("element %d of rows of %d, %d times, with %v", i, width, times, set))
 			}
 		}
 	}

@@ -9072,16 +9072,20 @@ loop1:
 	JNZ loop1
 	RET
 
-// func twiceWords(dst *uint32, src *uint32, below int, n int)
-TEXT ·twiceWords(SB), NOSPLIT, $0-32
+// func twiceWords(dst *uint32, src *uint32, below int, n int, back int, rows int)
+TEXT ·twiceWords(SB), NOSPLIT, $0-48
 	MOVQ dst+0(FP), DI
 	MOVQ src+8(FP), SI
 	MOVQ below+16(FP), DX
-	MOVQ n+24(FP), CX
+	MOVQ back+32(FP), R8
+	MOVQ rows+40(FP), R9
 	VMOVDQU lowerTwice<>+0(SB), Y2
 	VMOVDQU upperTwice<>+0(SB), Y3
 
 loop1:
+	MOVQ n+24(FP), CX
+
+loop2:
 	VPERMD (SI), Y2, Y0
 	VPERMD (SI), Y3, Y1
 	VMOVDQU Y0, (DI)
@@ -9089,20 +9093,42 @@ loop1:
 	ADDQ $32, SI
 	ADDQ $64, DI
 	DECQ CX
+	JNZ loop2
+	TESTQ R8, R8
+	JZ whole3
+	SHLQ $2, R8
+	SUBQ R8, SI
+	SUBQ R8, DI
+	SUBQ R8, DI
+	SHRQ $2, R8
+	VPERMD (SI), Y2, Y0
+	VPERMD (SI), Y3, Y1
+	VMOVDQU Y0, (DI)
+	VMOVDQU Y1, 32(DI)
+	ADDQ $32, SI
+	ADDQ $64, DI
+
+whole3:
+	ADDQ DX, DI
+	DECQ R9
 	JNZ loop1
 	VZEROUPPER
 	RET
 
-// func twiceRowsWords(dst *uint32, src *uint32, below int, n int)
-TEXT ·twiceRowsWords(SB), NOSPLIT, $0-32
+// func twiceRowsWords(dst *uint32, src *uint32, below int, n int, back int, rows int)
+TEXT ·twiceRowsWords(SB), NOSPLIT, $0-48
 	MOVQ dst+0(FP), DI
 	MOVQ src+8(FP), SI
 	MOVQ below+16(FP), DX
-	MOVQ n+24(FP), CX
+	MOVQ back+32(FP), R8
+	MOVQ rows+40(FP), R9
 	VMOVDQU lowerTwice<>+0(SB), Y2
 	VMOVDQU upperTwice<>+0(SB), Y3
 
 loop1:
+	MOVQ n+24(FP), CX
+
+loop2:
 	VPERMD (SI), Y2, Y0
 	VPERMD (SI), Y3, Y1
 	VMOVDQU Y0, (DI)
@@ -9112,6 +9138,26 @@ loop1:
 	ADDQ $32, SI
 	ADDQ $64, DI
 	DECQ CX
+	JNZ loop2
+	TESTQ R8, R8
+	JZ whole3
+	SHLQ $2, R8
+	SUBQ R8, SI
+	SUBQ R8, DI
+	SUBQ R8, DI
+	SHRQ $2, R8
+	VPERMD (SI), Y2, Y0
+	VPERMD (SI), Y3, Y1
+	VMOVDQU Y0, (DI)
+	VMOVDQU Y1, 32(DI)
+	VMOVDQU Y0, (DI)(DX*1)
+	VMOVDQU Y1, 32(DI)(DX*1)
+	ADDQ $32, SI
+	ADDQ $64, DI
+
+whole3:
+	ADDQ DX, DI
+	DECQ R9
 	JNZ loop1
 	VZEROUPPER
 	RET

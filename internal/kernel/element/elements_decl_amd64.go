@@ -927,15 +927,15 @@ func maxScaledFloats(dst *float32, src *float32, low float32, high float32, n in
 //go:noescape
 func bilinearFloats(dst *float32, plane *float32, first *int32, weights *float32, width int, n int)
 
-// twiceWords writes each element of n groups of eight two times; n > 0.
+// twiceWords writes each element of rows of n groups of eight two times; n, rows > 0.
 //
 //go:noescape
-func twiceWords(dst *uint32, src *uint32, below int, n int)
+func twiceWords(dst *uint32, src *uint32, below int, n int, back int, rows int)
 
-// twiceRowsWords writes each element of n groups of eight two times; n > 0.
+// twiceRowsWords writes each element of rows of n groups of eight two times; n, rows > 0.
 //
 //go:noescape
-func twiceRowsWords(dst *uint32, src *uint32, below int, n int)
+func twiceRowsWords(dst *uint32, src *uint32, below int, n int, back int, rows int)
 
 // mixFloats writes a + (b-a)*by for n vectors of 8 floats; n > 0.
 //

@@ -233,34 +233,49 @@ func bilinear(f *asm.File) {
 	served(f, "bilinear", "bilinearFloats(dst, plane, first, weights, width, n)")
 }
 
-// twice writes the kernel that repeats each element of 32 bits.
+// twice writes the kernels that repeat each element of 32 bits. Rows of no whole groups end with a group that reaches back.
 func twice(f *asm.File) {
 	f.Data("lowerTwice", 0, 0, 1, 1, 2, 2, 3, 3)
 	f.Data("upperTwice", 4, 4, 5, 5, 6, 6, 7, 7)
-	for _, rows := range []int{1, 2} {
-		name := []string{"twiceWords", "twiceRowsWords"}[rows-1]
-		fn := f.Func(name, name+" writes each element of n groups of eight two times; n > 0.", asm.Typed("dst", "*uint32"), asm.Typed("src", "*uint32"), asm.Int("below"), asm.Int("n"))
-		fn.Load("dst", "DI")
-		fn.Load("src", "SI")
-		fn.Load("below", "DX")
-		fn.Load("n", "CX")
+	for _, times := range []int{1, 2} {
+		name := []string{"twiceWords", "twiceRowsWords"}[times-1]
+		fn := f.Func(name, name+" writes each element of rows of n groups of eight two times; n, rows > 0.",
+			asm.Typed("dst", "*uint32"), asm.Typed("src", "*uint32"), asm.Int("below"), asm.Int("n"), asm.Int("back"), asm.Int("rows"))
+		for _, x := range [][2]string{{"dst", "DI"}, {"src", "SI"}, {"below", "DX"}, {"back", "R8"}, {"rows", "R9"}} {
+			fn.Load(x[0], x[1])
+		}
 		fn.I("VMOVDQU %s, Y2", asm.DataAt("lowerTwice", 0))
 		fn.I("VMOVDQU %s, Y3", asm.DataAt("upperTwice", 0))
-		fn.Loop("CX", func() {
+		group := func() {
 			fn.I("VPERMD (SI), Y2, Y0")
 			fn.I("VPERMD (SI), Y3, Y1")
 			fn.I("VMOVDQU Y0, (DI)")
 			fn.I("VMOVDQU Y1, 32(DI)")
-			if rows == 2 {
+			if times == 2 {
 				fn.I("VMOVDQU Y0, (DI)(DX*1)")
 				fn.I("VMOVDQU Y1, 32(DI)(DX*1)")
 			}
 			fn.I("ADDQ $32, SI")
 			fn.I("ADDQ $64, DI")
+		}
+		fn.Loop("R9", func() {
+			fn.Load("n", "CX")
+			fn.Loop("CX", group)
+			whole := fn.NewLabel("whole")
+			fn.I("TESTQ R8, R8")
+			fn.I("JZ %s", whole)
+			fn.I("SHLQ $2, R8")
+			fn.I("SUBQ R8, SI")
+			fn.I("SUBQ R8, DI")
+			fn.I("SUBQ R8, DI")
+			fn.I("SHRQ $2, R8")
+			group()
+			fn.Label(whole)
+			fn.I("ADDQ DX, DI")
 		})
 		fn.Ret()
 	}
-	served(f, "twice", "if below == 0 {\ntwiceWords(dst, src, below, n)\n} else {\ntwiceRowsWords(dst, src, below, n)\n}\n")
+	served(f, "twice", "if below == 0 {\ntwiceWords(dst, src, below, n, back, rows)\n} else {\ntwiceRowsWords(dst, src, below, n, back, rows)\n}\n")
 }
 
 // mix writes the kernel of numbers between those of two operands.
