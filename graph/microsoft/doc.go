@@ -82,7 +82,8 @@
 // filtered logits are refused. What follows in sequences that have ended is padding, which ONNX Runtime leaves as it was in memory where GreedySearch ends
 // early, and scores of steps that are not needed are 0.
 //
-// DynamicQuantizeLSTM rounds the sequence and the hidden states to 8 bits, as ONNX Runtime does. With peepholes, a clip, coupled
+// DynamicQuantizeLSTM rounds the sequence and the hidden states to 8 bits, as ONNX Runtime does; of rows of unlike lengths, states count as long as
+// their rows last. With peepholes, a clip, coupled
 // gates or other activations weights alone are rounded, so that results are nearer to those without quantisation.
 //
 // What differs from ONNX Runtime: quantised element-wise operators compute in float32 and round once, ties to even. Rows of a
