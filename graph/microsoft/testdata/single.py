@@ -509,15 +509,12 @@ def moves():
 def experiments():
     """What ONNX had as experiments, in its operator sets up to 9."""
     n, c, h, w = shape(4, 4)
-    x = real(n, c, h + 2, w + 2)
+    x, cut = real(n, c, h + 2, w + 2), [int(v) for v in rng.integers(0, 2, 4)]
     factor = lambda: pick(None, round(float(rng.standard_normal()), 2))
-    cut = [int(v) for v in rng.integers(0, 2, 4)]
-    starts, ends = whole(-2, 2, 2), whole(1, 4, 2)
     return pick(
         lambda: Case("Affine", [x], domain="", opset=9, alpha=factor(), beta=factor()),
-        lambda: Case("Crop", [x], domain="", opset=9, border=cut),
-        lambda: Case("Crop", [x], domain="", opset=9, border=cut, scale=[int(rng.integers(1, h + 2)), int(rng.integers(1, w + 2))]),
-        lambda: Case("DynamicSlice", [x, starts, ends, np.array([2, 3]) if flip() else None], domain="", opset=9),
+        lambda: Case("Crop", [x], domain="", opset=9, border=cut, scale=pick(None, [int(rng.integers(1, h + 2)), int(rng.integers(1, w + 2))])),
+        lambda: Case("DynamicSlice", [x, whole(-2, 2, 2), whole(1, 4, 2), np.array([2, 3]) if flip() else None], domain="", opset=9),
         lambda: Case("ImageScaler", [x], domain="", opset=9, bias=[round(float(v), 2) for v in real(c)], scale=factor()),
         lambda: Case("MeanVarianceNormalization", [x], domain="", opset=8, across_channels=pick(None, 0, 1), normalize_variance=pick(None, 0, 1)),
         lambda: Case("ParametricSoftplus", [x], domain="", opset=9, alpha=1.5, beta=0.5),
