@@ -406,8 +406,8 @@ func (m *model) sample(outputs ...*graph.Value) {
 	}
 }
 
-// seedShare says that specs try one random model in so many: the race detector's share, times that of processors that are emulated.
-var seedShare = detectorShare * testshare.Share
+// seedShare says that specs try one random model in so many: the race detector's share, or that of processors that are emulated.
+var seedShare = max(detectorShare, testshare.Share)
 
 // seeds calls a spec with models of n seeds, or of a part of them (seedShare).
 func seeds(n int, fn func(m *model)) func() {
