@@ -16,6 +16,7 @@ import (
 
 	"github.com/carve-dev/carve"
 	"github.com/carve-dev/carve/backend"
+	"github.com/carve-dev/carve/backend/reference"
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/microsoft"
 	"github.com/carve-dev/carve/graph/tensor"
@@ -303,6 +304,16 @@ var _ = Describe("results follow from the definition", func() {
 			" %y = com.microsoft::QLinearAdd(%a, %s, %z, %b, %t, %z, %s, %z) \"node\"\n output %y",
 			map[string]tensor.Value{"a": tensor.From([]uint8{0, 10, 255}, 3), "b": tensor.From([]uint8{13}, 1)})
 		Expect(tensor.Elements[uint8](y)).To(Equal([]uint8{2, 12, 255})) // 1.5 steps more: ties to even
+	})
+	It("NGramRepeatBlock, of tokens that lie anywhere", func(ctx SpecContext) {
+		g, err := graph.Parse(head + "input %i: i64[2,5]\n input %s: f32[2,4]\n %y = com.microsoft::NGramRepeatBlock(%i, %s; ngram_size=3) \"node\"\n output %y\n}")
+		Expect(err).NotTo(HaveOccurred())
+		Expect(graph.InferGraph(g)).To(Succeed())
+		ids := tensor.From([]int64{1, 2, 3, 1, 2, 0, 0, 0, 1, 0}, 2, 5)
+		ids.Data, ids.Offset = append([]byte{0}, ids.Bytes()...), 1
+		out, err := reference.Evaluate(ctx, g.Outputs[0].Producer, []tensor.Value{ids, tensor.From([]float32{1, 2, 3, 4, 5, 6, 7, 8}, 2, 4)})
+		Expect(err).NotTo(HaveOccurred())
+		Expect(tensor.Elements[float32](out[0].(*tensor.Tensor))).To(Equal([]float32{1, 2, 3, float32(math.Inf(-1)), 5, 6, 7, 8}))
 	})
 	It("MurmurHash3, whose values are known", func(ctx SpecContext) {
 		y := run(ctx, "input %x: str[N]\n %y = com.microsoft::MurmurHash3(%x) \"node\"\n output %y", map[string]tensor.Value{"x": tensor.FromStrings([]string{"", "hello", "test"}, 3)})

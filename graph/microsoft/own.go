@@ -250,7 +250,7 @@ func blockRepeats(c *call) error {
 	if size == 0 || ids.Shape[0] != scores.Shape[0] {
 		return fmt.Errorf("%w: ngram_size %d, %v and %v", ErrShape, size, ids, scores)
 	}
-	tokens := tensor.Of[int64](ids)
+	tokens := tensor.Elements[int64](ids)
 	out, err := scores.Clone()
 	if err != nil {
 		return err

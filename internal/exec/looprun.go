@@ -520,7 +520,7 @@ func (r *loopRun) finish(ctx context.Context, n int64) error {
 		switch {
 		case c.out < 0 || c.fixed && r.f.s.block.Slots[c.out].Kind == SlotPlanned:
 			continue
-		case c.fixed || s.first.DType != tensor.Invalid:
+		case c.fixed || n > 0 && len(s.list) == 0:
 			if err := r.finishStack(ctx, k, n); err != nil {
 				return err
 			}

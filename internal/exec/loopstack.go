@@ -133,6 +133,11 @@ func (r *loopRun) pushAny(k int, it, trips int64, t *tensor.Tensor) error {
 	c, s := &r.l.stacked[k], &r.stacks[k]
 	start := r.f.copyBegins()
 	defer func() { r.f.noteCopy(r.i, start) }()
+	if it == 0 {
+		s.first = tensor.Tensor{DType: t.DType, Shape: slices.Clone(t.Shape)}
+	} else if t.DType != s.first.DType || !slices.Equal(t.Shape, s.first.Shape) {
+		return fmt.Errorf("%w: iteration %d gives %v, iteration 0 %v", ErrRun, it, t, &s.first)
+	}
 	axis := c.axis
 	if axis < 0 {
 		axis += len(t.Shape) + 1
@@ -146,13 +151,10 @@ func (r *loopRun) pushAny(k int, it, trips int64, t *tensor.Tensor) error {
 		return err
 	}
 	if it == 0 {
-		s.first = tensor.Tensor{DType: t.DType, Shape: slices.Clone(t.Shape)}
 		s.bytes = t.NumBytes()
 		if err := r.grow(k, r.roomAtFirst(s, trips)); err != nil {
 			return err
 		}
-	} else if t.DType != s.first.DType || !slices.Equal(t.Shape, s.first.Shape) {
-		return fmt.Errorf("%w: iteration %d gives %v, iteration 0 %v", ErrRun, it, t, &s.first)
 	}
 	to, err := r.place(k, it, trips)
 	copy(to, t.Bytes())
