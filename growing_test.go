@@ -1,6 +1,8 @@
 package carve_test
 
 import (
+	"fmt"
+	"runtime"
 	"slices"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -116,5 +118,55 @@ var _ = Describe("loops whose values grow", func() {
 		in := []*tensor.Tensor{tensor.Scalar(int64(trips)), wave(3)}
 		out := []*tensor.Tensor{tensor.From(make([]float32, trips+3)), tensor.From(make([]float32, trips))}
 		Expect(allocationsOf(ctx, p, in, out)).To(BeNumerically("<", trips/4))
+	})
+
+	It("leave no more memory behind than twice what they had in use", func(ctx SpecContext) {
+		p := compile(ctx, textModel(growingLoop("%y", "%x", "      input %v: f32[?a]", `      %next = Concat(%v, %x; axis=0) "longer"
+      output %l, %next`)), &carve.Options{Threads: 1})
+		inUse := func() uint64 {
+			var m runtime.MemStats
+			runtime.GC()
+			runtime.ReadMemStats(&m)
+			return m.HeapAlloc
+		}
+		const n, trips = 16 << 10, 100
+		before := inUse()
+		_, err := p.Run(ctx, map[string]tensor.Value{"m": tensor.Scalar(int64(trips)), "x": wave(n)})
+		Expect(err).NotTo(HaveOccurred())
+		Expect(inUse()).To(BeNumerically("<", before+4*4*n*trips))
+		runtime.KeepAlive(p)
+	})
+
+	It("are refused where slices have unlike shapes, wherever these are stacked", func(ctx SpecContext) {
+		for _, axis := range []int{0, 1, 2, -1} {
+			m := textModel(fmt.Sprintf(`graph {
+  opset 17
+  input %%x: i64[N]
+  %%y = Scan(%%x | ; num_scan_inputs=1, scan_output_axes=[%d]) "scan" {
+    body: graph {
+      input %%v: i64[]
+      const %%zero = i64[1]{0}
+      const %%three = i64[1]{3}
+      const %%c = f32[1,1]{2.5}
+      %%rows = Unsqueeze(%%v, %%zero)
+      %%shape = Concat(%%rows, %%three; axis=0)
+      %%slice = Expand(%%c, %%shape)
+      output %%slice
+    }
+  }
+  output %%y
+}`, axis))
+			p := compile(ctx, m, &carve.Options{Threads: 1})
+			for _, rows := range [][]int64{{1, 2, 1}, {2, 1, 2}, {1, 2}, {2, 1}, {0, 1}} {
+				_, err := p.Run(ctx, map[string]tensor.Value{"x": tensor.From(rows)})
+				Expect(err).To(MatchError(ContainSubstring(fmt.Sprintf("iteration 1 gives f32[%d,3], iteration 0 f32[%d,3]", rows[1], rows[0]))), "axis %d", axis)
+			}
+			for _, rows := range [][]int64{{1, 1}, {2, 2, 2}, {0, 0}} {
+				feeds := map[string]tensor.Value{"x": tensor.From(rows)}
+				got, err := p.Run(ctx, feeds)
+				Expect(err).NotTo(HaveOccurred())
+				near(got["y"], referenceOutputs(ctx, m, feeds)["y"])
+			}
+		}
 	})
 })

@@ -263,7 +263,10 @@ func (in *instance) Enqueue(ctx context.Context, a *backend.RunArgs) (event devi
 		a.Local = st
 	}
 	st.ctx, st.run, st.err, st.a = ctx, nil, nil, a
-	defer st.dropTexts()
+	defer func() {
+		st.dropTexts()
+		st.Unbind()
+	}()
 	if err := in.checkExtended(a); err != nil {
 		return nil, err
 	}

@@ -87,6 +87,7 @@ func (in *instance) Enqueue(ctx context.Context, a *backend.RunArgs) (device.Eve
 	}
 	err := in.e.team.run(ctx, st)
 	st.ctx, st.trace, st.run = nil, nil, nil
+	st.Unbind()
 	return nil, err
 }
 

@@ -143,7 +143,10 @@ func (f *frame) runLate(ctx context.Context, i int, st *Step, a *backend.RunArgs
 		return err
 	}
 	l.args.Trace = a.Trace
-	return f.runInstance(ctx, i, l.inst, l.args)
+	err = f.runInstance(ctx, i, l.inst, l.args)
+	clear(l.args.Inputs) // which would live as long as the instance
+	clear(l.args.Outputs)
+	return err
 }
 
 // lateInstance returns the instance for the operands' shapes, the latest of the group from now on.

@@ -8,22 +8,28 @@ import (
 )
 
 // store keeps memory of the host in which results lie whose shape depends on data, from one iteration of a loop to the next and from run to
-// run. What neither a run nor the one before it has used is Go's again. It belongs to a session.
+// run. What neither a run nor the one before it has used is Go's again, and what has been free the longest, where there is as much free as was in
+// use at most: values that grow would leave twelve times as much behind. It belongs to a session.
 type store struct {
-	free [][]block // by class
-	run  int
+	free          [][]block // by class, those that have been free the longest first
+	gives         int       // how many blocks were given back
+	began, before int       // gives when this run began, and the one before it
+
+	used, kept int // bytes: taken in this run and not given back, and free
+	most, last int // of used, in this run and the one before it
 }
 
 // block is memory that nobody uses.
 type block struct {
 	mem []byte
-	run int // that has used it last
+	at  int // gives when it was given back
 }
 
 // Blocks have sizes of classes: eight to each power of two. Larger ones than mostKept are not kept, and as large as they must be.
 const (
 	leastBlock = 64
 	mostKept   = 1 << 30
+	leastKept  = 1 << 20 // bytes that may be free, whatever was in use
 )
 
 // roomFor returns the size of the blocks of which n bytes are taken, and the number of their class.
@@ -44,11 +50,14 @@ func (s *store) take(n int) ([]byte, error) {
 		return storage(n)
 	}
 	size, class := roomFor(n)
+	s.used += size
+	s.most = max(s.most, s.used)
 	if class < len(s.free) && len(s.free[class]) > 0 {
 		last := len(s.free[class]) - 1
 		mem := s.free[class][last].mem
 		s.free[class][last] = block{}
 		s.free[class] = s.free[class][:last]
+		s.kept -= size
 		return mem[:n], nil
 	}
 	mem, err := storage(size)
@@ -67,15 +76,38 @@ func (s *store) give(mem []byte) {
 	for class >= len(s.free) {
 		s.free = append(s.free, nil)
 	}
-	s.free[class] = append(s.free[class], block{mem[:size], s.run})
+	s.free[class] = append(s.free[class], block{mem[:size], s.gives})
+	s.gives++
+	s.used, s.kept = s.used-size, s.kept+size
+	for s.kept > max(s.most, s.last, leastKept) {
+		s.drop()
+	}
+}
+
+// drop gives what has been free the longest to Go.
+func (s *store) drop() {
+	oldest := -1
+	for class, list := range s.free {
+		if len(list) > 0 && (oldest < 0 || list[0].at < s.free[oldest][0].at) {
+			oldest = class
+		}
+	}
+	s.kept -= len(s.free[oldest][0].mem)
+	s.free[oldest] = slices.Delete(s.free[oldest], 0, 1)
 }
 
 // end ends a run.
 func (s *store) end() {
 	for i, list := range s.free {
-		s.free[i] = slices.DeleteFunc(list, func(b block) bool { return b.run < s.run-1 })
+		s.free[i] = slices.DeleteFunc(list, func(b block) bool {
+			if b.at < s.before {
+				s.kept -= len(b.mem)
+			}
+			return b.at < s.before
+		})
 	}
-	s.run++
+	s.before, s.began = s.began, s.gives
+	s.last, s.most, s.used = s.most, 0, 0
 }
 
 // holding is what a slot has of the store, and memory for the shape of what lies there.

@@ -101,6 +101,9 @@ func (s *Storage) BindTo(a *backend.RunArgs) error {
 	return nil
 }
 
+// Unbind lets go of a run's memory, which would live as long as the session.
+func (s *Storage) Unbind() { clear(s.mem) }
+
 // Bytes returns the memory of a place, nil where there is none.
 func (s *Storage) Bytes(m Memory) []byte {
 	if m.Slot < 0 || m.Size == 0 {
