@@ -168,7 +168,7 @@ func resize(m *maker, op string) []*graph.Value {
 	}
 	scale := func() float64 { return pick(m, 1.0, 2, 3, 1.5, 0.5, 0.7) }
 	h, w := scale(), scale()
-	if op == "Upsample" || !c.has("sizes") {
+	if op == "Upsample" {
 		h, w = max(h, 1), max(w, 1)
 	}
 	if !c.has("sizes") || m.chance(2) {

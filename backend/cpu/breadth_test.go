@@ -545,6 +545,23 @@ var _ = Describe("Resize", func() {
 			}
 		}
 	})
+
+	It("of operator set 10 to fewer nearest neighbours agrees with the reference kernels", seeds(20, func(m *model) {
+		m.version(10)
+		d := pick(m, []int{1, 3, 9, 6}, []int{2, 16, 7, 8}, []int{1, 9, 6, 2, 3}, []int{10})
+		scales := make([]float32, len(d))
+		for a := range scales {
+			scales[a] = 1
+			if a >= min(2, len(d)-1) {
+				scales[a] = pick[float32](m, 1, 2, 0.6, 0.5, 0.35)
+			}
+		}
+		x := m.input(d...)
+		if len(d) == 4 && m.chance(3) {
+			x = m.op("Cast", x, to(tensor.Float64))
+		}
+		m.exact(m.op("Resize", x, m.data(tensor.From(scales, len(d))), graph.StringAttr("mode", "nearest")))
+	}))
 })
 
 var _ = Describe("GRU", func() {

@@ -41,7 +41,7 @@ func resizingOf(n *graph.Node) (r resizing, why *property.Reason) {
 	default:
 		return no("mode %q", mode)
 	}
-	r.coordinates, r.rounding = conv.Asymmetric, conv.Floor // Upsample, and Resize of operator set 10
+	r.coordinates, r.rounding = conv.Asymmetric, conv.CeilIfSmaller // Upsample, and Resize of operator set 10
 	scales := n.Input(1)
 	if n.Is("Resize") && n.Op.Since >= 11 {
 		var ok1, ok2 bool

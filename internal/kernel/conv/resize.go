@@ -32,6 +32,7 @@ const (
 	RoundPreferCeil                  // halves up
 	Floor
 	Ceil
+	CeilIfSmaller // up along an axis that shrinks, else down (Upsample, and Resize of operator set 10)
 )
 
 // at returns the source position of output x, computed in F. A scale that the model gives need not make a whole length of the source's;
@@ -62,12 +63,12 @@ func (c Coordinates) Inside(x, in, out int, scale float64) float64 {
 	return min(max(at(c, x, in, out, scale), 0), float64(in-1))
 }
 
-// Round returns the place of a nearest neighbour of position p, which may lie outside of the source.
+// Round returns the place of a nearest neighbour of position p, which may lie outside of the source, along an axis that does not shrink.
 func (r Rounding) Round(p float64) float64 {
 	switch r {
 	case RoundPreferCeil:
 		return math.Floor(p + 0.5)
-	case Floor:
+	case Floor, CeilIfSmaller:
 		return math.Floor(p)
 	case Ceil:
 		return math.Ceil(p)
@@ -81,6 +82,9 @@ func (r Rounding) Round(p float64) float64 {
 // rounded from puts one between two neighbours, or on a pixel, it lies there, as it does for ONNX Runtime and TensorFlow.
 func NearestAxis(in, out int, scale float64, c Coordinates, r Rounding) ResizeAxis {
 	a := ResizeAxis{First: make([]int32, max(0, out))}
+	if r == CeilIfSmaller && (scale > 0 && scale < 1 || scale == 0 && out < in) {
+		r = Ceil
+	}
 	for x := range a.First {
 		p := r.Round(float64(at(c, x, in, out, float32(scale))))
 		a.First[x] = int32(min(max(p, 0), float64(in-1)))
