@@ -154,6 +154,40 @@ var _ = Describe("loops at their edges", func() {
 		}
 	})
 
+	It("carry what changes its shape in the layout of their body", func(ctx SpecContext) {
+		m := textModel(`graph {
+  opset 21
+  input %x: f32[3,5,3]
+  input %axis: i64[1]
+  input %w: f32[3,5,5,2]
+  input %n: i64[]
+  %v = Unsqueeze(%x, %axis)
+  %y, %all = Loop(%n, _, %v | %w) "loop" {
+    body: graph {
+      input %i: i64[]
+      input %c: bool[]
+      input %u: f32[?1,?2,?3,?4]
+      capture %w: f32[3,5,5,2]
+      %m = Mean(%w, %w)
+      %t = Add(%u, %u)
+      output %c, %t, %m
+    }
+  }
+  output %y, %all
+}`)
+		p := compile(ctx, m, &carve.Options{Verify: true, Poison: true})
+		for _, n := range []int64{0, 1, 5, 2} {
+			for axis := range int64(4) {
+				feeds := map[string]tensor.Value{"x": wave(3, 5, 3), "axis": tensor.From([]int64{axis}), "w": wave(3, 5, 5, 2), "n": tensor.Scalar(n)}
+				got, err := p.Run(ctx, feeds)
+				Expect(err).NotTo(HaveOccurred())
+				for name, want := range referenceOutputs(ctx, m, feeds) {
+					near(got[name], want)
+				}
+			}
+		}
+	})
+
 	It("write their results to storage of the caller's at any address, for any number of iterations", func(ctx SpecContext) {
 		m := textModel(convolving())
 		p := compile(ctx, m, nil)

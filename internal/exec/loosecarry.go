@@ -2,6 +2,7 @@ package exec
 
 import (
 	"context"
+	"slices"
 	"unsafe"
 
 	"github.com/carve-dev/carve/graph/tensor"
@@ -47,10 +48,29 @@ func (r *loopRun) leaveLoose(k int, v tensor.Value) error {
 		next.holding = g.release(c.result)
 		return g.hold(c.result, 0)
 	}
-	v, err := copyValue(v)
+	v, err := g.copyOf(c.result, v)
 	next.set(v)
 	r.f.noteCopy(r.i, r.f.copyBegins())
 	return err
+}
+
+// copyOf returns a slot's value with storage of its own, in the slot's format.
+func (f *frame) copyOf(slot int, v tensor.Value) (tensor.Value, error) {
+	t, ok := v.(*tensor.Tensor)
+	format := f.s.block.Slots[slot].Value.Format
+	if !ok || format.Layout.IsRowMajor() || !format.Device.IsHost() {
+		return copyValue(v)
+	}
+	size, err := f.session.m.env.Transfer.Registry.Size(format, t.DType, t.Shape)
+	if err != nil {
+		return nil, err
+	}
+	data, err := storage(int(size))
+	if err != nil {
+		return nil, err
+	}
+	copy(data, t.Data[t.Offset:])
+	return &tensor.Tensor{DType: t.DType, Shape: slices.Clone(t.Shape), Device: t.Device, Data: data}, nil
 }
 
 // turnLoose has the next values be the current ones, and gives the body's groups what is free then.
