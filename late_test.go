@@ -281,6 +281,51 @@ var _ = Describe("groups whose shapes depend on data", func() {
 		}
 	})
 
+	It("give results of a branch that are one value memory of their own", func(ctx SpecContext) {
+		m := textModel(`graph {
+  opset 13
+  input %none: f32[4,2,0]
+  input %x: f32[9,8,33]
+  input %c: bool[]
+  %y, %z, %w = If(%c | %none, %x) "which" {
+    then_branch: graph {
+      capture %none: f32[4,2,0]
+      capture %x: f32[9,8,33]
+      %a = Abs(%none)
+      %b = Softplus(%x)
+      output %a, %b, %a
+    }
+    else_branch: graph {
+      capture %none: f32[4,2,0]
+      capture %x: f32[9,8,33]
+      %b = Abs(%x)
+      output %b, %b, %b
+    }
+  }
+  %s = ReduceSum(%z)
+  output %y, %s, %w
+}`)
+		for _, poison := range []bool{false, true} {
+			p := compile(ctx, m, &carve.Options{Verify: true, Poison: poison})
+			var kept, want []map[string]tensor.Value
+			for k := range 3 {
+				x := wave(9, 8, 33)
+				tensor.Of[float32](x)[0] = float32(k)
+				feeds := map[string]tensor.Value{"none": wave(4, 2, 0), "x": x, "c": tensor.Scalar(k == 1)}
+				got, err := p.Run(ctx, feeds)
+				Expect(err).NotTo(HaveOccurred())
+				if k != 1 {
+					tensor.Of[float32](got["w"].(*tensor.Tensor))[1] = 7 // which is no other result's
+				}
+				kept, want = append(kept, got), append(want, referenceOutputs(ctx, m, feeds))
+			}
+			for k, got := range kept {
+				near(got["y"], want[k]["y"])
+				near(got["s"], want[k]["s"])
+			}
+		}
+	})
+
 	It("keep to the limit of memory", func(ctx SpecContext) {
 		// The result has 4 bytes per picked row, its operand 512 KiB.
 		m := textModel(picking(`  const %wide = i64[3]{1, 1, 16384}

@@ -62,7 +62,8 @@ func (f *frame) runIf(ctx context.Context, i int, st *Step) error {
 			return err
 		}
 		own := b.Slots[slot].own && v == tensor.Value(&g.tensors[slot])
-		if err := f.deliver(ctx, i, out, v, own || b.Slots[slot].direct >= 0); err != nil {
+		fresh := b.Slots[slot].direct == k && !f.inPlace(st, v) // of two results that are one value, one gets its storage
+		if err := f.deliver(ctx, i, out, v, own || fresh); err != nil {
 			return err
 		}
 		if own && f.s.block.Slots[out].Kind == SlotDynamic {
@@ -73,6 +74,14 @@ func (f *frame) runIf(ctx context.Context, i int, st *Step) error {
 		}
 	}
 	return nil
+}
+
+// inPlace reports whether a value lies where the plan has a result of a node.
+func (f *frame) inPlace(st *Step, v tensor.Value) bool {
+	t, ok := v.(*tensor.Tensor)
+	return ok && slices.ContainsFunc(st.out, func(out int) bool {
+		return out >= 0 && f.s.block.Slots[out].Kind == SlotPlanned && sameStorage(&f.tensors[out], t)
+	})
 }
 
 // settleBranch gives a result of a branch the place of the node's, where it can be written there, and storage of its own
