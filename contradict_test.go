@@ -191,6 +191,64 @@ var _ = Describe("operands of shapes that contradict each other", func() {
 		}
 	})
 
+	It("are errors in an arm that takes the place of an If", func(ctx SpecContext) {
+		const text = `graph {
+  opset 19
+  input %x: f32[33,S]
+  const %yes = bool[]{true}
+  %y = If(%yes | %x) "which" {
+    then_branch: graph {
+      capture %x: f32[33,S]
+      const %none = f32[33,0]{}
+      const %w = f32[3,2]{1, 2, 3, 4, 5, 6}
+      %u = Concat(%none, %x; axis=1) "same"
+      %g = Gemm(%u, %x, %w; transA=1) "sum"
+      output %g
+    }
+    else_branch: graph {
+      capture %x: f32[33,S]
+      %g = Abs(%x)
+      output %g
+    }
+  }
+  output %y
+}`
+		p := compile(ctx, textModel(strings.Replace(text, "f32[3,2]{1, 2, 3, 4, 5, 6}", "f32[3,3]{1, 2, 3, 4, 5, 6, 7, 8, 9}", 1)), nil)
+		_, err := p.Run(ctx, map[string]tensor.Value{"x": wave(33, 3)})
+		Expect(err).NotTo(HaveOccurred())
+		_, err = p.Run(ctx, map[string]tensor.Value{"x": wave(33, 5)})
+		Expect(err).To(MatchError(carve.ErrInput))
+		Expect(err).To(MatchError(ContainSubstring(`"sum"`)))
+	})
+
+	DescribeTable("are errors in recurrent layers", func(ctx SpecContext, op string, gates int, bias, peepholes []int) {
+		text := fmt.Sprintf(`graph {
+  opset 14
+  input %%x: f32[T,N,2]
+  input %%w: f32[1,%[2]d,2]
+  input %%r: f32[1,%[2]d,5]
+  input %%b: f32[A,B]
+  input %%p: f32[C,D]
+  %%y = %[1]s
+  output %%y
+}`, op, 5*gates)
+		p := compile(ctx, textModel(text), nil)
+		run := func(bias, peepholes []int) error {
+			_, err := p.Run(ctx, map[string]tensor.Value{"x": wave(3, 2, 2), "w": wave(1, 5*gates, 2), "r": wave(1, 5*gates, 5), "b": wave(bias...), "p": wave(peepholes...)})
+			return err
+		}
+		Expect(run([]int{1, 10 * gates}, []int{1, 15})).To(Succeed())
+		err := run(bias, peepholes)
+		Expect(err).To(MatchError(carve.ErrInput))
+		Expect(err).To(MatchError(ContainSubstring(`"layer"`)))
+	},
+		Entry("LSTM: too few biases", `LSTM(%x, %w, %r, %b, _, _, _, %p; hidden_size=5) "layer"`, 4, []int{1, 7}, []int{1, 15}),
+		Entry("LSTM: biases of too many directions", `LSTM(%x, %w, %r, %b, _, _, _, %p; hidden_size=5) "layer"`, 4, []int{2, 40}, []int{1, 15}),
+		Entry("LSTM: too few peepholes", `LSTM(%x, %w, %r, %b, _, _, _, %p; hidden_size=5) "layer"`, 4, []int{1, 40}, []int{1, 1}),
+		Entry("GRU: too few biases", `GRU(%x, %w, %r, %b; hidden_size=5) "layer"`, 3, []int{1, 10}, []int{1, 15}),
+		Entry("RNN: too many biases", `RNN(%x, %w, %r, %b; hidden_size=5) "layer"`, 1, []int{1, 11}, []int{1, 15}),
+	)
+
 	It("are errors: many, on every backend", Label("slow"), func(ctx SpecContext) {
 		for _, o := range []*carve.Options{nil, {Backends: onReference}} {
 			all(ctx, true, symbols, o)

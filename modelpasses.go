@@ -235,9 +235,14 @@ func (c *compilation) onHost(n *graph.Node) bool {
 }
 
 func (c *compilation) simplify() error {
-	r, err := graph.Simplify(c.ctx, c.g, &graph.SimplifyOptions{Evaluator: folding{c: c}, MaxFold: c.o.MaxFold, Rank: c.rank, Keep: c.keeps})
+	var arms []*graph.Graph
+	r, err := graph.Simplify(c.ctx, c.g, &graph.SimplifyOptions{Evaluator: folding{c: c}, MaxFold: c.o.MaxFold, Rank: c.rank, Keep: c.keeps,
+		Chosen: func(arm *graph.Graph) { arms = append(arms, graph.NewShapeChecks(arm).Graph()) }})
 	if err != nil {
 		return err
+	}
+	if c.shapes != nil && len(arms) > 0 {
+		c.shapes = graph.NewShapeChecks(append(arms, c.shapes.Graph())...)
 	}
 	c.folded = r.Folded
 	return nil

@@ -40,14 +40,15 @@ type openValue struct {
 	konst *tensor.Tensor // of operands, where inference may read it
 }
 
-// NewShapeChecks returns what an inferred graph asks of shapes. Of control flow, of which a run may leave out parts, it asks
+// NewShapeChecks returns what inferred graphs ask of shapes. Of control flow, of which a run may leave out parts, it asks
 // nothing; the bodies of carve's own operators are part of the graph. It costs O(V+E).
-func NewShapeChecks(g *Graph) *ShapeChecks {
-	if g == nil {
-		return &ShapeChecks{}
-	}
+func NewShapeChecks(graphs ...*Graph) *ShapeChecks {
 	c := shapeCollector{seed: maphash.MakeSeed(), byHash: map[uint64]int32{}}
-	c.collect(g)
+	for _, g := range graphs {
+		if g != nil {
+			c.collect(g)
+		}
+	}
 	return c.copies()
 }
 

@@ -43,6 +43,12 @@ func inferRecurrent(c *Inference) error {
 			return err
 		}
 	}
+	if err := needMatrix(c, 3, D(directions), hidden.Scale(2*gates)); err != nil { // biases
+		return err
+	}
+	if err := needMatrix(c, 7, D(directions), hidden.Scale(3)); err != nil { // peepholes
+		return err
+	}
 	if w := c.Shape(1); w != nil {
 		if err := c.needDim(0, 2, w[2]); err != nil {
 			return err
@@ -64,17 +70,8 @@ func inferRecurrent(c *Inference) error {
 	if layout == 1 {
 		y, last = Shape{batch, seq, dirs, hidden}, Shape{batch, dirs, hidden}
 	}
-	for i := 5; i < 7; i++ { // initial_h and initial_c
-		if s := c.Shape(i); s != nil {
-			if len(s) != 3 {
-				return c.shapeError(i, "rank 3")
-			}
-			for k := range s {
-				if _, ok := sameDim(s[k], last[k]); !ok {
-					return c.shapeError(i, fmt.Sprint(last))
-				}
-			}
-		}
+	if err := needStates(c, last); err != nil {
+		return err
 	}
 	if err := c.SetShape(0, y); err != nil {
 		return err
@@ -83,6 +80,36 @@ func inferRecurrent(c *Inference) error {
 		return err
 	}
 	return c.SetShape(2, last)
+}
+
+// needStates verifies the initial states.
+func needStates(c *Inference, want Shape) error {
+	for i := 5; i < 7; i++ { // initial_h and initial_c
+		s := c.Shape(i)
+		if s == nil {
+			continue
+		}
+		if len(s) != 3 {
+			return c.shapeError(i, "rank 3")
+		}
+		for k := range s {
+			if _, ok := sameDim(s[k], want[k]); !ok {
+				return c.shapeError(i, fmt.Sprint(want))
+			}
+		}
+	}
+	return nil
+}
+
+// needMatrix verifies that input i, where it is given, is a matrix of these dims.
+func needMatrix(c *Inference, i int, rows, columns Dim) error {
+	if err := c.needRank(i, 2, 2); err != nil {
+		return err
+	}
+	if err := c.needDim(i, 0, rows); err != nil {
+		return err
+	}
+	return c.needDim(i, 1, columns)
 }
 
 // recurrentRanks are the ranks of X, W, R, B and sequence_lens.

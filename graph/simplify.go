@@ -35,6 +35,9 @@ type SimplifyOptions struct {
 	// integers: folded, they would be floats of four times the size. It is asked when nothing else changes any more, and of one that
 	// it does not want again whenever that is so. Nil keeps none.
 	Keep func(*Node) bool
+	// Chosen is called with the arm of an If of the main graph that takes its place, which from then on is run always. It must not
+	// change or keep it.
+	Chosen func(arm *Graph)
 	// After is called after each pass that changed the graph, with the graph that it changed; an error ends Simplify. A
 	// verifier fits here, or a dump.
 	After func(pass string, g *Graph) error

@@ -224,6 +224,9 @@ func (s *simplifier) chooseArm(n *Node) {
 	for _, name := range n.Provenance() {
 		s.report.Folded = append(s.report.Folded, Folded{name, Forwarded})
 	}
+	if s.g.Owner() == nil && s.o.Chosen != nil {
+		s.o.Chosen(arm)
+	}
 	s.vanishAll(other)
 	keep := make([]string, len(n.Outputs)) // names of outputs of the graph
 	for i, v := range n.Outputs {
