@@ -98,6 +98,25 @@ var _ = Describe("operands that contradict each other, which only a run knows", 
 	}
 })
 
+var _ = Describe("a node whose first result is omitted", func() {
+	It("is no part of what is fused behind others", func(ctx SpecContext) {
+		m := textModel(`graph {
+  opset 14
+  input %x: f32[3,2,4]
+  input %w: f32[1,5,6]
+  input %r: f32[1,5,5]
+  const %k = f32[4,6]{-3, 1, 2, 0, 1, 4, 2, -2, 1, 3, 0, 1, 1, 1, -1, 2, 0, 3, 2, 2, 1, 0, -4, 1}
+  %p = MatMul(%x, %k)
+  _, %h = RNN(%p, %w, %r; hidden_size=5)
+  output %h
+}`)
+		feeds := map[string]tensor.Value{"x": wave(3, 2, 4), "w": wave(1, 5, 6), "r": wave(1, 5, 5)}
+		got, err := compile(ctx, m, &carve.Options{Verify: true}).Run(ctx, feeds)
+		Expect(err).NotTo(HaveOccurred())
+		near(got["h"], referenceOutputs(ctx, m, feeds)["h"])
+	})
+})
+
 var _ = Describe("a node whose result nobody needs", func() {
 	// The Gather is removed, or only its shape is asked for, which no index decides.
 	const gather = "  input %x: f32[2,3]\n  input %i: i64[1]\n  %y = Gather(%x, %i) \"bad\"\n"

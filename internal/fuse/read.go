@@ -9,12 +9,17 @@ import (
 	"github.com/carve-dev/carve/graph/tensor"
 )
 
-// Next returns the one reader of v, nil where it has several or is an output.
+// Next returns the one reader of v, nil where it has several or is an output, or where the reader's first result is omitted: none of
+// those that are fused behind others omits it.
 func Next(v *graph.Value) *graph.Node {
-	if !v.HasOneUse() {
+	if v == nil || !v.HasOneUse() {
 		return nil
 	}
-	return v.Uses()[0].Node
+	n := v.Uses()[0].Node
+	if len(n.Outputs) == 0 || n.Outputs[0] == nil {
+		return nil
+	}
+	return n
 }
 
 // Other returns the operand of a two-operand node that is not v, nil where there is none.
