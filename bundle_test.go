@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
@@ -119,6 +120,42 @@ var _ = Describe("bundles", func() {
 		q := opens(ctx, portable, &carve.Options{Threads: 1})
 		Expect(save(ctx, m, &carve.Options{Threads: 1})).To(Equal(text(ctx, q)))
 		Expect(text(ctx, opens(ctx, portable, nil))).To(Equal(text(ctx, p)))
+	})
+
+	It("are asked for the shapes that their groups rest on, whatever they say themselves", func(ctx SpecContext) {
+		m := carve.FromGraph(graphOf("graph {\n  opset 17\n  input %x: f32[N,9]\n  input %z: f32[M,9]\n  %p = Sin(%x)\n  %y = Add(%p, %z) \"sum\"\n  output %y\n}"))
+		defer m.Close()
+		path, _ := bundleOf(ctx, m, nil, nil)
+		whole, err := os.ReadFile(path)
+		Expect(err).NotTo(HaveOccurred())
+		f, err := bundle.Parse(whole)
+		Expect(err).NotTo(HaveOccurred())
+		notes, err := bundle.ReadNotes(f)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(notes.Checks).To(BeTrue())
+		notes.Checks = false
+		part, err := notes.Part()
+		Expect(err).NotTo(HaveOccurred())
+		parts := []bundle.Part{part}
+		for i := range binary.LittleEndian.Uint32(whole[12:]) {
+			entry := whole[32+40*i:]
+			id := bundle.ID{Kind: binary.LittleEndian.Uint32(entry), Number: binary.LittleEndian.Uint32(entry[4:])}
+			if id != part.ID {
+				b, err := f.Section(id, true)
+				Expect(err).NotTo(HaveOccurred())
+				parts = append(parts, bundle.Bytes(id, b))
+			}
+		}
+		careless := filepath.Join(GinkgoT().TempDir(), "careless.carve")
+		Expect(bundle.Create(careless, parts)).To(Succeed())
+		for _, file := range []string{path, careless} {
+			p := opens(ctx, file, nil)
+			_, err := p.Run(ctx, map[string]tensor.Value{"x": wave(3, 9), "z": wave(3, 9)})
+			Expect(err).NotTo(HaveOccurred())
+			_, err = p.Run(ctx, map[string]tensor.Value{"x": wave(300, 9), "z": wave(4, 9)})
+			Expect(err).To(MatchError(carve.ErrInput))
+			Expect(err).To(MatchError(ContainSubstring(`"sum"`)))
+		}
 	})
 
 	It("that are damaged anywhere are errors, or mean what they did", func(ctx SpecContext) {

@@ -209,7 +209,7 @@ func (c *compilation) infer() error {
 		c.o.Logger.WarnContext(c.ctx, "more declared types are wrong", "count", more)
 	}
 	c.wrong, c.typed = wrong, true
-	if slices.ContainsFunc(c.g.Inputs, func(v *graph.Value) bool { _, static := v.Type.Shape.Static(); return !static }) {
+	if c.open() {
 		c.shapes = graph.NewShapeChecks(c.g) // simplification may remove the node that would fail
 	}
 	return nil
@@ -301,14 +301,24 @@ func (c *compilation) restore() error {
 	}); err != nil {
 		return err
 	}
+	if !c.open() {
+		return c.restoreGroups()
+	}
+	checks := []*graph.Graph{c.g} // of which groups must not read beside their operands, whatever the bundle says is asked
 	if b.notes.Checks {
 		g, err := bundle.ReadGraph(b.f, bundle.Checks, b.pool)
 		if err != nil {
 			return err
 		}
-		c.shapes = graph.NewShapeChecks(g)
+		checks = append(checks, g)
 	}
+	c.shapes = graph.NewShapeChecks(checks...)
 	return c.restoreGroups()
+}
+
+// open reports whether an input has a dim that is no number.
+func (c *compilation) open() bool {
+	return slices.ContainsFunc(c.g.Inputs, func(v *graph.Value) bool { _, static := v.Type.Shape.Static(); return !static })
 }
 
 var carvedID = bundle.ID{Kind: bundle.KindGraph, Number: bundle.Carved}
