@@ -94,6 +94,12 @@ var _ = Describe("results", func() {
 		Entry("fmod has the dividend's sign", "Mod", []int8{-7, 7}, []int8{3, -3}, []int8{-1, 1}, graph.IntAttr("fmod", 1)),
 	)
 
+	It("of Resize with antialias are rounded where they are integers", func() {
+		x := tensor.From([]int8{1, -2, 4, -5, 7, 8, 100, 3, -2, -3, 1, 0}, 1, 12)
+		got := eval("Resize", 19, []*tensor.Tensor{x, nil, f32([]int{2}, 1, 0.5)}, graph.StringAttr("mode", "linear"), graph.IntAttr("antialias", 1))
+		Expect(tensor.Of[int8](got)).To(Equal([]int8{0, 0, 18, 39, -1, 0}))
+	})
+
 	It("of uint64 are unsigned", func() {
 		big := tensor.From([]uint64{1 << 63, 3})
 		two := tensor.From([]uint64{2, 2})

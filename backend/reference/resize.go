@@ -219,9 +219,12 @@ func resize(c *Call) {
 	}
 	if x.DType.IsInt() {
 		lo, hi := intRange(x.DType)
+		whole := func(x float64) float64 { return math.Trunc(x + math.Copysign(1e-9, x)) } // what rounding of weights left short of a number is that number
+		if c.Node.Int("antialias", 0) != 0 {
+			whole = math.RoundToEven // as ONNX's reference implementation and ONNX Runtime
+		}
 		for i := range v {
-			// What rounding of weights left short of a whole number is that number.
-			v[i] = math.Min(math.Max(math.Trunc(v[i]+math.Copysign(1e-9, v[i])), float64(lo)), float64(hi))
+			v[i] = math.Min(math.Max(whole(v[i]), float64(lo)), float64(hi))
 		}
 	}
 	c.putFloats(0, x.DType, shape, v)
