@@ -112,10 +112,25 @@ func (c *integerConv) pixelLine(dst, src []byte, pad byte) {
 	if c.depthwise {
 		run = channels
 	}
+	if width == 4 {
+		quads(dst, src, run)
+		return
+	}
 	for at := 0; at < len(src); at += run {
 		part := dst[at/run*width:][:width]
 		copy(part, src[at:at+run])
 		clear(part[run:])
+	}
+}
+
+// quads writes runs of fewer than four bytes with zeros behind each, four bytes apart.
+func quads(dst, src []byte, run int) {
+	mask := uint32(1)<<(8*run) - 1
+	for ; len(src) >= 4; dst, src = dst[4:], src[run:] {
+		binary.LittleEndian.PutUint32(dst, binary.LittleEndian.Uint32(src)&mask)
+	}
+	for ; len(src) > 0; dst, src = dst[4:], src[run:] {
+		clear(dst[copy(dst[:4], src[:run]):4])
 	}
 }
 
