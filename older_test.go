@@ -44,6 +44,20 @@ func answer(ctx SpecContext, opset int, body, name string) *tensor.Tensor {
 	return t
 }
 
+var _ = DescribeTable("scales of a vector along an axis that it has not, the default, are those of its elements", func(ctx SpecContext, body string) {
+	for _, name := range []string{"cpu", "reference"} {
+		got := answer(ctx, 13, body, name)
+		Expect(got.Shape).To(Equal([]int{3}))
+		Expect(got.Float64At(0)).To(Equal(2.0), "on %s", name)
+		Expect(got.Float64At(1)).To(Equal(-8.0), "on %s", name)
+		Expect(got.Float64At(2)).To(Equal(18.0), "on %s", name)
+	}
+},
+	Entry("named", "const %x = i32[3]{4, -8, 9}\nconst %s = f32[3]{0.5, 1, 2}\n%y = DequantizeLinear(%x, %s; axis=1)\noutput %y"),
+	Entry("left out", "const %x = i32[3]{4, -8, 9}\nconst %s = f32[3]{0.5, 1, 2}\n%y = DequantizeLinear(%x, %s)\noutput %y"),
+	Entry("of QuantizeLinear", "const %x = f32[3]{1, -8, 36}\nconst %s = f32[3]{0.5, 1, 2}\nconst %z = i8[3]{0, 0, 0}\n%y = QuantizeLinear(%x, %s, %z; axis=1)\noutput %y"),
+)
+
 var _ = Describe("models of operator sets 1 to 6", func() {
 	// Each has the results of the same in words of operator set 13.
 	DescribeTable("have the results of newer ones", func(ctx SpecContext, opset int, inputs, before, after string) {

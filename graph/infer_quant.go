@@ -19,6 +19,9 @@ func (c *Inference) quantScale() error {
 	if !c.hasAttr("axis") {
 		return nil
 	}
+	if scalesOfVector(c.Node) {
+		return c.needDim(1, 0, in[0])
+	}
 	axis := c.Node.Int("axis", 1)
 	a, err := NormAxis(axis, len(in))
 	if err != nil {
@@ -34,6 +37,15 @@ func (c *Inference) quantScale() error {
 		return c.needDim(1, 0, in[a])
 	}
 	return c.needRank(1, 0, len(in))
+}
+
+// scalesOfVector reports whether a node quantises a vector by a scale for each element along axis 1, the default, which a vector has not: so
+// neural-compressor writes biases of Gemm, and ONNX Runtime runs them.
+func scalesOfVector(n *Node) bool {
+	if n.Op.Domain != "" || !n.Is("QuantizeLinear") && !n.Is("DequantizeLinear") || n.Input(0) == nil || n.Input(1) == nil {
+		return false
+	}
+	return n.Int("axis", 1) == 1 && n.Int("block_size", 0) == 0 && len(n.Input(0).Type.Shape) == 1 && len(n.Input(1).Type.Shape) == 1
 }
 
 // single reports whether a shape is, or may turn out to be in a run, that of one element: exporters write scalars as vectors

@@ -11,7 +11,7 @@ import (
 // versions kept: broadcasting is that of NumPy, in-place hints are gone, shapes are operands. Operands are unsqueezed where they were
 // aligned with an axis. Types have to be inferred, and are so afterwards. What the later version cannot say, and what is not known
 // well enough, stays as it is: BatchNormalization that learns, Tile and Split by operands that are no constants, a broadcast between
-// values of unknown ranks. It takes O(V).
+// values of unknown ranks. Scales of a vector's elements, of any version, are along its only axis. It takes O(V).
 func Modernize(g *Graph) error {
 	var list []*Node
 	for n := range g.Nodes() {
@@ -19,6 +19,9 @@ func Modernize(g *Graph) error {
 			if err := Modernize(r.Graph); err != nil {
 				return err
 			}
+		}
+		if scalesOfVector(n) {
+			n.Attrs = n.Attrs.With(IntAttr("axis", 0))
 		}
 		if o, ok := older[n.Op.Name]; ok && n.Op.Domain == "" && n.Schema != nil && n.Schema.Since < o.since && len(n.Outputs) > 0 && n.Outputs[0] != nil {
 			list = append(list, n)
