@@ -31,7 +31,9 @@ var standardOperators = map[string]*operator{
 		_, _, err := linearHeads(n)
 		return err != nil || len(n.Inputs[0].Type.Shape) != 3 || len(n.Inputs[2].Type.Shape) != 3
 	}},
-	"Resize": {expand: allAxes, keep: keepsAxes},
+	"QLinearConv":   {expand: quantisedConv, keep: keepsScales},
+	"QLinearMatMul": {expand: quantisedMatMul, keep: keepsScales},
+	"Resize":        {expand: allAxes, keep: keepsAxes},
 	"SwiGLU": {expand: func(o *op) {
 		gate := o.call("Sigmoid", nil, o.scaled(o.in[0], float64(o.n.Float("alpha", 1))))
 		o.set(0, o.times(o.times(o.in[0], gate), o.in[1]))
