@@ -301,7 +301,7 @@ func matMulBnb4(o *op) {
 	o.set(0, o.call("MatMul", nil, o.in[0], b))
 }
 
-// gatherBlocks takes slices of quantised data, and makes them real numbers. Blocks run along the last axis.
+// gatherBlocks takes slices of quantised data, and makes them real numbers: of all data first where blocks run along another axis than the last.
 func gatherBlocks(o *op) {
 	data, scales := o.in[0], o.in[2]
 	rank := o.rank(data)
@@ -313,9 +313,14 @@ func gatherBlocks(o *op) {
 		return a
 	}
 	axis, along := norm("gather_axis", 0), norm("quantize_axis", 1)
-	o.refuse(along != rank-1 || axis == along, "blocks along another axis than the last, or along the gathered one")
 	bits, block := o.n.Int("bits", 4), o.n.Int("block_size", 128)
 	o.require((bits == 2 || bits == 4 || bits == 8) && block >= 16 && block <= 1<<16, ErrAttribute, "%d bits in blocks of %d", bits, block)
+	if along != rank-1 || axis == along {
+		o.refuse(o.dtype(data) == tensor.Uint8, "bytes with blocks along another axis than the last, or along the gathered one")
+		real := o.call("DequantizeLinear", attrs(graph.IntAttr("axis", int64(along)), graph.IntAttr("block_size", block)), data, scales, o.input(3))
+		o.set(0, o.call("Gather", attrs(graph.IntAttr("axis", int64(axis))), real, o.in[1]))
+		return
+	}
 	last := int64(o.static(data, along))
 	zero := 0.0
 	bytes := o.dtype(data) == tensor.Uint8
