@@ -21,7 +21,7 @@ func (p *Plan) ahead(m *matrices, u *unit, i int) ahead {
 	tiles := u.panels / u.width // beside each other
 	x := ahead{step: p.phases[0].full.bpanel, pieces: p.pieces, size: p.phases[i].k * p.phases[i].full.ahead, few: p.has.fewRows, reach: p.reach,
 		done: (u.row - u.super) * tiles, work: u.superRows * tiles}
-	if p.across != nil || p.pieces > 1 && u.width == 1 { // where few rows have one line a k fetched, as others have
+	if p.across != nil || u.width == 1 && (p.avx2 || p.pieces > 1) { // where few rows have one line a k fetched, as others have
 		x.few = 0
 	}
 	next, k0 := u.next, 0

@@ -235,5 +235,7 @@ var (
 	_ = [1]byte{}[unsafe.Offsetof(tileParams{}.maskRow)-64]
 	_ = [1]byte{}[unsafe.Offsetof(tileParams{}.masked)-72]
 	_ = [1]byte{}[unsafe.Offsetof(tileParams{}.ahead)-80]
+	_ = [1]byte{}[unsafe.Offsetof(tileParams{}.apart)-88]
+	_ = [1]byte{}[unsafe.Offsetof(tileParams{}.round)-96]
 	_ = [1]byte{}[chainWords-64]
 )

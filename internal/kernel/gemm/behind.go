@@ -42,6 +42,9 @@ func (p *Plan) planBehind() {
 	x.whole.ahead = min(line, (4*s.K*(s.M+s.N)-1)/(rows*panels*s.K)+1)
 	x.row = panels * s.K * x.whole.ahead
 	x.last.ahead, x.below.ahead = x.whole.ahead, 4*g.maxRows
+	for _, params := range []*tileParams{&x.panel, &x.below, &x.whole, &x.last} {
+		params.fetchInRounds(1)
+	}
 	x.whole.flags |= flagAcross
 	p.behind = x
 }

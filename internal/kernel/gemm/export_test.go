@@ -43,3 +43,14 @@ func (p *Plan) Fetched(together bool) (list [][2]int) {
 	}
 	return list
 }
+
+// FetchedLines returns where the lines lie, counted from the first, that a tile has fetched whose four k have so many fetched a round.
+func (p *Plan) FetchedLines(lines int) (at []int) {
+	params := &p.phases[0].full
+	for round := range params.k / 4 {
+		for i := range lines {
+			at = append(at, round*params.round+i*4/lines*params.apart)
+		}
+	}
+	return at
+}

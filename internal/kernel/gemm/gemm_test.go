@@ -9,6 +9,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"os/exec"
+	"slices"
 	"sync"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -325,6 +326,34 @@ var _ = Describe("Run", func() {
 						Expect(err).NotTo(HaveOccurred())
 						fetches := len(plan.Fetched(false)) > 0
 						Expect(fetches).To(Equal(set == isa.AVX512 && size == 1<<20 && split == 0), "%v, %d bytes, %v", set, size, split)
+					}
+				}
+			}
+		})
+	})
+
+	It("has every line of the next panel fetched once, by a single row of tiles in several streams", func() {
+		onTargets(func(target isa.Target) {
+			if target.Set != isa.AVX2 {
+				return
+			}
+			for m := 3; m <= 6; m++ {
+				for _, half := range []bool{false, true} {
+					streams := 4
+					if half {
+						streams = 2
+					}
+					plan, err := gemm.NewPlan(target, gemm.Spec{M: m, K: 768, N: 960, Half: half})
+					Expect(err).NotTo(HaveOccurred())
+					at := plan.FetchedLines(streams)
+					panel := 768 * 16 * streams
+					for i, x := range at[:streams] {
+						Expect(x).To(Equal(i*panel/streams), "%d rows, half %v", m, half)
+					}
+					slices.Sort(at)
+					Expect(at).To(HaveLen(panel / 64))
+					for i, x := range at {
+						Expect(x).To(Equal(64*i), "%d rows, half %v", m, half)
 					}
 				}
 			}

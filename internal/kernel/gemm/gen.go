@@ -120,6 +120,8 @@ const (
 	offMaskRow = 64
 	offMasked  = 72
 	offAhead   = 80
+	offApart   = 88
+	offRound   = 96
 )
 
 // checkOffsets emits Go source that does not compile where tileParams and this program disagree.
@@ -132,6 +134,7 @@ func checkOffsets(f *asm.File) {
 	}{
 		{"lda", offLDA}, {"bstep", offBStep}, {"bpanel", offBPanel}, {"ldc", offLDC}, {"ldr", offLDR}, {"k", offK}, {"lo", offLo},
 		{"hi", offHi}, {"flags", offFlags}, {"mask", offMask}, {"maskRow", offMaskRow}, {"masked", offMasked}, {"ahead", offAhead},
+		{"apart", offApart}, {"round", offRound},
 	} {
 		src += fmt.Sprintf("_ = [1]byte{}[unsafe.Offsetof(tileParams{}.%s)-%d]\n", c.name, c.off)
 	}
@@ -327,7 +330,7 @@ func (t *tile) emit(f *asm.File, name string) {
 	if t.indexed() {
 		t.I("LEAQ (R9)(R9*2), R12")
 		if t.fetches() {
-			t.I("MOVQ %d(R13), R11", offAhead)
+			t.I("MOVQ %d(R13), R11", offApart)
 		}
 	}
 	if t.mr > 1 {

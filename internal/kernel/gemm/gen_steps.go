@@ -76,7 +76,7 @@ func (t *tile) rounds(fetch bool) {
 		case u == unroll-1:
 			t.I("LEAQ (R8)(R9*%d), R8", unroll)
 			if fetch {
-				t.I("LEAQ (R10)(R11*%d), R10", unroll)
+				t.I("ADDQ %d(R13), R10", offRound)
 			}
 		}
 	})
@@ -149,7 +149,7 @@ func (t *tile) fetch(u int) {
 		return
 	}
 	panels, level := 1, 1
-	if t.mr <= fewRows {
+	if t.mr <= fewRows && !t.indexed() {
 		panels, level = t.np, 0
 	}
 	if t.row > 0 {

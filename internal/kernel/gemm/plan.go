@@ -163,6 +163,14 @@ func NewPlan(t isa.Target, s Spec) (*Plan, error) {
 	}
 	p.planUnits()
 	p.planPieces()
+	streams := 1
+	if p.fetches && s.M <= p.has.tileRows[1] {
+		streams = p.sizeB() // as many lines as a round reads
+	}
+	for i := range p.phases {
+		p.phases[i].full.fetchInRounds(streams)
+		p.phases[i].tail.fetchInRounds(streams)
+	}
 	p.planAcross()
 	p.planFew()
 	p.planBehind()
@@ -275,6 +283,7 @@ func (p *Plan) planTiles() {
 	if first := &p.groups[0]; s.B == Rows && !s.Double && p.has.repeat && first.width == 1 && s.LDA == s.K && s.K > 0 && count == 1 && s.N >= panel && s.M > fewBelow*first.maxRows {
 		below := p.phases[0].full
 		below.flags, below.ahead = below.flags|flagBelow, size*first.maxRows
+		below.fetchInRounds(1)
 		p.below = &below
 	}
 }
