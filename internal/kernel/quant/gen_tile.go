@@ -343,6 +343,10 @@ func (t *wide) vectors() int { return 16 / t.Lanes * t.width }
 
 func (t *wide) sum(r, j int) string { return t.R(r*t.vectors() + j) }
 
+// fetches reports whether the tile has the next panel fetched into the second-level cache: few rows wait for it. Of both its halves, which a processor follows
+// as two streams, with more lines under way than of one.
+func (t *wide) fetches() bool { return t.ISA == asm.AVX2() && t.height <= 4 }
+
 func (t *wide) emit(f *asm.File) string {
 	name := kernelName(named("Wide", t.ISA), t.height, t.width, t.signed)
 	t.Func = f.Func(name, fmt.Sprintf("%s sums n tiles of %d rows, side by side, and so many below each other; n, tiles > 0, to = c, left = tiles; see tileParams.", name, t.height),
@@ -364,7 +368,17 @@ func (t *wide) emit(f *asm.File) string {
 	t.I("XORQ BX, BX")
 	t.I("MOVQ %d(DI), CX", offQuads)
 	t.I("LEAQ (CX*4), R15")
+	if t.fetches() {
+		t.I("LEAQ (AX)(SI*1), DX")
+		t.I("MOVQ CX, R14")
+		t.I("SHLQ $5, R14")
+	}
 	unrolled(t.Func, 2, t.quad, func(n int) {
+		if t.fetches() && n == 2 {
+			t.I("PREFETCHT1 (DX)")
+			t.I("PREFETCHT1 (DX)(R14*1)")
+			t.I("ADDQ $64, DX")
+		}
 		t.I("ADDQ $%d, BX", 4*n)
 		t.I("ADDQ $%d, R15", 4*n)
 		t.I("ADDQ $%d, AX", 64*n)
