@@ -43,10 +43,12 @@ func (t *four) emit(f *asm.File) string {
 	if t.low() {
 		loadUpper(t.Func, t.kind, 7)
 	}
+	next := nextPanel(t.Func, asm.AVX2(), t.height)
 	t.I("SHRQ $1, CX")
 	t.I("JZ last")
 	t.Loop("CX", func() {
 		t.octet()
+		next(2)
 		t.I("ADDQ $8, BX")
 		t.I("ADDQ $128, AX")
 	})

@@ -84,7 +84,9 @@ func (t *paired) emit(f *asm.File) string {
 	if t.height <= lowPairs {
 		loadUpper(t.Func, t.kind, 11)
 	}
+	next := nextPanel(t.Func, asm.AVX2(), t.height)
 	unrolled(t.Func, 2, t.quad, func(n int) {
+		next(n)
 		t.I("ADDQ $%d, BX", 4*n)
 		t.I("ADDQ $%d, AX", 64*n)
 	})

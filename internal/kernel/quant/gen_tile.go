@@ -266,6 +266,29 @@ func (t *tile) segment() {
 	})
 }
 
+// fetchingHeight is the most rows of a tile that has the next panel fetched: it waits for memory rather than for its products.
+const fetchingHeight = 4
+
+// nextPanel begins to have the panel at AX + SI fetched into the second-level cache by AVX2's tiles of few rows, before CX quads of the one at AX are
+// gone through: both its halves, which a processor follows as two streams, with more lines under way than of one. The function that is returned goes on with it,
+// once a round of so many quads. Registers: DX is in the first half, R14 is half a panel.
+func nextPanel(fn *asm.Func, v asm.ISA, height int) func(quads int) {
+	if v != asm.AVX2() || height > fetchingHeight {
+		return func(int) {}
+	}
+	fn.I("LEAQ (AX)(SI*1), DX")
+	fn.I("MOVQ CX, R14")
+	fn.I("SHLQ $5, R14")
+	return func(quads int) {
+		if quads != 2 { // a line of each half; what is left are the last quads
+			return
+		}
+		fn.I("PREFETCHT1 (DX)")
+		fn.I("PREFETCHT1 (DX)(R14*1)")
+		fn.I("ADDQ $64, DX")
+	}
+}
+
 // unrolled emits a loop over CX quads, some at a time, and over what is left; next moves on by so many quads.
 func unrolled(fn *asm.Func, unroll int, quad func(u int), next func(n int)) {
 	one := func() {
@@ -343,10 +366,6 @@ func (t *wide) vectors() int { return 16 / t.Lanes * t.width }
 
 func (t *wide) sum(r, j int) string { return t.R(r*t.vectors() + j) }
 
-// fetches reports whether the tile has the next panel fetched into the second-level cache: few rows wait for it. Of both its halves, which a processor follows
-// as two streams, with more lines under way than of one.
-func (t *wide) fetches() bool { return t.ISA == asm.AVX2() && t.height <= 4 }
-
 func (t *wide) emit(f *asm.File) string {
 	name := kernelName(named("Wide", t.ISA), t.height, t.width, t.signed)
 	t.Func = f.Func(name, fmt.Sprintf("%s sums n tiles of %d rows, side by side, and so many below each other; n, tiles > 0, to = c, left = tiles; see tileParams.", name, t.height),
@@ -368,17 +387,9 @@ func (t *wide) emit(f *asm.File) string {
 	t.I("XORQ BX, BX")
 	t.I("MOVQ %d(DI), CX", offQuads)
 	t.I("LEAQ (CX*4), R15")
-	if t.fetches() {
-		t.I("LEAQ (AX)(SI*1), DX")
-		t.I("MOVQ CX, R14")
-		t.I("SHLQ $5, R14")
-	}
+	next := nextPanel(t.Func, t.ISA, t.height)
 	unrolled(t.Func, 2, t.quad, func(n int) {
-		if t.fetches() && n == 2 {
-			t.I("PREFETCHT1 (DX)")
-			t.I("PREFETCHT1 (DX)(R14*1)")
-			t.I("ADDQ $64, DX")
-		}
+		next(n)
 		t.I("ADDQ $%d, BX", 4*n)
 		t.I("ADDQ $%d, R15", 4*n)
 		t.I("ADDQ $%d, AX", 64*n)
