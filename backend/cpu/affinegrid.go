@@ -3,6 +3,7 @@ package cpu
 import (
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/tensor"
+	"github.com/carve-dev/carve/internal/kernel/element"
 	"github.com/carve-dev/carve/internal/operators"
 	"github.com/carve-dev/carve/internal/place"
 	"github.com/carve-dev/carve/property"
@@ -40,12 +41,28 @@ func gridPlaces(count int, align bool) []float64 {
 
 func planAffineGrid(p *planner, n *graph.Node) error {
 	if n.Inputs[0].Type.DType == tensor.Float64 {
-		return planGrid[float64](p, n)
+		return planGrid(p, n, affineNumbers)
 	}
-	return planGrid[float32](p, n)
+	set := p.target.Set
+	return planGrid(p, n, func(dst []float32, at []float64, by, from *[element.Period]float64) {
+		element.Affine(set, dst, at, by, from)
+	})
 }
 
-func planGrid[T float32 | float64](p *planner, n *graph.Node) error {
+// affineNumbers is element.Affine for float64.
+func affineNumbers(dst, at []float64, by, from *[element.Period]float64) {
+	k := 0
+	for i, x := range at {
+		if k == element.Period {
+			k = 0
+		}
+		dst[i] = x*by[k] + from[k]
+		k++
+	}
+}
+
+// planGrid emits the rows of a grid, of which affine writes one: the places of its points along the last axis, each as often as there are axes, times numbers of theta, and sums.
+func planGrid[T float32 | float64](p *planner, n *graph.Node, affine func(dst []T, at []float64, by, from *[element.Period]float64)) error {
 	d := p.Dims[n.Outputs[0].ID]
 	axes := len(d) - 2
 	if t := p.Dims[n.Inputs[0].ID]; d[axes+1] != axes || !sameDims(t, []int{d[0], axes, axes + 1}) {
@@ -55,39 +72,36 @@ func planGrid[T float32 | float64](p *planner, n *graph.Node) error {
 	for a := range places {
 		places[a] = gridPlaces(d[1+a], align)
 	}
-	theta, dst, rows, width := p.In(n.Inputs[0]), p.Out(n.Outputs[0]), product(d[1:axes]), d[axes]
-	p.emit(step{chunks: d[0] * rows, grain: grainFor(float64(width*axes) + 10), body: func(st *state, _, lo, hi int) {
+	width := d[axes] * axes
+	last := make([]float64, width)
+	for i := range last {
+		last[i] = places[axes-1][i/axes]
+	}
+	theta, dst, rows := p.In(n.Inputs[0]), p.Out(n.Outputs[0]), product(d[1:axes])
+	p.emit(step{chunks: d[0] * rows, grain: grainFor(float64(width)*0.2 + 30), body: func(st *state, _, lo, hi int) {
 		t, y := of[T](st, theta), of[T](st, dst)
+		var by, from [element.Period]float64
 		for i := lo; i < hi; i++ {
-			affineRow(y[i*width*axes:][:width*axes], t[i/rows*axes*(axes+1):], places, i%rows)
+			affineRow(&by, &from, t[i/rows*axes*(axes+1):], places, i%rows)
+			affine(y[i*width:][:width], last, &by, &from)
 		}
 	}}, []place.Memory{theta}, []place.Memory{dst})
 	return nil
 }
 
-// affineRow writes row i of a grid: for each point of the last axis as many numbers as there are axes.
-func affineRow[T float32 | float64](y, theta []T, places [][]float64, i int) {
+// affineRow writes what the places along the last axis are multiplied by in row i of a grid, and what is added then: for each axis a number, again and again.
+func affineRow[T float32 | float64](by, from *[element.Period]float64, theta []T, places [][]float64, i int) {
 	axes := len(places)
-	last := places[axes-1]
-	var by, sum [3]float64
 	for r := range axes {
 		t, k := theta[r*(axes+1):][:axes+1], i
-		by[r], sum[r] = float64(t[0]), float64(t[axes])
+		sum := float64(t[axes])
 		for a := axes - 2; a >= 0; a-- { // the numbers of theta belong to the axes from the last to the first
-			sum[r] += float64(t[axes-1-a]) * places[a][k%len(places[a])]
+			sum += float64(t[axes-1-a]) * places[a][k%len(places[a])]
 			k /= len(places[a])
 		}
-	}
-	if axes == 2 {
-		for _, at := range last {
-			y[0], y[1] = T(by[0]*at+sum[0]), T(by[1]*at+sum[1])
-			y = y[2:]
+		for k := r; k < element.Period; k += axes {
+			by[k], from[k] = float64(t[0]), sum
 		}
-		return
-	}
-	for _, at := range last {
-		y[0], y[1], y[2] = T(by[0]*at+sum[0]), T(by[1]*at+sum[1]), T(by[2]*at+sum[2])
-		y = y[3:]
 	}
 }
 

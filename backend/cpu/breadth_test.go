@@ -208,7 +208,7 @@ var _ = Describe("softmax and reductions of any axes", func() {
 var _ = Describe("blocks", func() {
 	It("move between depth and space as in the reference kernels", seeds(16, func(m *model) {
 		b := m.between(1, 3)
-		n, c, h, w := m.between(1, 2), m.between(1, 4), m.between(1, 4), m.between(1, 4)
+		n, c, h, w := m.between(1, 2), m.between(1, 4), m.between(1, 4), pick(m, 1, 3, 8, 21)
 		size := graph.IntAttr("blocksize", int64(b))
 		m.sample(m.op("SpaceToDepth", operand(m, n, c, h*b, w*b), size),
 			m.op("DepthToSpace", operand(m, n, c*b*b, h, w), size, graph.StringAttr("mode", pick(m, "DCR", "CRD"))))

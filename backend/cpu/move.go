@@ -184,10 +184,19 @@ func (p *planner) transposed(c copySpec, src, dst place.Memory) bool {
 	}
 	batches := product(rest.dims)
 	if set := p.target.Set; c.size == 4 && cols == 2 && ldSrc == 2 { // pairs, as of SpaceToDepth: tiles of two columns take half again as long and more
-		p.emit(step{chunks: batches, grain: grainFor(float64(rows)*0.2 + 10), body: func(st *state, _, lo, hi int) {
+		together, apart, outer := 1, 0, len(rest.dims) // rows of pairs whose elements follow each other in the result
+		if k := outer - 1; k >= 0 && rest.dst[k] == rows {
+			together, apart, outer = rest.dims[k], rest.src[k], k
+		}
+		p.emit(step{chunks: batches, grain: grainFor(float64(rows)*0.2 + 2), body: func(st *state, _, lo, hi int) {
 			d, s := of[uint32](st, dst), of[uint32](st, src)
-			for w := rest.walk(lo, len(rest.dims)); w.row < hi; w.next() {
-				element.Unzip(set, d[w.dst:][:rows], d[w.dst+ldDst:], s[w.src:])
+			for i := lo; i < hi; {
+				do, so := rest.offsets(i/together, outer)
+				at := i % together
+				some := min(hi-i, together-at)
+				do, so = do/c.size+at*rows, so/c.size+at*apart
+				element.Unzip(set, d[do:][:some*rows], d[do+ldDst:], s[so:], rows, apart)
+				i += some
 			}
 		}}, []place.Memory{src}, []place.Memory{dst})
 		return true

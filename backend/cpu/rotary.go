@@ -70,10 +70,7 @@ func (r *rotary) turn(to, from, cos, sin []float32) {
 	}
 	cos, sin = cos[:r.half], sin[:r.half]
 	if r.interleaved {
-		for k, c := range cos {
-			a, b, s := from[2*k], from[2*k+1], sin[k]
-			to[2*k], to[2*k+1] = c*a-s*b, s*a+c*b
-		}
+		element.RotatePairs(r.set, to, from, cos, sin)
 		return
 	}
 	element.Rotate(r.set, to, to[r.half:], from, from[r.half:], cos, sin)

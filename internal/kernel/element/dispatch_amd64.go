@@ -604,11 +604,11 @@ func fold(set isa.Set, op Op, code int, dst, a *byte, n int) {
 	}
 }
 
-// unzip takes n > 0 groups of eight pairs of 32 bits apart.
-func unzip(set isa.Set, first, second, pairs *byte, n int) {
+// unzip takes rows > 0 rows of n > 0 groups of eight pairs of 32 bits apart, in the last group of each of which back pairs are those of the group before; rows of pairs lie lds bytes apart.
+func unzip(set isa.Set, first, second, pairs *byte, lds, n, back, rows int) {
 	switch set {
 	case isa.AVX512, isa.AVX2:
-		unzipPairs(first, second, pairs, n)
+		unzipPairs(first, second, pairs, lds, n, back, rows)
 	default:
 		panic("element: no kernel")
 	}
@@ -680,6 +680,28 @@ func rotate(set isa.Set, low, high, a, b, cos, sin *float32, n int) {
 	switch set {
 	case isa.AVX512, isa.AVX2:
 		rotateFloats(low, high, a, b, cos, sin, n)
+
+	default:
+		panic("element: no kernel")
+	}
+}
+
+// rotatePairs writes pairs of neighbours, turned by angles, for n > 0 vectors of 4 pairs.
+func rotatePairs(set isa.Set, dst, src, cos, sin *float32, n int) {
+	switch set {
+	case isa.AVX512, isa.AVX2:
+		rotatePairsFloats(dst, src, cos, sin, n)
+
+	default:
+		panic("element: no kernel")
+	}
+}
+
+// affine writes at*by + from, rounded to float32, for n > 0 vectors of 4; by and from are 12 numbers for all.
+func affine(set isa.Set, dst *float32, at, by, from *float64, n int) {
+	switch set {
+	case isa.AVX512, isa.AVX2:
+		affineFloats(dst, at, by, from, n)
 
 	default:
 		panic("element: no kernel")

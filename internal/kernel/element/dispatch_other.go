@@ -28,8 +28,8 @@ func fold(set isa.Set, op Op, code int, dst, a *byte, n int) {
 	panic("element: no kernel")
 }
 
-// unzip takes n > 0 groups of eight pairs of 32 bits apart.
-func unzip(set isa.Set, first, second, pairs *byte, n int) {
+// unzip takes rows > 0 rows of n > 0 groups of eight pairs of 32 bits apart, in the last group of each of which back pairs are those of the group before; rows of pairs lie lds bytes apart.
+func unzip(set isa.Set, first, second, pairs *byte, lds, n, back, rows int) {
 	panic("element: no kernel")
 }
 
@@ -60,6 +60,16 @@ func mix(set isa.Set, dst, a, b *float32, by float32, n int) {
 
 // rotate writes pairs of a and b, turned by angles, for n > 0 vectors of 8 floats.
 func rotate(set isa.Set, low, high, a, b, cos, sin *float32, n int) {
+	panic("element: no kernel")
+}
+
+// rotatePairs writes pairs of neighbours, turned by angles, for n > 0 vectors of 4 pairs.
+func rotatePairs(set isa.Set, dst, src, cos, sin *float32, n int) {
+	panic("element: no kernel")
+}
+
+// affine writes at*by + from, rounded to float32, for n > 0 vectors of 4; by and from are 12 numbers for all.
+func affine(set isa.Set, dst *float32, at, by, from *float64, n int) {
 	panic("element: no kernel")
 }
 

@@ -265,19 +265,29 @@ func Choose[T Bits](set isa.Set, dst []T, c []uint8, a, b []T) {
 	}
 }
 
-// Unzip writes the first of each pair to first, and the second to second. The operands share no memory.
-func Unzip(set isa.Set, first, second, pairs []uint32) {
+// Unzip writes the first of each pair to first, and the second to second, of rows of wide pairs each that lie apart elements apart. Of first there are whole rows. The operands
+// share no memory.
+func Unzip(set isa.Set, first, second, pairs []uint32, wide, apart int) {
 	const group = width / 4
-	n := len(first)
-	second, pairs = second[:n], pairs[:2*n]
-	if inGroups(set, n, group, func(at, groups int) {
-		unzip(set, bytesAt(first, at), bytesAt(second, at), bytesAt(pairs, 2*at), groups)
-	}) {
+	if len(first) == 0 {
 		return
 	}
-	for i := range first {
-		pair := (*[2]uint32)(pairs[2*i:])
-		first[i], second[i] = pair[0], pair[1]
+	rows := len(first) / wide
+	first, second, pairs = first[:rows*wide], second[:rows*wide], pairs[:(rows-1)*apart+2*wide]
+	if n := wide / group; n > 0 && hasKernels(set) {
+		for at := 0; at < rows; {
+			some := min(rows-at, max(most/n, 1)) // of a call
+			unzip(set, bytesAt(first, at*wide), bytesAt(second, at*wide), bytesAt(pairs, at*apart), 4*apart, n, -wide&(group-1), some)
+			at += some
+		}
+		return
+	}
+	for r := range rows {
+		from, a, b := pairs[r*apart:][:2*wide], first[r*wide:][:wide], second[r*wide:][:wide]
+		for i := range a {
+			pair := (*[2]uint32)(from[2*i:])
+			a[i], b[i] = pair[0], pair[1]
+		}
 	}
 }
 
@@ -476,6 +486,47 @@ func Rotate(set isa.Set, low, high, a, b, cos, sin []float32) {
 	for k := done; k < n; k++ {
 		x, y, c, s := a[k], b[k], cos[k], sin[k]
 		low[k], high[k] = c*x-s*y, s*x+c*y
+	}
+}
+
+// RotatePairs is Rotate for pairs of neighbours: src[2k] and src[2k+1] are turned by the angle of cos[k] and sin[k]. dst may be src.
+func RotatePairs(set isa.Set, dst, src, cos, sin []float32) {
+	n := len(cos)
+	dst, src, sin = dst[:2*n], src[:2*n], sin[:n]
+	done := 0
+	if hasKernels(set) {
+		for vectors := n / 4; vectors > 0; {
+			some := min(vectors, most)
+			rotatePairs(set, &dst[2*done], &src[2*done], &cos[done], &sin[done], some)
+			vectors, done = vectors-some, done+4*some
+		}
+	}
+	for k := done; k < n; k++ {
+		x, y, c, s := src[2*k], src[2*k+1], cos[k], sin[k]
+		dst[2*k], dst[2*k+1] = c*x-s*y, s*x+c*y
+	}
+}
+
+// Period is how many factors and terms Affine has: as many numbers of two, three or four kinds by turns.
+const Period = 12
+
+// Affine writes at[i]·by[i mod Period] + from[i mod Period], computed in float64 and rounded to float32, to each element of dst.
+func Affine(set isa.Set, dst []float32, at []float64, by, from *[Period]float64) {
+	at = at[:len(dst)]
+	done := 0
+	if hasKernels(set) {
+		const some = most / Period * Period // vectors of a call, after which factors begin again
+		for vectors := len(dst) / 4; vectors > 0; vectors -= some {
+			n := min(vectors, some)
+			affine(set, &dst[done], &at[done], &by[0], &from[0], n)
+			done += 4 * n
+		}
+	}
+	for k := done % Period; done < len(dst); done, k = done+1, k+1 {
+		if k == Period {
+			k = 0
+		}
+		dst[done] = float32(at[done]*by[k] + from[k])
 	}
 }
 

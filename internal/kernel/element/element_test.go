@@ -22,7 +22,7 @@ import (
 )
 
 var _ = It("generated files are up to date", func(ctx SpecContext) {
-	err := asm.Verify(ctx, "gen.go", "gen_compare.go", "gen_moves.go")
+	err := asm.Verify(ctx, "gen.go", "gen_compare.go", "gen_moves.go", "gen_pairs.go")
 	if errors.Is(err, exec.ErrNotFound) {
 		Skip("no go command")
 	}
@@ -226,14 +226,20 @@ func magnitudes[T int32 | int64](r *rand.Rand) {
 	}
 }
 
+// pairs takes rows of pairs apart that lie apart, between pages that fault.
 func pairs(r *rand.Rand) {
-	n, a, _, _ := operands[uint32](r)
+	wide, rows := 1+r.IntN([]int{40, 40, 40, 20000}[r.IntN(4)]), r.IntN(6)
+	apart := 2*wide + r.IntN(9)
+	a := guarded[uint32](r, max(0, (rows-1)*apart+2*wide))
+	for i := range a {
+		a[i] = r.Uint32()
+	}
 	for _, set := range sets() {
-		first, second := guarded[uint32](r, n/2), guarded[uint32](r, n/2)
-		element.Unzip(set, first, second, a[:n/2*2])
+		first, second := guarded[uint32](r, rows*wide), guarded[uint32](r, rows*wide)
+		element.Unzip(set, first, second, a, wide, apart)
 		for i := range first {
-			if first[i] != a[2*i] || second[i] != a[2*i+1] {
-				Fail(fmt.Sprintf("pair %d of %d with %v", i, n/2, set))
+			if at := i/wide*apart + i%wide*2; first[i] != a[at] || second[i] != a[at+1] {
+				Fail(fmt.Sprintf("pair %d of rows of %d, %d apart, with %v", i, wide, apart, set))
 			}
 		}
 	}
@@ -368,6 +374,56 @@ func rotations(r *rand.Rand) {
 			first, second := p*cos-q*sin, p*sin+q*cos
 			if math.Abs(float64(low[k])-first) > 1e-5 || math.Abs(float64(high[k])-second) > 1e-5 || a[k] != low[k] || b[k] != high[k] {
 				Fail(fmt.Sprintf("pair %d of %d with %v: %v and %v instead of %v and %v", k, n, set, low[k], high[k], first, second))
+			}
+		}
+	}
+}
+
+// neighbours compares turned pairs of neighbours with those that Rotate turns, which may be written in their own place.
+func neighbours(r *rand.Rand) {
+	n := r.IntN(100)
+	src, cos, sin := guarded[float32](r, 2*n), guarded[float32](r, n), guarded[float32](r, n)
+	for _, x := range [][]float32{src, cos, sin} {
+		for k := range x {
+			x[k] = float32(r.NormFloat64())
+		}
+	}
+	a, b := make([]float32, n), make([]float32, n)
+	for k := range a {
+		a[k], b[k] = src[2*k], src[2*k+1]
+	}
+	for _, set := range sets() {
+		low, high, dst, own := make([]float32, n), make([]float32, n), guarded[float32](r, 2*n), slices.Clone(src)
+		element.Rotate(set, low, high, a, b, cos, sin)
+		element.RotatePairs(set, dst, src, cos, sin)
+		element.RotatePairs(set, own, own, cos, sin)
+		for k := range low {
+			for i, want := range [2]float32{low[k], high[k]} {
+				if at := 2*k + i; math.Abs(float64(dst[at]-want)) > 1e-6 || own[at] != dst[at] {
+					Fail(fmt.Sprintf("pair %d of %d with %v: %v and %v instead of %v", k, n, set, dst[at], own[at], want))
+				}
+			}
+		}
+	}
+}
+
+// affines compares products and sums that are rounded once.
+func affines(r *rand.Rand) {
+	n := r.IntN([]int{60, 60, 60, 40000}[r.IntN(4)])
+	at := guarded[float64](r, n)
+	for i := range at {
+		at[i] = r.NormFloat64()
+	}
+	var by, from [element.Period]float64
+	for i := range by {
+		by[i], from[i] = r.NormFloat64(), r.NormFloat64()
+	}
+	for _, set := range sets() {
+		dst := guarded[float32](r, n)
+		element.Affine(set, dst, at, &by, &from)
+		for i, x := range dst {
+			if want := at[i]*by[i%element.Period] + from[i%element.Period]; math.Abs(float64(x)-want) > 1e-7*max(1, math.Abs(want)) {
+				Fail(fmt.Sprintf("number %d of %d with %v is %v for %v", i, n, set, x, want))
 			}
 		}
 	}
@@ -515,6 +571,8 @@ var _ = Describe("elements", func() {
 			twices(r)
 			mixtures(r)
 			rotations(r)
+			neighbours(r)
+			affines(r)
 			products[int32](r)
 			products[int64](r)
 		}

@@ -108,6 +108,16 @@ DATA upperTwice<>+24(SB)/4, $0x00000007
 DATA upperTwice<>+28(SB)/4, $0x00000007
 GLOBL upperTwice<>(SB), RODATA|NOPTR, $32
 
+DATA eachTwice<>+0(SB)/4, $0x00000000
+DATA eachTwice<>+4(SB)/4, $0x00000000
+DATA eachTwice<>+8(SB)/4, $0x00000001
+DATA eachTwice<>+12(SB)/4, $0x00000001
+DATA eachTwice<>+16(SB)/4, $0x00000002
+DATA eachTwice<>+20(SB)/4, $0x00000002
+DATA eachTwice<>+24(SB)/4, $0x00000003
+DATA eachTwice<>+28(SB)/4, $0x00000003
+GLOBL eachTwice<>(SB), RODATA|NOPTR, $32
+
 // func addU8(dst *byte, a *byte, b *byte, n int)
 TEXT ·addU8(SB), NOSPLIT, $0-32
 	MOVQ dst+0(FP), DI
@@ -8747,16 +8757,23 @@ end3:
 	VZEROUPPER
 	RET
 
-// func unzipPairs(first *byte, second *byte, pairs *byte, n int)
-TEXT ·unzipPairs(SB), NOSPLIT, $0-32
+// func unzipPairs(first *byte, second *byte, pairs *byte, lds int, n int, back int, rows int)
+TEXT ·unzipPairs(SB), NOSPLIT, $0-56
 	MOVQ first+0(FP), DI
 	MOVQ second+8(FP), DX
 	MOVQ pairs+16(FP), SI
-	MOVQ n+24(FP), CX
+	MOVQ lds+24(FP), R8
+	MOVQ back+40(FP), R9
+	MOVQ rows+48(FP), R10
+	SHLQ $2, R9
 
 loop1:
-	VMOVUPS (SI), Y0
-	VMOVUPS 32(SI), Y1
+	MOVQ SI, R11
+	MOVQ n+32(FP), CX
+
+loop2:
+	VMOVUPS (R11), Y0
+	VMOVUPS 32(R11), Y1
 	VSHUFPS $0x88, Y1, Y0, Y2
 	VPERMQ $0xd8, Y2, Y2
 	VMOVUPS Y2, (DI)
@@ -8765,8 +8782,30 @@ loop1:
 	VPERMQ $0xd8, Y3, Y3
 	VMOVUPS Y3, (DX)
 	ADDQ $32, DX
-	ADDQ $64, SI
+	ADDQ $64, R11
 	DECQ CX
+	JNZ loop2
+	TESTQ R9, R9
+	JZ whole3
+	SUBQ R9, DI
+	SUBQ R9, DX
+	SUBQ R9, R11
+	SUBQ R9, R11
+	VMOVUPS (R11), Y0
+	VMOVUPS 32(R11), Y1
+	VSHUFPS $0x88, Y1, Y0, Y2
+	VPERMQ $0xd8, Y2, Y2
+	VMOVUPS Y2, (DI)
+	ADDQ $32, DI
+	VSHUFPS $0xdd, Y1, Y0, Y3
+	VPERMQ $0xd8, Y3, Y3
+	VMOVUPS Y3, (DX)
+	ADDQ $32, DX
+	ADDQ $64, R11
+
+whole3:
+	ADDQ R8, SI
+	DECQ R10
 	JNZ loop1
 	VZEROUPPER
 	RET
@@ -9299,6 +9338,127 @@ loop4:
 	JNZ loop4
 
 end3:
+	VZEROUPPER
+	RET
+
+// func rotatePairsFloats(dst *float32, src *float32, cos *float32, sin *float32, n int)
+TEXT ·rotatePairsFloats(SB), NOSPLIT, $0-40
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ cos+16(FP), R8
+	MOVQ sin+24(FP), R9
+	MOVQ n+32(FP), CX
+	VMOVDQU eachTwice<>+0(SB), Y15
+	SUBQ $2, CX
+	JLT done2
+
+loop1:
+	VBROADCASTF128 0(R8), Y2
+	VBROADCASTF128 0(R9), Y3
+	VMOVUPS 0(SI), Y0
+	VPERMILPS Y15, Y2, Y2
+	VPERMILPS Y15, Y3, Y3
+	VPERMILPS $0xb1, Y0, Y1
+	VMULPS Y2, Y0, Y0
+	VMULPS Y3, Y1, Y1
+	VADDSUBPS Y1, Y0, Y0
+	VMOVUPS Y0, 0(DI)
+	VBROADCASTF128 16(R8), Y6
+	VBROADCASTF128 16(R9), Y7
+	VMOVUPS 32(SI), Y4
+	VPERMILPS Y15, Y6, Y6
+	VPERMILPS Y15, Y7, Y7
+	VPERMILPS $0xb1, Y4, Y5
+	VMULPS Y6, Y4, Y4
+	VMULPS Y7, Y5, Y5
+	VADDSUBPS Y5, Y4, Y4
+	VMOVUPS Y4, 32(DI)
+	ADDQ $64, DI
+	ADDQ $64, SI
+	ADDQ $32, R8
+	ADDQ $32, R9
+	SUBQ $2, CX
+	JGE loop1
+
+done2:
+	ADDQ $2, CX
+	TESTQ CX, CX
+	JZ end3
+
+loop4:
+	VBROADCASTF128 0(R8), Y2
+	VBROADCASTF128 0(R9), Y3
+	VMOVUPS 0(SI), Y0
+	VPERMILPS Y15, Y2, Y2
+	VPERMILPS Y15, Y3, Y3
+	VPERMILPS $0xb1, Y0, Y1
+	VMULPS Y2, Y0, Y0
+	VMULPS Y3, Y1, Y1
+	VADDSUBPS Y1, Y0, Y0
+	VMOVUPS Y0, 0(DI)
+	ADDQ $32, DI
+	ADDQ $32, SI
+	ADDQ $16, R8
+	ADDQ $16, R9
+	DECQ CX
+	JNZ loop4
+
+end3:
+	VZEROUPPER
+	RET
+
+// func affineFloats(dst *float32, at *float64, by *float64, from *float64, n int)
+TEXT ·affineFloats(SB), NOSPLIT, $0-40
+	MOVQ dst+0(FP), DI
+	MOVQ at+8(FP), SI
+	MOVQ by+16(FP), R8
+	MOVQ from+24(FP), R9
+	MOVQ n+32(FP), CX
+	VMOVUPD 0(R8), Y8
+	VMOVUPD 0(R9), Y12
+	VMOVUPD 32(R8), Y9
+	VMOVUPD 32(R9), Y13
+	VMOVUPD 64(R8), Y10
+	VMOVUPD 64(R9), Y14
+	SUBQ $3, CX
+	JLT done2
+
+loop1:
+	VMULPD 0(SI), Y8, Y0
+	VADDPD Y12, Y0, Y0
+	VCVTPD2PSY Y0, X0
+	VMOVUPS X0, 0(DI)
+	VMULPD 32(SI), Y9, Y1
+	VADDPD Y13, Y1, Y1
+	VCVTPD2PSY Y1, X1
+	VMOVUPS X1, 16(DI)
+	VMULPD 64(SI), Y10, Y2
+	VADDPD Y14, Y2, Y2
+	VCVTPD2PSY Y2, X2
+	VMOVUPS X2, 32(DI)
+	ADDQ $96, SI
+	ADDQ $48, DI
+	SUBQ $3, CX
+	JGE loop1
+
+done2:
+	ADDQ $3, CX
+	TESTQ CX, CX
+	JZ end
+	VMULPD 0(SI), Y8, Y0
+	VADDPD Y12, Y0, Y0
+	VCVTPD2PSY Y0, X0
+	VMOVUPS X0, 0(DI)
+	DECQ CX
+	TESTQ CX, CX
+	JZ end
+	VMULPD 32(SI), Y9, Y1
+	VADDPD Y13, Y1, Y1
+	VCVTPD2PSY Y1, X1
+	VMOVUPS X1, 16(DI)
+	DECQ CX
+
+end:
 	VZEROUPPER
 	RET
 

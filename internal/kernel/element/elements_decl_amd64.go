@@ -892,10 +892,10 @@ func choose64OneB(dst *byte, c *byte, a *byte, b *byte, n int)
 //go:noescape
 func choose64(dst *byte, c *byte, a *byte, b *byte, n int)
 
-// unzipPairs takes n groups of eight pairs apart; n > 0.
+// unzipPairs takes rows of n groups of eight pairs apart, which lie lds bytes apart; n, rows > 0.
 //
 //go:noescape
-func unzipPairs(first *byte, second *byte, pairs *byte, n int)
+func unzipPairs(first *byte, second *byte, pairs *byte, lds int, n int, back int, rows int)
 
 // unzipTriples takes n groups of sixteen triples apart; n > 0.
 //
@@ -946,6 +946,16 @@ func mixFloats(dst *float32, a *float32, b *float32, by float32, n int)
 //
 //go:noescape
 func rotateFloats(low *float32, high *float32, a *float32, b *float32, cos *float32, sin *float32, n int)
+
+// rotatePairsFloats writes pairs that are turned, for n vectors of 4 pairs; n > 0.
+//
+//go:noescape
+func rotatePairsFloats(dst *float32, src *float32, cos *float32, sin *float32, n int)
+
+// affineFloats writes at*by + from, rounded, for n vectors of 4; by and from are 12 numbers; n > 0.
+//
+//go:noescape
+func affineFloats(dst *float32, at *float64, by *float64, from *float64, n int)
 
 // productsWords adds sums of left[j]*right[j*ld+c] over k numbers j to n vectors of numbers c; k, n > 0.
 //

@@ -19,7 +19,8 @@ func main() {
 		{Name: "choose", Doc: "chooses between the elements of n > 0 vectors of 32 bytes; where one of them is set that is one vector for all.",
 			Params: "size int, oneA, oneB bool, dst, c, a, b *byte, n int", Portable: `panic("element: no kernel")`},
 		{Name: "fold", Doc: "writes what op makes of all elements of n > 0 vectors of 32 bytes.", Params: "op Op, code int, dst, a *byte, n int", Portable: `panic("element: no kernel")`},
-		{Name: "unzip", Doc: "takes n > 0 groups of eight pairs of 32 bits apart.", Params: "first, second, pairs *byte, n int", Portable: `panic("element: no kernel")`},
+		{Name: "unzip", Doc: "takes rows > 0 rows of n > 0 groups of eight pairs of 32 bits apart, in the last group of each of which back pairs are those of the group before; rows of pairs lie lds bytes apart.",
+			Params: "first, second, pairs *byte, lds, n, back, rows int", Portable: `panic("element: no kernel")`},
 		{Name: "unzipThree", Doc: "takes n > 0 groups of sixteen triples of bytes apart.", Params: "first, second, third, triples *byte, n int", Portable: `panic("element: no kernel")`},
 		{Name: "zipThree", Doc: "makes n > 0 groups of sixteen triples of bytes.", Params: "triples, first, second, third *byte, n int", Portable: `panic("element: no kernel")`},
 		{Name: "turn", Doc: "transposes eight rows of n > 0 groups of eight elements of 16 bits, or of four of 64 bits where long is set; rows lie lds and ldd bytes apart.",
@@ -28,6 +29,8 @@ func main() {
 			Params: "dst, src *uint32, below, n, back, rows int", Portable: `panic("element: no kernel")`},
 		{Name: "mix", Doc: "writes a + (b-a)*by for n > 0 vectors of 8 floats.", Params: "dst, a, b *float32, by float32, n int", Portable: `panic("element: no kernel")`},
 		{Name: "rotate", Doc: "writes pairs of a and b, turned by angles, for n > 0 vectors of 8 floats.", Params: "low, high, a, b, cos, sin *float32, n int", Portable: `panic("element: no kernel")`},
+		{Name: "rotatePairs", Doc: "writes pairs of neighbours, turned by angles, for n > 0 vectors of 4 pairs.", Params: "dst, src, cos, sin *float32, n int", Portable: `panic("element: no kernel")`},
+		{Name: "affine", Doc: "writes at*by + from, rounded to float32, for n > 0 vectors of 4; by and from are 12 numbers for all.", Params: "dst *float32, at, by, from *float64, n int", Portable: `panic("element: no kernel")`},
 		{Name: "bilinear", Doc: "writes sums of products of four elements of plane, the one at first, the one behind it, and those so many floats farther, for n > 0 groups of four.",
 			Params: "dst, plane *float32, first *int32, weights *float32, width, n int", Portable: `panic("element: no kernel")`},
 		{Name: "products", Doc: "adds sums of left[j]*right[j*ld+c] over k > 0 numbers j to n > 0 vectors of numbers c, of 64 bits each where long is set, else of 32.", Params: "long bool, dst, left, right *byte, ld, k, n int", Portable: `panic("element: no kernel")`},
@@ -46,6 +49,8 @@ func main() {
 		twice(f)
 		mix(f)
 		rotate(f)
+		rotatePairs(f)
+		affine(f)
 		products(f)
 	}})
 }

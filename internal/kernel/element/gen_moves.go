@@ -10,27 +10,6 @@ import (
 	"github.com/carve-dev/carve/internal/kernel/asm"
 )
 
-func unzip(f *asm.File) {
-	fn := f.Func("unzipPairs", "unzipPairs takes n groups of eight pairs apart; n > 0.", asm.Typed("first", "*byte"), asm.Typed("second", "*byte"), asm.Typed("pairs", "*byte"), asm.Int("n"))
-	fn.Load("first", "DI")
-	fn.Load("second", "DX")
-	fn.Load("pairs", "SI")
-	fn.Load("n", "CX")
-	fn.Loop("CX", func() {
-		fn.I("VMOVUPS (SI), Y0")
-		fn.I("VMOVUPS 32(SI), Y1")
-		for i, at := range []string{"DI", "DX"} {
-			fn.I("VSHUFPS $%#x, Y1, Y0, Y%d", []int{0x88, 0xdd}[i], 2+i)
-			fn.I("VPERMQ $0xd8, Y%d, Y%[1]d", 2+i)
-			fn.I("VMOVUPS Y%d, (%s)", 2+i, at)
-			fn.I("ADDQ $32, %s", at)
-		}
-		fn.I("ADDQ $64, SI")
-	})
-	fn.Ret()
-	served(f, "unzip", "unzipPairs(first, second, pairs, n)")
-}
-
 // triples writes the kernels that take triples of bytes apart, and make them: each of three vectors of results gets its bytes from three.
 func triples(f *asm.File) {
 	planes := []string{"DI", "DX", "BX"}
@@ -301,34 +280,40 @@ func mix(f *asm.File) {
 	served(f, "mix", "mixFloats(dst, a, b, by, n)\n")
 }
 
-// rotate writes the kernel of pairs that are turned.
-func rotate(f *asm.File) {
-	fn := f.Func("rotateFloats", "rotateFloats writes a*cos - b*sin and a*sin + b*cos for n vectors of 8 floats; n > 0.",
-		asm.Ptr("low"), asm.Ptr("high"), asm.Ptr("a"), asm.Ptr("b"), asm.Ptr("cos"), asm.Ptr("sin"), asm.Int("n"))
-	at := []string{"DI", "R8", "SI", "DX", "R9", "R10"}
-	for i, name := range []string{"low", "high", "a", "b", "cos", "sin"} {
-		fn.Load(name, at[i])
+// affine writes the kernel of products and sums in float64, rounded to float32, whose factors and terms come again after twelve numbers, as after two and three.
+func affine(f *asm.File) {
+	fn := f.Func("affineFloats", "affineFloats writes at*by + from, rounded, for n vectors of 4; by and from are 12 numbers; n > 0.",
+		asm.Ptr("dst"), asm.Typed("at", "*float64"), asm.Typed("by", "*float64"), asm.Typed("from", "*float64"), asm.Int("n"))
+	for _, x := range [][2]string{{"dst", "DI"}, {"at", "SI"}, {"by", "R8"}, {"from", "R9"}, {"n", "CX"}} {
+		fn.Load(x[0], x[1])
 	}
-	fn.Load("n", "CX")
-	vectors(fn, 2, func(u int) {
-		a, b, cos, sin, other := 5*u, 5*u+1, 5*u+2, 5*u+3, 5*u+4
-		for i, to := range []int{a, b, cos, sin} {
-			fn.I("VMOVUPS %d(%s), Y%d", 32*u, at[2+i], to)
+	const period = 3
+	for u := range period {
+		fn.I("VMOVUPD %d(R8), Y%d", 32*u, 8+u)
+		fn.I("VMOVUPD %d(R9), Y%d", 32*u, 12+u)
+	}
+	one := func(u int) {
+		fn.I("VMULPD %d(SI), Y%d, Y%d", 32*u, 8+u, u)
+		fn.I("VADDPD Y%d, Y%d, Y%[2]d", 12+u, u)
+		fn.I("VCVTPD2PSY Y%d, X%[1]d", u)
+		fn.I("VMOVUPS X%d, %d(DI)", u, 16*u)
+	}
+	fn.While("CX", period, func() {
+		for u := range period {
+			one(u)
 		}
-		fn.I("VMULPS Y%d, Y%d, Y%d", sin, b, other)
-		fn.I("VMULPS Y%d, Y%d, Y%[1]d", sin, a)
-		fn.I("VMULPS Y%d, Y%d, Y%[2]d", cos, a)
-		fn.I("VMULPS Y%d, Y%d, Y%[2]d", cos, b)
-		fn.I("VSUBPS Y%d, Y%d, Y%[2]d", other, a)
-		fn.I("VADDPS Y%d, Y%d, Y%[2]d", sin, b)
-		fn.I("VMOVUPS Y%d, %d(DI)", a, 32*u)
-		fn.I("VMOVUPS Y%d, %d(R8)", b, 32*u)
-	}, func(n int) {
-		for _, reg := range at {
-			fn.I("ADDQ $%d, %s", 32*n, reg)
-		}
+		fn.I("ADDQ $%d, SI", 32*period)
+		fn.I("ADDQ $%d, DI", 16*period)
 	})
-	served(f, "rotate", "rotateFloats(low, high, a, b, cos, sin, n)\n")
+	for u := range period - 1 {
+		fn.I("TESTQ CX, CX")
+		fn.I("JZ end")
+		one(u)
+		fn.I("DECQ CX")
+	}
+	fn.Label("end")
+	fn.Ret()
+	served(f, "affine", "affineFloats(dst, at, by, from, n)\n")
 }
 
 // products writes kernels of sums of products: of four vectors at a time, which stay in registers, and of one.

@@ -1,0 +1,105 @@
+//go:build ignore
+
+package main
+
+import "github.com/carve-dev/carve/internal/kernel/asm"
+
+// Kernels of pairs of 32 bits.
+
+// unzip writes the kernel that takes pairs apart. Rows of no whole groups end with a group that reaches back.
+func unzip(f *asm.File) {
+	fn := f.Func("unzipPairs", "unzipPairs takes rows of n groups of eight pairs apart, which lie lds bytes apart; n, rows > 0.",
+		asm.Typed("first", "*byte"), asm.Typed("second", "*byte"), asm.Typed("pairs", "*byte"), asm.Int("lds"), asm.Int("n"), asm.Int("back"), asm.Int("rows"))
+	for _, x := range [][2]string{{"first", "DI"}, {"second", "DX"}, {"pairs", "SI"}, {"lds", "R8"}, {"back", "R9"}, {"rows", "R10"}} {
+		fn.Load(x[0], x[1])
+	}
+	fn.I("SHLQ $2, R9")
+	group := func() {
+		fn.I("VMOVUPS (R11), Y0")
+		fn.I("VMOVUPS 32(R11), Y1")
+		for i, at := range []string{"DI", "DX"} {
+			fn.I("VSHUFPS $%#x, Y1, Y0, Y%d", []int{0x88, 0xdd}[i], 2+i)
+			fn.I("VPERMQ $0xd8, Y%d, Y%[1]d", 2+i)
+			fn.I("VMOVUPS Y%d, (%s)", 2+i, at)
+			fn.I("ADDQ $32, %s", at)
+		}
+		fn.I("ADDQ $64, R11")
+	}
+	fn.Loop("R10", func() {
+		fn.I("MOVQ SI, R11")
+		fn.Load("n", "CX")
+		fn.Loop("CX", group)
+		whole := fn.NewLabel("whole")
+		fn.I("TESTQ R9, R9")
+		fn.I("JZ %s", whole)
+		for _, at := range []string{"DI", "DX", "R11", "R11"} {
+			fn.I("SUBQ R9, %s", at)
+		}
+		group()
+		fn.Label(whole)
+		fn.I("ADDQ R8, SI")
+	})
+	fn.Ret()
+	served(f, "unzip", "unzipPairs(first, second, pairs, lds, n, back, rows)")
+}
+
+// rotate writes the kernel of pairs that are turned.
+func rotate(f *asm.File) {
+	fn := f.Func("rotateFloats", "rotateFloats writes a*cos - b*sin and a*sin + b*cos for n vectors of 8 floats; n > 0.",
+		asm.Ptr("low"), asm.Ptr("high"), asm.Ptr("a"), asm.Ptr("b"), asm.Ptr("cos"), asm.Ptr("sin"), asm.Int("n"))
+	at := []string{"DI", "R8", "SI", "DX", "R9", "R10"}
+	for i, name := range []string{"low", "high", "a", "b", "cos", "sin"} {
+		fn.Load(name, at[i])
+	}
+	fn.Load("n", "CX")
+	vectors(fn, 2, func(u int) {
+		a, b, cos, sin, other := 5*u, 5*u+1, 5*u+2, 5*u+3, 5*u+4
+		for i, to := range []int{a, b, cos, sin} {
+			fn.I("VMOVUPS %d(%s), Y%d", 32*u, at[2+i], to)
+		}
+		fn.I("VMULPS Y%d, Y%d, Y%d", sin, b, other)
+		fn.I("VMULPS Y%d, Y%d, Y%[1]d", sin, a)
+		fn.I("VMULPS Y%d, Y%d, Y%[2]d", cos, a)
+		fn.I("VMULPS Y%d, Y%d, Y%[2]d", cos, b)
+		fn.I("VSUBPS Y%d, Y%d, Y%[2]d", other, a)
+		fn.I("VADDPS Y%d, Y%d, Y%[2]d", sin, b)
+		fn.I("VMOVUPS Y%d, %d(DI)", a, 32*u)
+		fn.I("VMOVUPS Y%d, %d(R8)", b, 32*u)
+	}, func(n int) {
+		for _, reg := range at {
+			fn.I("ADDQ $%d, %s", 32*n, reg)
+		}
+	})
+	served(f, "rotate", "rotateFloats(low, high, a, b, cos, sin, n)\n")
+}
+
+// rotatePairs writes the kernel of turned pairs whose numbers are neighbours: VADDSUBPS subtracts in lanes of even numbers.
+func rotatePairs(f *asm.File) {
+	f.Data("eachTwice", 0, 0, 1, 1, 2, 2, 3, 3)
+	fn := f.Func("rotatePairsFloats", "rotatePairsFloats writes pairs that are turned, for n vectors of 4 pairs; n > 0.",
+		asm.Ptr("dst"), asm.Ptr("src"), asm.Ptr("cos"), asm.Ptr("sin"), asm.Int("n"))
+	for _, x := range [][2]string{{"dst", "DI"}, {"src", "SI"}, {"cos", "R8"}, {"sin", "R9"}, {"n", "CX"}} {
+		fn.Load(x[0], x[1])
+	}
+	fn.I("VMOVDQU %s, Y15", asm.DataAt("eachTwice", 0))
+	vectors(fn, 2, func(u int) {
+		x, turned, cos, sin := 4*u, 4*u+1, 4*u+2, 4*u+3
+		fn.I("VBROADCASTF128 %d(R8), Y%d", 16*u, cos)
+		fn.I("VBROADCASTF128 %d(R9), Y%d", 16*u, sin)
+		fn.I("VMOVUPS %d(SI), Y%d", 32*u, x)
+		for _, angle := range []int{cos, sin} { // the lower half has the first two of four, each of them twice
+			fn.I("VPERMILPS Y15, Y%d, Y%[1]d", angle)
+		}
+		fn.I("VPERMILPS $0xb1, Y%d, Y%d", x, turned)
+		fn.I("VMULPS Y%d, Y%d, Y%[2]d", cos, x)
+		fn.I("VMULPS Y%d, Y%d, Y%[2]d", sin, turned)
+		fn.I("VADDSUBPS Y%d, Y%d, Y%[2]d", turned, x)
+		fn.I("VMOVUPS Y%d, %d(DI)", x, 32*u)
+	}, func(n int) {
+		fn.I("ADDQ $%d, DI", 32*n)
+		fn.I("ADDQ $%d, SI", 32*n)
+		fn.I("ADDQ $%d, R8", 16*n)
+		fn.I("ADDQ $%d, R9", 16*n)
+	})
+	served(f, "rotatePairs", "rotatePairsFloats(dst, src, cos, sin, n)\n")
+}
