@@ -53,6 +53,37 @@ func stretches(index []int) []stretch {
 	return runs
 }
 
+// ends are the few elements of a row in front of and behind the longest of its stretches in the operand's order: indices of the operand.
+type ends struct {
+	front, back []int
+	middle      stretch
+}
+
+// endsOf returns the ends of rows, if they are few.
+func endsOf(index []int, runs []stretch) (e ends, few bool) {
+	for _, r := range runs {
+		if r.step == 1 && r.length > e.middle.length {
+			e.middle = r
+		}
+	}
+	e.front, e.back = index[:e.middle.dst], index[e.middle.dst+e.middle.length:]
+	return e, max(len(e.front), len(e.back)) <= fewElements
+}
+
+// withEnds is stretched for a row with few ends, of elements of one number. In a caller's loop its variables would lie in memory.
+//
+//go:noinline
+func withEnds[T any](d, s []T, e *ends) {
+	for k, at := range e.front {
+		d[k] = s[at]
+	}
+	copy(d[e.middle.dst:][:e.middle.length], s[e.middle.src:])
+	d = d[len(d)-len(e.back):]
+	for k, at := range e.back {
+		d[k] = s[at]
+	}
+}
+
 // stretched writes a row of the result, whose elements are of unit numbers each.
 func stretched[T any](d, s []T, runs []stretch, unit int) {
 	for i := range runs {
@@ -118,6 +149,24 @@ type repeatedRows struct {
 	unit          int // numbers of an element: those of the axes that are left out
 }
 
+// smallRow and smallMatrix are how long rows, and how large matrices, are at most that are written element by element, from a table of indices: rows of their own take longer.
+const (
+	smallRow    = 24
+	smallMatrix = 1 << 12
+)
+
+// table returns which element of a matrix of the operand each of one of the result is.
+func (r *repeatedRows) table() []int32 {
+	last := len(r.dims) - 1
+	var table []int32
+	for _, row := range r.index[last-1] {
+		for _, column := range r.index[last] {
+			table = append(table, int32(row*r.strides[last-1]+column))
+		}
+	}
+	return table
+}
+
 // without sets all but the indices and runs for an operand of dims dx, and leaves the last axes out where each element is its own.
 func (r *repeatedRows) without(dx []int) {
 	r.strides, r.unit = tensor.CompactStrides(dx), 1
@@ -149,12 +198,32 @@ func (r *repeatedRows) from(i, a int) int {
 	return sum
 }
 
+// pick writes the elements that a table names.
+func pick[T any](d, s []T, table []int32) {
+	d = d[:len(table)]
+	for k, at := range table {
+		d[k] = s[at]
+	}
+}
+
 func padRepeated[T tensor.Element](p *planner, n *graph.Node, r *repeatedRows) {
 	src, dst, last := p.In(n.Inputs[0]), p.Out(n.Outputs[0]), len(r.dims)-1
 	high, wide := 1, r.dims[last]*r.unit // of a matrix of the result
 	if last > 0 {
 		high = r.dims[last-1]
 	}
+	if last > 0 && r.unit == 1 && wide <= smallRow && high*wide <= smallMatrix {
+		table := r.table()
+		p.emit(step{chunks: product(r.dims[:last-1]), grain: grainFor(float64(len(table)) * 0.6), body: func(st *state, _, lo, hi int) {
+			d, s := of[T](st, dst), of[T](st, src)
+			for i := lo; i < hi; i++ {
+				pick(d[i*len(table):][:len(table)], s[r.from(i, last-2):], table)
+			}
+		}}, []place.Memory{src}, []place.Memory{dst})
+		return
+	}
+	ends, few := endsOf(r.index[last], r.runs)
+	few = few && r.unit == 1
 	p.emit(step{chunks: product(r.dims[:last]), grain: grainFor(float64(wide)*0.3 + float64(len(r.runs))*5), body: func(st *state, _, lo, hi int) {
 		d, s := of[T](st, dst), of[T](st, src)
 		for i, row, matrix := lo, lo%high, -1; i < hi; i, row = i+1, row+1 {
@@ -165,7 +234,11 @@ func padRepeated[T tensor.Element](p *planner, n *graph.Node, r *repeatedRows) {
 			if last > 0 {
 				from += r.index[last-1][row] * r.strides[last-1]
 			}
-			stretched(d[i*wide:][:wide], s[from:], r.runs, r.unit)
+			if to := d[i*wide:][:wide]; few {
+				withEnds(to, s[from:], &ends)
+			} else {
+				stretched(to, s[from:], r.runs, r.unit)
+			}
 		}
 	}}, []place.Memory{src}, []place.Memory{dst})
 }
