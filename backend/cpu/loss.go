@@ -62,33 +62,26 @@ func emitLoss[T int32 | int64](p *planner, n *graph.Node, scores place.Memory, c
 	if reduction != "none" {
 		s.chunks = 1
 	}
+	l := labelled[T]{classes: classes, inner: inner, ignored: T(ignored), ignores: ignores}
 	s.body = func(st *state, _, lo, hi int) {
 		x, t, w, y := st.F32(scores), of[T](st, labels), st.F32(weights), st.F32(dst)
-		if reduction != "none" {
+		single := reduction != "none"
+		if single {
 			lo, hi = 0, count
 		}
 		sum, total := 0.0, 0.0
-		image, at := lo/inner*classes*inner, lo%inner
-		for i := lo; i < hi; i++ {
-			class, loss, weight := int64(t[i]), float32(0), float32(1)
-			switch {
-			case ignores && class == ignored:
-				weight = 0
-			case uint64(class) >= uint64(classes):
-				panic(backend.OutOfRange(n, 1, class, 0, int64(classes)-1))
-			default:
-				if len(w) > 0 {
-					weight = w[class]
-				}
-				loss = -x[image+int(class)*inner+at] * weight
+		for lo < hi {
+			image, at := lo/inner, lo%inner
+			some := min(hi-lo, inner-at)
+			var out []float32
+			if !single {
+				out = y[lo:][:some]
 			}
-			if at++; at == inner {
-				image, at = image+classes*inner, 0
+			s, weight, bad := l.losses(out, x[image*classes*inner:][:classes*inner], t[lo:][:some], w, at)
+			if bad >= 0 {
+				panic(backend.OutOfRange(n, 1, int64(t[lo+bad]), 0, int64(classes)-1))
 			}
-			if reduction == "none" {
-				y[i] = loss
-			}
-			sum, total = sum+float64(loss), total+float64(weight)
+			sum, total, lo = sum+s, total+weight, lo+some
 		}
 		switch reduction {
 		case "sum":
@@ -98,6 +91,38 @@ func emitLoss[T int32 | int64](p *planner, n *graph.Node, scores place.Memory, c
 		}
 	}
 	p.emit(s, []place.Memory{scores, labels, weights}, []place.Memory{dst})
+}
+
+// labelled is how losses are taken from scores [classes, inner] of an image.
+type labelled[T int32 | int64] struct {
+	classes, inner int
+	ignored        T
+	ignores        bool
+}
+
+// losses writes the losses at labels t, which begin at place at of an image with scores x, to y if that is not nil, and returns their sum and that of the weights; weights w, of each class, may be
+// missing. bad is the place in t of a label that is no class, or -1.
+func (l *labelled[T]) losses(y, x []float32, t []T, w []float32, at int) (sum, total float64, bad int) {
+	classes, inner := uint64(l.classes), l.inner
+	for i, class := range t {
+		loss, weight := float32(0), float32(0)
+		switch {
+		case l.ignores && class == l.ignored:
+		case uint64(class) >= classes:
+			return 0, 0, i
+		case len(w) > 0:
+			weight = w[class]
+			loss = -x[int(class)*inner+at] * weight
+		default:
+			weight = 1
+			loss = -x[int(class)*inner+at]
+		}
+		if at++; y != nil {
+			y[i] = loss
+		}
+		sum, total = sum+float64(loss), total+float64(weight)
+	}
+	return sum, total, -1
 }
 
 func init() {

@@ -318,16 +318,16 @@ func outOfRange(r any) error {
 	return data
 }
 
-// chunkPoll is how many chunks run between looks at the context.
+// chunkPoll is how many chunks run between looks at the context, or as many as are worth a call.
 const chunkPoll = 64
 
 func runChunks(arg any, worker, lo, hi int) {
 	st := arg.(*state)
-	for lo < hi {
+	for some := max(chunkPoll, st.cur.grain); lo < hi; {
 		if st.ctx.Err() != nil {
 			return
 		}
-		next := min(lo+chunkPoll, hi)
+		next := min(lo+some, hi)
 		st.cur.body(st, worker, lo, next)
 		lo = next
 	}
