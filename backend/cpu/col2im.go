@@ -1,6 +1,8 @@
 package cpu
 
 import (
+	"slices"
+
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/internal/kernel/double"
 	"github.com/carve-dev/carve/internal/kernel/reorder"
@@ -12,7 +14,7 @@ import (
 
 // Col2Im adds up blocks that overlap, [N, C·block..., positions], in images [N, C, image...] of one to three axes. Elements of rows of an image that
 // lie a stride apart, a phase of them, are sums of the same taps of blocks at positions that follow each other: of rows of the operand, which are added as they
-// lie. Phases are interleaved when all is added.
+// lie. Phases are interleaved when all is added. Blocks that lie beside each other are a transposition.
 
 func colImSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 	if x := n.Inputs[0]; !operators.IsFloat32(x) && !isDouble(x) {
@@ -57,12 +59,19 @@ func planColIm(p *planner, n *graph.Node) error {
 	if dx[2] != l.positions || dx[1] != dy[1]*l.taps {
 		return property.Because(property.ShapeReason, "%v for blocks of %v at %v positions", dx, block, out)
 	}
-	x := &l.axes[2]
+	size := n.Inputs[0].Type.DType.Size()
+	a := &l.axes
+	few := a[2].kernel == 3 || a[2].kernel == 4 // phases of whole images are interleaved in half the time of those of rows
+	if !few && !slices.ContainsFunc(a[:], func(a poolAxis) bool { return !a.tiled() }) {
+		dims := []int{dy[0] * dy[1], a[0].kernel, a[1].kernel, a[2].kernel, a[0].out, a[1].out, a[2].out}
+		p.permute(dims, []int{0, 4, 1, 5, 2, 6, 3}, size, p.In(n.Inputs[0]), p.Out(n.Outputs[0]))
+		return nil
+	}
+	x := &a[2]
 	l.phases = max(1, min(x.stride, x.in))
 	l.wide = ceilDiv(x.in, l.phases)
 	l.along = tapsOf(x)
-	size := n.Inputs[0].Type.DType.Size()
-	l.band = max(1, min(addedBytes/(size*max(x.in, 1)), l.axes[1].in))
+	l.band = max(1, min(addedBytes/(size*max(x.in, 1)), a[1].in))
 	if size == 8 {
 		kernels := p.doubles()
 		planOverlapped(p, n, l, func(to []float64, ldd int, x []float64, ldx, rows, cols int) {
@@ -80,6 +89,11 @@ func planColIm(p *planner, n *graph.Node) error {
 		reorder.Transpose2D(target, to, from, phases, n, apart, phases)
 	})
 	return nil
+}
+
+// tiled reports whether blocks cover the axis, each element once.
+func (a *poolAxis) tiled() bool {
+	return a.stride == a.kernel && a.begin == 0 && a.in == a.out*a.kernel && (a.dilate == 1 || a.kernel == 1)
 }
 
 // position returns where a window lies whose tap k is element at of the source; ok is false where a stride has none.

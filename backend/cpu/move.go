@@ -183,22 +183,12 @@ func (p *planner) transposed(c copySpec, src, dst place.Memory) bool {
 		}
 	}
 	batches := product(rest.dims)
-	if set := p.target.Set; c.size == 4 && cols == 2 && ldSrc == 2 { // pairs, as of SpaceToDepth: tiles of two columns take half again as long and more
-		together, apart, outer := 1, 0, len(rest.dims) // rows of pairs whose elements follow each other in the result
-		if k := outer - 1; k >= 0 && rest.dst[k] == rows {
-			together, apart, outer = rest.dims[k], rest.src[k], k
-		}
-		p.emit(step{chunks: batches, grain: grainFor(float64(rows)*0.2 + 2), body: func(st *state, _, lo, hi int) {
-			d, s := of[uint32](st, dst), of[uint32](st, src)
-			for i := lo; i < hi; {
-				do, so := rest.offsets(i/together, outer)
-				at := i % together
-				some := min(hi-i, together-at)
-				do, so = do/c.size+at*rows, so/c.size+at*apart
-				element.Unzip(set, d[do:][:some*rows], d[do+ldDst:], s[so:], rows, apart)
-				i += some
-			}
-		}}, []place.Memory{src}, []place.Memory{dst})
+	switch {
+	case c.size == 4 && cols == 2 && ldSrc == 2:
+		p.pairs(rest, true, rows, ldDst, src, dst)
+		return true
+	case c.size == 4 && rows == 2 && ldDst == 2:
+		p.pairs(rest, false, cols, ldSrc, src, dst)
 		return true
 	}
 	if set, apart := p.target.Set, cols == 3 && ldSrc == 3; c.size == 1 && (apart || rows == 3 && ldDst == 3) { // pictures whose channels stand beside each other
@@ -242,6 +232,40 @@ func (p *planner) transposed(c copySpec, src, dst place.Memory) bool {
 		}
 	}}, []place.Memory{src}, []place.Memory{dst})
 	return true
+}
+
+// pairs emits the transpositions of a batch of matrices of two columns, or with unzips not set of two rows, of 32 bits: of SpaceToDepth and DepthToSpace. There are wide pairs, whose
+// elements lie in two rows that are apart elements apart. Tiles take half again as long and more. Matrices whose rows follow those of others are moved together.
+func (p *planner) pairs(rest copySpec, unzips bool, wide, apart int, src, dst place.Memory) {
+	whole, pairs := rest.dst, rest.src
+	if !unzips {
+		whole, pairs = pairs, whole
+	}
+	together, next, outer := 1, 0, len(rest.dims)
+	if k := slices.Index(whole, wide); k >= 0 {
+		together, next, outer = rest.dims[k], pairs[k], outer-1
+		for _, list := range []*[]int{&rest.dims, &rest.src, &rest.dst} {
+			at := (*list)[k]
+			*list = append(slices.Delete(*list, k, k+1), at)
+		}
+	}
+	set := p.target.Set
+	p.emit(step{chunks: product(rest.dims), grain: grainFor(float64(wide)*0.2 + 2), body: func(st *state, _, lo, hi int) {
+		d, s := of[uint32](st, dst), of[uint32](st, src)
+		for i := lo; i < hi; {
+			do, so := rest.offsets(i/together, outer)
+			at := i % together
+			some := min(hi-i, together-at)
+			i += some
+			if do, so = do/rest.size, so/rest.size; unzips {
+				do += at * wide
+				element.Unzip(set, d[do:][:some*wide], d[do+apart:], s[so+at*next:], wide, next)
+			} else {
+				so += at * wide
+				element.Zip(set, d[do+at*next:], s[so:][:some*wide], s[so+apart:], wide, next)
+			}
+		}
+	}}, []place.Memory{src}, []place.Memory{dst})
 }
 
 // fillRow fills a row with x: its first elements one by one, the others as copies of what is there, up to 1,024 at a time, which

@@ -175,6 +175,23 @@ var _ = Describe("Col2Im", func() {
 		m.sample(m.op("Col2Im", append([]any{x, m.ints(image...), m.ints(w.kernel...)}, w.attrs...)...))
 	}))
 
+	It("of blocks beside each other agrees with the reference kernels", seeds(30, func(m *model) {
+		image, kernel, out, dims := []int64{}, []int64{}, 1, m.between(1, 3)
+		for range dims {
+			k, n := m.between(1, 6), pick(m, 1, 2, 5, 9)
+			image, kernel, out = append(image, int64(k*n)), append(kernel, int64(k)), out*n
+		}
+		taps := 1
+		for _, k := range kernel {
+			taps *= int(k)
+		}
+		x := operand(m, m.between(1, 2), m.between(1, 3)*taps, out)
+		if m.chance(4) {
+			x = m.op("Cast", x, to(tensor.Float64))
+		}
+		m.sample(m.op("Col2Im", x, m.ints(image...), m.ints(kernel...), strides(kernel...)))
+	}))
+
 	It("of images that are added up in bands agrees with the reference kernels", seeds(4, func(m *model) {
 		height, width, stride := m.between(120, 140), m.between(140, 160), m.between(1, 4)
 		across := func(in, kernel int) int { return (in+2-kernel)/stride + 1 }

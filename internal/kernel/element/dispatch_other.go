@@ -28,8 +28,13 @@ func fold(set isa.Set, op Op, code int, dst, a *byte, n int) {
 	panic("element: no kernel")
 }
 
-// unzip takes rows > 0 rows of n > 0 groups of eight pairs of 32 bits apart, in the last group of each of which back pairs are those of the group before; rows of pairs lie lds bytes apart.
-func unzip(set isa.Set, first, second, pairs *byte, lds, n, back, rows int) {
+// unzip takes rows > 0 rows of n > 0 groups of eight pairs of 32 bits apart, in the last group of each of which back pairs are those of the group before; rows of pairs lie apart bytes apart.
+func unzip(set isa.Set, first, second, pairs *byte, apart, n, back, rows int) {
+	panic("element: no kernel")
+}
+
+// zip makes the pairs that unzip takes apart.
+func zip(set isa.Set, first, second, pairs *byte, apart, n, back, rows int) {
 	panic("element: no kernel")
 }
 

@@ -268,18 +268,11 @@ func Choose[T Bits](set isa.Set, dst []T, c []uint8, a, b []T) {
 // Unzip writes the first of each pair to first, and the second to second, of rows of wide pairs each that lie apart elements apart. Of first there are whole rows. The operands
 // share no memory.
 func Unzip(set isa.Set, first, second, pairs []uint32, wide, apart int) {
-	const group = width / 4
-	if len(first) == 0 {
-		return
-	}
 	rows := len(first) / wide
-	first, second, pairs = first[:rows*wide], second[:rows*wide], pairs[:(rows-1)*apart+2*wide]
-	if n := wide / group; n > 0 && hasKernels(set) {
-		for at := 0; at < rows; {
-			some := min(rows-at, max(most/n, 1)) // of a call
-			unzip(set, bytesAt(first, at*wide), bytesAt(second, at*wide), bytesAt(pairs, at*apart), 4*apart, n, -wide&(group-1), some)
-			at += some
-		}
+	second, pairs = second[:rows*wide], pairs[:max(0, (rows-1)*apart+2*wide)]
+	if pairRows(set, rows, wide, func(at, n, back, some int) {
+		unzip(set, bytesAt(first, at*wide), bytesAt(second, at*wide), bytesAt(pairs, at*apart), 4*apart, n, back, some)
+	}) {
 		return
 	}
 	for r := range rows {
@@ -289,6 +282,39 @@ func Unzip(set isa.Set, first, second, pairs []uint32, wide, apart int) {
 			a[i], b[i] = pair[0], pair[1]
 		}
 	}
+}
+
+// Zip is the inverse of Unzip. Of first there are whole rows.
+func Zip(set isa.Set, pairs, first, second []uint32, wide, apart int) {
+	rows := len(first) / wide
+	second, pairs = second[:rows*wide], pairs[:max(0, (rows-1)*apart+2*wide)]
+	if pairRows(set, rows, wide, func(at, n, back, some int) {
+		zip(set, bytesAt(first, at*wide), bytesAt(second, at*wide), bytesAt(pairs, at*apart), 4*apart, n, back, some)
+	}) {
+		return
+	}
+	for r := range rows {
+		to, a, b := pairs[r*apart:][:2*wide], first[r*wide:][:wide], second[r*wide:][:wide]
+		for i := range a {
+			pair := (*[2]uint32)(to[2*i:])
+			pair[0], pair[1] = a[i], b[i]
+		}
+	}
+}
+
+// pairRows calls do for some rows of wide pairs at a time, of n groups each, and of back pairs fewer than one group more, and reports whether there are kernels for them.
+func pairRows(set isa.Set, rows, wide int, do func(at, n, back, some int)) bool {
+	const group = width / 4
+	n := wide / group
+	if n == 0 || !hasKernels(set) {
+		return false
+	}
+	for at := 0; at < rows; {
+		some := min(rows-at, max(most/n, 1))
+		do(at, n, -wide&(group-1), some)
+		at += some
+	}
+	return true
 }
 
 // tripleGroup is how many triples kernels take at a time.

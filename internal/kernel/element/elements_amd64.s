@@ -8757,12 +8757,12 @@ end3:
 	VZEROUPPER
 	RET
 
-// func unzipPairs(first *byte, second *byte, pairs *byte, lds int, n int, back int, rows int)
+// func unzipPairs(first *byte, second *byte, pairs *byte, apart int, n int, back int, rows int)
 TEXT ·unzipPairs(SB), NOSPLIT, $0-56
 	MOVQ first+0(FP), DI
 	MOVQ second+8(FP), DX
 	MOVQ pairs+16(FP), SI
-	MOVQ lds+24(FP), R8
+	MOVQ apart+24(FP), R8
 	MOVQ back+40(FP), R9
 	MOVQ rows+48(FP), R10
 	SHLQ $2, R9
@@ -8777,10 +8777,10 @@ loop2:
 	VSHUFPS $0x88, Y1, Y0, Y2
 	VPERMQ $0xd8, Y2, Y2
 	VMOVUPS Y2, (DI)
-	ADDQ $32, DI
 	VSHUFPS $0xdd, Y1, Y0, Y3
 	VPERMQ $0xd8, Y3, Y3
 	VMOVUPS Y3, (DX)
+	ADDQ $32, DI
 	ADDQ $32, DX
 	ADDQ $64, R11
 	DECQ CX
@@ -8796,10 +8796,63 @@ loop2:
 	VSHUFPS $0x88, Y1, Y0, Y2
 	VPERMQ $0xd8, Y2, Y2
 	VMOVUPS Y2, (DI)
-	ADDQ $32, DI
 	VSHUFPS $0xdd, Y1, Y0, Y3
 	VPERMQ $0xd8, Y3, Y3
 	VMOVUPS Y3, (DX)
+	ADDQ $32, DI
+	ADDQ $32, DX
+	ADDQ $64, R11
+
+whole3:
+	ADDQ R8, SI
+	DECQ R10
+	JNZ loop1
+	VZEROUPPER
+	RET
+
+// func zipPairs(first *byte, second *byte, pairs *byte, apart int, n int, back int, rows int)
+TEXT ·zipPairs(SB), NOSPLIT, $0-56
+	MOVQ first+0(FP), DI
+	MOVQ second+8(FP), DX
+	MOVQ pairs+16(FP), SI
+	MOVQ apart+24(FP), R8
+	MOVQ back+40(FP), R9
+	MOVQ rows+48(FP), R10
+	SHLQ $2, R9
+
+loop1:
+	MOVQ SI, R11
+	MOVQ n+32(FP), CX
+
+loop2:
+	VMOVUPS (DI), Y0
+	VMOVUPS (DX), Y1
+	VUNPCKLPS Y1, Y0, Y2
+	VUNPCKHPS Y1, Y0, Y3
+	VPERM2F128 $0x20, Y3, Y2, Y0
+	VMOVUPS Y0, 0(R11)
+	VPERM2F128 $0x31, Y3, Y2, Y1
+	VMOVUPS Y1, 32(R11)
+	ADDQ $32, DI
+	ADDQ $32, DX
+	ADDQ $64, R11
+	DECQ CX
+	JNZ loop2
+	TESTQ R9, R9
+	JZ whole3
+	SUBQ R9, DI
+	SUBQ R9, DX
+	SUBQ R9, R11
+	SUBQ R9, R11
+	VMOVUPS (DI), Y0
+	VMOVUPS (DX), Y1
+	VUNPCKLPS Y1, Y0, Y2
+	VUNPCKHPS Y1, Y0, Y3
+	VPERM2F128 $0x20, Y3, Y2, Y0
+	VMOVUPS Y0, 0(R11)
+	VPERM2F128 $0x31, Y3, Y2, Y1
+	VMOVUPS Y1, 32(R11)
+	ADDQ $32, DI
 	ADDQ $32, DX
 	ADDQ $64, R11
 

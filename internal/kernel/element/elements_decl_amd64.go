@@ -892,10 +892,15 @@ func choose64OneB(dst *byte, c *byte, a *byte, b *byte, n int)
 //go:noescape
 func choose64(dst *byte, c *byte, a *byte, b *byte, n int)
 
-// unzipPairs takes rows of n groups of eight pairs apart, which lie lds bytes apart; n, rows > 0.
+// unzipPairs takes apart rows of n groups of eight pairs, which lie apart bytes apart; n, rows > 0.
 //
 //go:noescape
-func unzipPairs(first *byte, second *byte, pairs *byte, lds int, n int, back int, rows int)
+func unzipPairs(first *byte, second *byte, pairs *byte, apart int, n int, back int, rows int)
+
+// zipPairs makes rows of n groups of eight pairs, which lie apart bytes apart; n, rows > 0.
+//
+//go:noescape
+func zipPairs(first *byte, second *byte, pairs *byte, apart int, n int, back int, rows int)
 
 // unzipTriples takes n groups of sixteen triples apart; n > 0.
 //

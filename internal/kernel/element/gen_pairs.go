@@ -2,45 +2,66 @@
 
 package main
 
-import "github.com/carve-dev/carve/internal/kernel/asm"
+import (
+	"fmt"
+
+	"github.com/carve-dev/carve/internal/kernel/asm"
+)
 
 // Kernels of pairs of 32 bits.
 
-// unzip writes the kernel that takes pairs apart. Rows of no whole groups end with a group that reaches back.
+// unzip writes the kernel that takes pairs apart, and that which makes them. Rows of no whole groups end with a group that reaches back.
 func unzip(f *asm.File) {
-	fn := f.Func("unzipPairs", "unzipPairs takes rows of n groups of eight pairs apart, which lie lds bytes apart; n, rows > 0.",
-		asm.Typed("first", "*byte"), asm.Typed("second", "*byte"), asm.Typed("pairs", "*byte"), asm.Int("lds"), asm.Int("n"), asm.Int("back"), asm.Int("rows"))
-	for _, x := range [][2]string{{"first", "DI"}, {"second", "DX"}, {"pairs", "SI"}, {"lds", "R8"}, {"back", "R9"}, {"rows", "R10"}} {
-		fn.Load(x[0], x[1])
+	rows := func(name, doc, entry string, group func(fn *asm.Func)) {
+		fn := f.Func(name, fmt.Sprintf("%s %s rows of n groups of eight pairs, which lie apart bytes apart; n, rows > 0.", name, doc),
+			asm.Typed("first", "*byte"), asm.Typed("second", "*byte"), asm.Typed("pairs", "*byte"), asm.Int("apart"), asm.Int("n"), asm.Int("back"), asm.Int("rows"))
+		for _, x := range [][2]string{{"first", "DI"}, {"second", "DX"}, {"pairs", "SI"}, {"apart", "R8"}, {"back", "R9"}, {"rows", "R10"}} {
+			fn.Load(x[0], x[1])
+		}
+		fn.I("SHLQ $2, R9")
+		next := func() {
+			group(fn)
+			for _, at := range []string{"DI", "DX"} {
+				fn.I("ADDQ $32, %s", at)
+			}
+			fn.I("ADDQ $64, R11")
+		}
+		fn.Loop("R10", func() {
+			fn.I("MOVQ SI, R11")
+			fn.Load("n", "CX")
+			fn.Loop("CX", next)
+			whole := fn.NewLabel("whole")
+			fn.I("TESTQ R9, R9")
+			fn.I("JZ %s", whole)
+			for _, at := range []string{"DI", "DX", "R11", "R11"} {
+				fn.I("SUBQ R9, %s", at)
+			}
+			next()
+			fn.Label(whole)
+			fn.I("ADDQ R8, SI")
+		})
+		fn.Ret()
+		served(f, entry, name+"(first, second, pairs, apart, n, back, rows)")
 	}
-	fn.I("SHLQ $2, R9")
-	group := func() {
+	rows("unzipPairs", "takes apart", "unzip", func(fn *asm.Func) {
 		fn.I("VMOVUPS (R11), Y0")
 		fn.I("VMOVUPS 32(R11), Y1")
 		for i, at := range []string{"DI", "DX"} {
 			fn.I("VSHUFPS $%#x, Y1, Y0, Y%d", []int{0x88, 0xdd}[i], 2+i)
 			fn.I("VPERMQ $0xd8, Y%d, Y%[1]d", 2+i)
 			fn.I("VMOVUPS Y%d, (%s)", 2+i, at)
-			fn.I("ADDQ $32, %s", at)
 		}
-		fn.I("ADDQ $64, R11")
-	}
-	fn.Loop("R10", func() {
-		fn.I("MOVQ SI, R11")
-		fn.Load("n", "CX")
-		fn.Loop("CX", group)
-		whole := fn.NewLabel("whole")
-		fn.I("TESTQ R9, R9")
-		fn.I("JZ %s", whole)
-		for _, at := range []string{"DI", "DX", "R11", "R11"} {
-			fn.I("SUBQ R9, %s", at)
-		}
-		group()
-		fn.Label(whole)
-		fn.I("ADDQ R8, SI")
 	})
-	fn.Ret()
-	served(f, "unzip", "unzipPairs(first, second, pairs, lds, n, back, rows)")
+	rows("zipPairs", "makes", "zip", func(fn *asm.Func) {
+		fn.I("VMOVUPS (DI), Y0")
+		fn.I("VMOVUPS (DX), Y1")
+		fn.I("VUNPCKLPS Y1, Y0, Y2") // of both halves, the first two
+		fn.I("VUNPCKHPS Y1, Y0, Y3")
+		for i := range 2 {
+			fn.I("VPERM2F128 $%#x, Y3, Y2, Y%d", []int{0x20, 0x31}[i], i)
+			fn.I("VMOVUPS Y%d, %d(R11)", i, 32*i)
+		}
+	})
 }
 
 // rotate writes the kernel of pairs that are turned.
