@@ -241,16 +241,26 @@ func planTrilu(p *planner, n *graph.Node) error {
 	upper := n.Int("upper", 1) != 0
 	src, dst := p.In(x), p.Out(n.Outputs[0])
 	at, read := p.integerAt(n.Input(1))
-	p.emit(step{chunks: product(d[:len(d)-1]), grain: grainFor(float64(cols*size)*0.05 + 10), body: func(st *state, _, lo, hi int) {
+	wide := cols * size
+	together := wide <= 512 // short rows are copied as a whole
+	p.emit(step{chunks: product(d[:len(d)-1]), grain: grainFor(float64(wide)*0.05 + 10), body: func(st *state, _, lo, hi int) {
 		o, s, k := st.Bytes(dst), st.Bytes(src), int(min(max(read(st), int64(-rows)), int64(cols)))
-		for i := lo; i < hi; i++ {
-			from, to := 0, min(max(i%rows+k+1, 0), cols) // below the diagonal
-			if upper {
-				from, to = min(max(i%rows+k, 0), cols), cols
+		if together {
+			copy(o[lo*wide:hi*wide], s[lo*wide:])
+		}
+		for i, r := lo, lo%rows; i < hi; i, r = i+1, r+1 {
+			if r == rows {
+				r = 0
 			}
-			row := o[i*cols*size : (i+1)*cols*size]
+			from, to := 0, min(max(r+k+1, 0), cols) // below the diagonal
+			if upper {
+				from, to = min(max(r+k, 0), cols), cols
+			}
+			row := o[i*wide : (i+1)*wide]
 			clear(row[:from*size])
-			copy(row[from*size:to*size], s[(i*cols+from)*size:])
+			if !together {
+				copy(row[from*size:to*size], s[i*wide+from*size:])
+			}
 			clear(row[to*size:])
 		}
 	}}, []place.Memory{src, at}, []place.Memory{dst})
