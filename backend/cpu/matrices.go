@@ -21,8 +21,8 @@ func matrixSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 	return operators.RowMajor(n), nil
 }
 
-// eachMatrix emits a function of square matrices of n rows, which it may overwrite, and of n numbers more, in memory of a worker; at is the number of a matrix.
-func (p *planner) eachMatrix(node *graph.Node, fn func(st *state, a, more []float64, at int)) error {
+// eachMatrix emits a function of square matrices of n rows, which it may overwrite, and of two times n numbers more, in memory of a worker; at is the number of a matrix.
+func (p *planner) eachMatrix(node *graph.Node, fn func(st *state, a []float64, more [2][]float64, at int)) error {
 	x := node.Inputs[0]
 	d := p.Dims[x.ID]
 	if len(d) < 2 || d[len(d)-1] != d[len(d)-2] {
@@ -30,10 +30,10 @@ func (p *planner) eachMatrix(node *graph.Node, fn func(st *state, a, more []floa
 	}
 	n := d[len(d)-1]
 	size, src, dst, set := n*n, p.In(x), p.Out(node.Outputs[0]), p.target.Set
-	work := p.scratch(8 * (size + n))
+	work := p.scratch(8 * (size + 2*n))
 	p.emit(step{chunks: product(d[:len(d)-2]), grain: grainFor(float64(n*size)*0.3 + 50), body: func(st *state, worker, lo, hi int) {
 		all := work.doubles(st, worker)
-		a, more := all[:size], all[size:][:n]
+		a, more := all[:size], [2][]float64{all[size:][:n], all[size+n:][:n]}
 		for m := lo; m < hi; m++ {
 			if isDouble(x) {
 				copy(a, f64(st, src)[m*size:])
@@ -46,14 +46,17 @@ func (p *planner) eachMatrix(node *graph.Node, fn func(st *state, a, more []floa
 	return nil
 }
 
-// addRow adds a row, multiplied, to another.
-func addRow(k double.Kernels, dst, src []float64, by float64) {
-	if src = src[:len(dst)]; len(dst) > fewElements {
-		k.MulAdd(dst, src, by)
+// addRow adds a row, multiplied by a number each, to rows of dst that lie n apart.
+func addRow(k double.Kernels, dst []float64, n int, src, by []float64) {
+	if len(src) > fewElements {
+		k.MulAddRows(dst, n, src, by)
 		return
 	}
-	for i, x := range src {
-		dst[i] += x * by
+	for r, f := range by {
+		to := dst[r*n:][:len(src)]
+		for i, x := range src {
+			to[i] += x * f
+		}
 	}
 }
 
@@ -74,9 +77,9 @@ func pivot(a []float64, n, i int) int {
 	return best
 }
 
-// determinant overwrites a.
-func determinant(k double.Kernels, a []float64, n int) float64 {
-	d := 1.0
+// determinant overwrites a, and factors, one for each row.
+func determinant(k double.Kernels, a, factors []float64) float64 {
+	d, n := 1.0, len(factors)
 	for i := range n {
 		if pivot(a, n, i) != i {
 			d = -d
@@ -86,16 +89,19 @@ func determinant(k double.Kernels, a []float64, n int) float64 {
 			return 0
 		}
 		from := (i + 1) / 4 * 4 // nobody reads what stands in front, and whole vectors are faster
-		for r := i + 1; r < n; r++ {
-			below := a[r*n:][:n]
-			addRow(k, below[from:], row[from:], -below[i]/row[i])
+		by := factors[i+1:]
+		for r := range by {
+			by[r] = -a[(i+1+r)*n+i] / row[i]
+		}
+		if len(by) > 0 {
+			addRow(k, a[(i+1)*n+from:], n, row[from:], by)
 		}
 	}
 	return d
 }
 
-// invert puts the inverse of a matrix in its place. Column by column it becomes that of one with exchanged rows, whose columns are exchanged back at the end. In places it keeps a number for each row.
-func invert(k double.Kernels, a, places []float64) {
+// invert puts the inverse of a matrix in its place. Column by column it becomes that of one with exchanged rows, whose columns are exchanged back at the end. In places and factors it keeps a number for each row.
+func invert(k double.Kernels, a, places, factors []float64) {
 	n := len(places)
 	for i := range n {
 		places[i] = float64(pivot(a, n, i))
@@ -103,14 +109,14 @@ func invert(k double.Kernels, a, places []float64) {
 		by := [1]float64{row[i]}
 		row[i] = 1
 		k.Binary(double.Div, double.VS, row, row, by[:])
-		for r := range n {
-			if r == i {
-				continue
+		for r := range factors {
+			if f := &a[r*n+i]; r != i {
+				factors[r], *f = -*f, 0
 			}
-			other := a[r*n:][:n]
-			f := other[i]
-			other[i] = 0
-			addRow(k, other, row, -f)
+		}
+		addRow(k, a, n, row, factors[:i])
+		if i+1 < n {
+			addRow(k, a[(i+1)*n:], n, row, factors[i+1:])
 		}
 	}
 	for i := n - 1; i >= 0; i-- {
@@ -123,8 +129,8 @@ func invert(k double.Kernels, a, places []float64) {
 func planDet(p *planner, n *graph.Node) error {
 	kernels, y := p.doubles(), n.Outputs[0]
 	dst := p.Out(y)
-	return p.eachMatrix(n, func(st *state, a, more []float64, at int) {
-		if d := determinant(kernels, a, len(more)); isDouble(y) {
+	return p.eachMatrix(n, func(st *state, a []float64, more [2][]float64, at int) {
+		if d := determinant(kernels, a, more[0]); isDouble(y) {
 			f64(st, dst)[at] = d
 		} else {
 			st.F32(dst)[at] = float32(d)
@@ -135,8 +141,8 @@ func planDet(p *planner, n *graph.Node) error {
 func planInverseMatrix(p *planner, n *graph.Node) error {
 	kernels, y, set := p.doubles(), n.Outputs[0], p.target.Set
 	dst := p.Out(y)
-	return p.eachMatrix(n, func(st *state, a, more []float64, at int) {
-		if invert(kernels, a, more); isDouble(y) {
+	return p.eachMatrix(n, func(st *state, a []float64, more [2][]float64, at int) {
+		if invert(kernels, a, more[0], more[1]); isDouble(y) {
 			copy(f64(st, dst)[at*len(a):], a)
 		} else {
 			cast.Singles(set, st.F32(dst)[at*len(a):], a)

@@ -30,15 +30,15 @@ func unary(set isa.Set, op Op, dst, src *float64, n int) {
 	}
 }
 
-// mulAdd adds n elements times a number.
-func mulAdd(set isa.Set, dst, src, by *float64, n int) {
+// mulAdd adds n elements, times a number each, to rows > 0 rows that lie apart bytes apart.
+func mulAdd(set isa.Set, dst, src, by *float64, n, rows, apart int) {
 	switch set {
 	case isa.AVX512:
-		mulAdd512(dst, src, by, n)
+		mulAdd512(dst, src, by, n, rows, apart)
 	case isa.AVX2:
-		mulAdd2(dst, src, by, n)
+		mulAdd2(dst, src, by, n, rows, apart)
 	default:
-		genericMulAdd(dst, src, by, n)
+		genericMulAdd(dst, src, by, n, rows, apart)
 	}
 }
 

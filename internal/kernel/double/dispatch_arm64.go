@@ -26,13 +26,13 @@ func unary(set isa.Set, op Op, dst, src *float64, n int) {
 	}
 }
 
-// mulAdd adds n elements times a number.
-func mulAdd(set isa.Set, dst, src, by *float64, n int) {
+// mulAdd adds n elements, times a number each, to rows > 0 rows that lie apart bytes apart.
+func mulAdd(set isa.Set, dst, src, by *float64, n, rows, apart int) {
 	switch set {
 	case isa.NEON:
-		mulAdd128(dst, src, by, n)
+		mulAdd128(dst, src, by, n, rows, apart)
 	default:
-		genericMulAdd(dst, src, by, n)
+		genericMulAdd(dst, src, by, n, rows, apart)
 	}
 }
 

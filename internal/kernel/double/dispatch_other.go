@@ -18,9 +18,9 @@ func unary(set isa.Set, op Op, dst, src *float64, n int) {
 	genericUnary(op, dst, src, n)
 }
 
-// mulAdd adds n elements times a number.
-func mulAdd(set isa.Set, dst, src, by *float64, n int) {
-	genericMulAdd(dst, src, by, n)
+// mulAdd adds n elements, times a number each, to rows > 0 rows that lie apart bytes apart.
+func mulAdd(set isa.Set, dst, src, by *float64, n, rows, apart int) {
+	genericMulAdd(dst, src, by, n, rows, apart)
 }
 
 // reduce combines n elements.

@@ -127,6 +127,35 @@ var _ = Describe("Binary", func() {
 	})
 })
 
+var _ = Describe("rows of sums", func() {
+	It("are those of products with a number each", func() {
+		r := rand.New(rand.NewPCG(1, 2))
+		everyTarget(func(k double.Kernels, target isa.Target) {
+			for range 60 {
+				n, rows := r.IntN(40), r.IntN(7)
+				if r.IntN(10) == 0 {
+					n = 16000 + r.IntN(800)
+				}
+				ld := n + r.IntN(4)
+				x, by, dst := make([]float64, n), make([]float64, rows), make([]float64, max(0, (rows-1)*ld+n))
+				for _, row := range [][]float64{x, by, dst} {
+					for i := range row {
+						row[i] = float64(r.IntN(100)) // sums are exact
+					}
+				}
+				want := slices.Clone(dst)
+				for i, f := range by {
+					for c, v := range x {
+						want[i*ld+c] += v * f
+					}
+				}
+				k.MulAddRows(dst, ld, x, by)
+				Expect(slices.Equal(dst, want)).To(BeTrue(), "%d rows of %d, %d apart, with %v", rows, n, ld, target)
+			}
+		})
+	})
+})
+
 // exactExp returns e^x, correctly rounded, by the series of numbers of 260 bits.
 func exactExp(x float64) float64 {
 	if !(math.Abs(x) < 760) {

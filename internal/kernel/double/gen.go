@@ -31,7 +31,7 @@ var entries = []asm.Entry{
 	{Name: "binary", Doc: "writes a op b for n elements.", Params: "op BinaryOp, form Form, dst, a, b *float64, n int",
 		Portable: "genericBinary(op, form, dst, a, b, n)"},
 	{Name: "unary", Doc: "writes op of n elements.", Params: "op Op, dst, src *float64, n int", Portable: "genericUnary(op, dst, src, n)"},
-	{Name: "mulAdd", Doc: "adds n elements times a number.", Params: "dst, src, by *float64, n int", Portable: "genericMulAdd(dst, src, by, n)"},
+	{Name: "mulAdd", Doc: "adds n elements, times a number each, to rows > 0 rows that lie apart bytes apart.", Params: "dst, src, by *float64, n, rows, apart int", Portable: "genericMulAdd(dst, src, by, n, rows, apart)"},
 	{Name: "reduce", Doc: "combines n elements.", Params: "op ReduceOp, src *float64, n int", Result: "float64", Portable: "return genericReduce(op, src, n)"},
 }
 
@@ -239,20 +239,27 @@ func unaries(f *asm.File, isa asm.ISA, suffix string) {
 	f.Go(table.String() + "\t}\n}\n")
 	f.Serve("unary", isa, fmt.Sprintf("callUnary%s(op, dst, src, n)", suffix))
 
-	c := newKernel(f, isa, "mulAdd"+suffix, "mulAdd"+suffix+" adds n elements times the number at by.", pointer("dst"), pointer("src"), pointer("by"), asm.Int("n"))
-	c.Load("dst", "DI")
-	c.Load("src", "SI")
-	c.Load("by", "R8")
+	c := newKernel(f, isa, "mulAdd"+suffix, "mulAdd"+suffix+" adds n elements, times the numbers at by, to rows that lie apart bytes apart; rows > 0.",
+		pointer("dst"), pointer("src"), pointer("by"), asm.Int("n"), asm.Int("rows"), asm.Int("apart"))
+	for _, x := range [][2]string{{"dst", "R11"}, {"by", "R8"}, {"rows", "R9"}, {"apart", "R10"}} {
+		c.Load(x[0], x[1])
+	}
 	c.tailMask()
-	c.I("VBROADCASTSD (R8), %s", c.r(4))
-	c.each([]string{"SI", "DI"}, 2, func(u int, tail bool) {
-		c.load("SI", u, c.r(2*u), tail)
-		c.load("DI", u, c.r(2*u+1), tail)
-		c.I("VFMADD231PD %s, %s, %s", c.r(2*u), c.r(4), c.r(2*u+1))
-		c.store(c.r(2*u+1), "DI", u, tail)
+	c.Loop("R9", func() {
+		c.I("MOVQ R11, DI")
+		c.Load("src", "SI")
+		c.I("VBROADCASTSD (R8), %s", c.r(4))
+		c.each([]string{"SI", "DI"}, 2, func(u int, tail bool) {
+			c.load("SI", u, c.r(2*u), tail)
+			c.load("DI", u, c.r(2*u+1), tail)
+			c.I("VFMADD231PD %s, %s, %s", c.r(2*u), c.r(4), c.r(2*u+1))
+			c.store(c.r(2*u+1), "DI", u, tail)
+		})
+		c.I("ADDQ $8, R8")
+		c.I("ADDQ R10, R11")
 	})
 	c.Ret()
-	f.Serve("mulAdd", isa, fmt.Sprintf("mulAdd%s(dst, src, by, n)", suffix))
+	f.Serve("mulAdd", isa, fmt.Sprintf("mulAdd%s(dst, src, by, n, rows, apart)", suffix))
 }
 
 // reductions are the ways to make one number of many: how elements are combined, and with what a chain begins.

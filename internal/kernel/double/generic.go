@@ -85,10 +85,13 @@ func exp(x float64) float64 {
 }
 
 // genericMulAdd is the portable version of the multiply-add kernels.
-func genericMulAdd(dst, src, by *float64, n int) {
-	d, s, k := view(dst, n), view(src, n), *by
-	for i, x := range s {
-		d[i] += x * k
+func genericMulAdd(dst, src, by *float64, n, rows, apart int) {
+	s := view(src, n)
+	for r, k := range view(by, rows) {
+		d := view(advance(dst, r*apart/8), n)
+		for i, x := range s {
+			d[i] += x * k
+		}
 	}
 }
 

@@ -161,14 +161,22 @@ func (v Kernels) within(op Op, r *within, dst, src []float64) {
 
 // MulAdd adds x·by to each element of dst.
 func (v Kernels) MulAdd(dst, x []float64, by float64) {
-	n := len(x)
-	if n == 0 {
+	b := [1]float64{by}
+	v.MulAddRows(dst, len(x), x, b[:])
+}
+
+// MulAddRows adds x·by[r] to row r of dst, whose rows lie ldd apart.
+func (v Kernels) MulAddRows(dst []float64, ldd int, x, by []float64) {
+	n, rows := len(x), len(by)
+	if n == 0 || rows == 0 {
 		return
 	}
-	d, s := at(dst, n), at(x, n)
-	b := by
-	for i := 0; i < n; i += blockElements {
-		mulAdd(v.set, advance(d, i), advance(s, i), &b, min(blockElements, n-i))
+	d, s, b := at(dst, (rows-1)*ldd+n), at(x, n), at(by, rows)
+	together := max(1, blockElements/n)
+	for r := 0; r < rows; r += together {
+		for i := 0; i < n; i += blockElements {
+			mulAdd(v.set, advance(d, r*ldd+i), advance(s, i), advance(b, r), min(blockElements, n-i), min(together, rows-r), 8*ldd)
+		}
 	}
 }
 

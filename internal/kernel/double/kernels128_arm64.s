@@ -2602,18 +2602,23 @@ done2:
 end:
 	RET
 
-// func mulAdd128(dst *float64, src *float64, by *float64, n int)
-TEXT ·mulAdd128(SB), NOSPLIT, $0-32
-	MOVD dst+0(FP), R0
-	MOVD src+8(FP), R1
+// func mulAdd128(dst *float64, src *float64, by *float64, n int, rows int, apart int)
+TEXT ·mulAdd128(SB), NOSPLIT, $0-48
+	MOVD dst+0(FP), R5
 	MOVD by+16(FP), R2
+	MOVD rows+32(FP), R3
+	MOVD apart+40(FP), R4
+
+loop1:
+	MOVD R5, R0
+	MOVD src+8(FP), R1
 	FMOVD (R2), F4
 	VDUP V4.D[0], V4.D2
 	MOVD n+24(FP), R8
 	SUBS $4, R8, R8
-	BLT done2
+	BLT done3
 
-loop1:
+loop2:
 	FMOVQ 0(R1), F0
 	FMOVQ 0(R0), F1
 	WORD $0x4e60cc81
@@ -2625,14 +2630,14 @@ loop1:
 	ADD $32, R1
 	ADD $32, R0
 	SUBS $4, R8, R8
-	BGE loop1
+	BGE loop2
 
-done2:
+done3:
 	ADD $4, R8, R8
 	SUBS $2, R8, R8
-	BLT done4
+	BLT done5
 
-loop3:
+loop4:
 	FMOVQ 0(R1), F0
 	FMOVQ 0(R0), F1
 	WORD $0x4e60cc81
@@ -2640,9 +2645,9 @@ loop3:
 	ADD $16, R1
 	ADD $16, R0
 	SUBS $2, R8, R8
-	BGE loop3
+	BGE loop4
 
-done4:
+done5:
 	ADD $2, R8, R8
 	CMP $0, R8
 	BEQ end
@@ -2652,6 +2657,10 @@ done4:
 	FMOVD F1, 0(R0)
 
 end:
+	ADD $8, R2
+	ADD R4, R5
+	SUBS $1, R3, R3
+	BNE loop1
 	RET
 
 // func sum128(src *float64, n int) (ret float64)

@@ -137,10 +137,10 @@ func cos128(dst *float64, src *float64, n int)
 //go:noescape
 func neg128(dst *float64, src *float64, n int)
 
-// mulAdd128 adds n elements times the number at by.
+// mulAdd128 adds n elements, times the numbers at by, to rows that lie apart bytes apart; rows > 0.
 //
 //go:noescape
-func mulAdd128(dst *float64, src *float64, by *float64, n int)
+func mulAdd128(dst *float64, src *float64, by *float64, n int, rows int, apart int)
 
 // sum128 returns Sum of n elements.
 //

@@ -2320,23 +2320,28 @@ end:
 	VZEROUPPER
 	RET
 
-// func mulAdd2(dst *float64, src *float64, by *float64, n int)
-TEXT ·mulAdd2(SB), NOSPLIT, $0-32
-	MOVQ dst+0(FP), DI
-	MOVQ src+8(FP), SI
+// func mulAdd2(dst *float64, src *float64, by *float64, n int, rows int, apart int)
+TEXT ·mulAdd2(SB), NOSPLIT, $0-48
+	MOVQ dst+0(FP), R11
 	MOVQ by+16(FP), R8
+	MOVQ rows+32(FP), R9
+	MOVQ apart+40(FP), R10
 	MOVQ n+24(FP), CX
 	ANDQ $3, CX
 	SHLQ $3, CX
 	NEGQ CX
 	LEAQ tail<>+0(SB), DX
 	VMOVUPS 32(DX)(CX*1), Y15
+
+loop1:
+	MOVQ R11, DI
+	MOVQ src+8(FP), SI
 	VBROADCASTSD (R8), Y4
 	MOVQ n+24(FP), CX
 	SUBQ $8, CX
-	JLT done2
+	JLT done3
 
-loop1:
+loop2:
 	VMOVUPS 0(SI), Y0
 	VMOVUPS 0(DI), Y1
 	VFMADD231PD Y0, Y4, Y1
@@ -2348,14 +2353,14 @@ loop1:
 	ADDQ $64, SI
 	ADDQ $64, DI
 	SUBQ $8, CX
-	JGE loop1
+	JGE loop2
 
-done2:
+done3:
 	ADDQ $8, CX
 	SUBQ $4, CX
-	JLT done4
+	JLT done5
 
-loop3:
+loop4:
 	VMOVUPS 0(SI), Y0
 	VMOVUPS 0(DI), Y1
 	VFMADD231PD Y0, Y4, Y1
@@ -2363,9 +2368,9 @@ loop3:
 	ADDQ $32, SI
 	ADDQ $32, DI
 	SUBQ $4, CX
-	JGE loop3
+	JGE loop4
 
-done4:
+done5:
 	ADDQ $4, CX
 	TESTQ CX, CX
 	JZ end
@@ -2375,6 +2380,10 @@ done4:
 	VMASKMOVPS Y1, Y15, 0(DI)
 
 end:
+	ADDQ $8, R8
+	ADDQ R10, R11
+	DECQ R9
+	JNZ loop1
 	VZEROUPPER
 	RET
 

@@ -137,10 +137,10 @@ func cos2(dst *float64, src *float64, n int)
 //go:noescape
 func neg2(dst *float64, src *float64, n int)
 
-// mulAdd2 adds n elements times the number at by.
+// mulAdd2 adds n elements, times the numbers at by, to rows that lie apart bytes apart; rows > 0.
 //
 //go:noescape
-func mulAdd2(dst *float64, src *float64, by *float64, n int)
+func mulAdd2(dst *float64, src *float64, by *float64, n int, rows int, apart int)
 
 // sum2 returns Sum of n elements.
 //

@@ -2277,11 +2277,12 @@ end:
 	VZEROUPPER
 	RET
 
-// func mulAdd512(dst *float64, src *float64, by *float64, n int)
-TEXT ·mulAdd512(SB), NOSPLIT, $0-32
-	MOVQ dst+0(FP), DI
-	MOVQ src+8(FP), SI
+// func mulAdd512(dst *float64, src *float64, by *float64, n int, rows int, apart int)
+TEXT ·mulAdd512(SB), NOSPLIT, $0-48
+	MOVQ dst+0(FP), R11
 	MOVQ by+16(FP), R8
+	MOVQ rows+32(FP), R9
+	MOVQ apart+40(FP), R10
 	MOVQ n+24(FP), CX
 	ANDQ $7, CX
 	ADDQ CX, CX
@@ -2289,12 +2290,16 @@ TEXT ·mulAdd512(SB), NOSPLIT, $0-32
 	SHLL CX, DX
 	DECL DX
 	KMOVW DX, K1
+
+loop1:
+	MOVQ R11, DI
+	MOVQ src+8(FP), SI
 	VBROADCASTSD (R8), Z4
 	MOVQ n+24(FP), CX
 	SUBQ $16, CX
-	JLT done2
+	JLT done3
 
-loop1:
+loop2:
 	VMOVUPS 0(SI), Z0
 	VMOVUPS 0(DI), Z1
 	VFMADD231PD Z0, Z4, Z1
@@ -2306,14 +2311,14 @@ loop1:
 	ADDQ $128, SI
 	ADDQ $128, DI
 	SUBQ $16, CX
-	JGE loop1
+	JGE loop2
 
-done2:
+done3:
 	ADDQ $16, CX
 	SUBQ $8, CX
-	JLT done4
+	JLT done5
 
-loop3:
+loop4:
 	VMOVUPS 0(SI), Z0
 	VMOVUPS 0(DI), Z1
 	VFMADD231PD Z0, Z4, Z1
@@ -2321,9 +2326,9 @@ loop3:
 	ADDQ $64, SI
 	ADDQ $64, DI
 	SUBQ $8, CX
-	JGE loop3
+	JGE loop4
 
-done4:
+done5:
 	ADDQ $8, CX
 	TESTQ CX, CX
 	JZ end
@@ -2333,6 +2338,10 @@ done4:
 	VMOVUPS Z1, K1, 0(DI)
 
 end:
+	ADDQ $8, R8
+	ADDQ R10, R11
+	DECQ R9
+	JNZ loop1
 	VZEROUPPER
 	RET
 

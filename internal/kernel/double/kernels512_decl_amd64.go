@@ -137,10 +137,10 @@ func cos512(dst *float64, src *float64, n int)
 //go:noescape
 func neg512(dst *float64, src *float64, n int)
 
-// mulAdd512 adds n elements times the number at by.
+// mulAdd512 adds n elements, times the numbers at by, to rows that lie apart bytes apart; rows > 0.
 //
 //go:noescape
-func mulAdd512(dst *float64, src *float64, by *float64, n int)
+func mulAdd512(dst *float64, src *float64, by *float64, n int, rows int, apart int)
 
 // sum512 returns Sum of n elements.
 //
