@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/internal/kernel/element"
 	"github.com/carve-dev/carve/internal/operators"
 	"github.com/carve-dev/carve/internal/place"
 	"github.com/carve-dev/carve/property"
@@ -186,18 +187,39 @@ func (p *planner) resampleAxis(l *neighbours, outer, in, inner int, src, dst pla
 	if inner == 1 {
 		p.emit(step{chunks: outer, grain: grainFor(float64(taps)), body: func(st *state, _, lo, hi int) {
 			x, y := st.F32(src), st.F32(dst)
+			for ; lo+4 <= hi; lo += 4 {
+				l.rows(y[lo*out:][:4*out], x[lo*in:][:4*in])
+			}
 			for o := lo; o < hi; o++ {
 				l.row(y[o*out:][:out], x[o*in:][:in])
 			}
 		}}, []place.Memory{src}, []place.Memory{dst})
 		return
 	}
-	p.emit(step{chunks: outer * out, grain: grainFor(float64(taps) / float64(out) * float64(inner) / 2), body: func(st *state, _, lo, hi int) {
+	set := p.target.Set
+	p.emit(step{chunks: outer * out, grain: grainFor(float64(taps) / float64(out) * float64(inner) / 8), body: func(st *state, _, lo, hi int) {
 		x, y := st.F32(src), st.F32(dst)
 		for i := lo; i < hi; i++ {
-			weighted(y[i*inner:][:inner], x[(i/out*in+l.first[i%out])*inner:], l.weights[i%out])
+			element.Products(set, y[i*inner:][:inner], l.weights[i%out], x[(i/out*in+l.first[i%out])*inner:], inner)
 		}
 	}}, []place.Memory{src}, []place.Memory{dst})
+}
+
+// rows writes the sums along four rows, which wait for each other less than those of one.
+func (l *neighbours) rows(out, rows []float32) {
+	n, in := len(out)/4, len(rows)/4
+	for i, first := range l.first {
+		weights := l.weights[i]
+		a, b, c, d := rows[first:][:len(weights)], rows[in+first:][:len(weights)], rows[2*in+first:][:len(weights)], rows[3*in+first:][:len(weights)]
+		var s, t, u, v float32
+		for k, w := range weights {
+			s += w * a[k]
+			t += w * b[k]
+			u += w * c[k]
+			v += w * d[k]
+		}
+		out[i], out[n+i], out[2*n+i], out[3*n+i] = s, t, u, v
+	}
 }
 
 // row writes the sums along a row.
@@ -209,30 +231,5 @@ func (l *neighbours) row(out, row []float32) {
 			sum += weights[k] * v
 		}
 		out[i] = sum
-	}
-}
-
-// weighted writes a sum of rows that lie one behind the other.
-func weighted(out, rows, weights []float32) {
-	n := len(out)
-	switch len(weights) {
-	case 0:
-		clear(out)
-		return
-	case 1:
-		for j, v := range rows[:n] {
-			out[j] = weights[0] * v
-		}
-		return
-	}
-	a, b := rows[:n], rows[n:][:n]
-	for j := range out {
-		out[j] = weights[0]*a[j] + weights[1]*b[j]
-	}
-	for k := 2; k < len(weights); k++ {
-		w := weights[k]
-		for j, v := range rows[k*n:][:n] {
-			out[j] += w * v
-		}
 	}
 }

@@ -728,14 +728,17 @@ func bilinear(set isa.Set, dst, plane *float32, first *int32, weights *float32, 
 	}
 }
 
-// products adds sums of left[j]*right[j*ld+c] over k > 0 numbers j to n > 0 vectors of numbers c, of 64 bits each where long is set, else of 32.
-func products(set isa.Set, long bool, dst, left, right *byte, ld, k, n int) {
+// products adds sums of left[j]*right[j*ld+c] over k > 0 numbers j to n > 0 vectors of numbers c of a kind.
+func products(set isa.Set, kind kind, dst, left, right *byte, ld, k, n int) {
 	switch set {
 	case isa.AVX512, isa.AVX2:
-		if long {
-			productsLongs(dst, left, right, ld, k, n)
-		} else {
+		switch kind {
+		case words:
 			productsWords(dst, left, right, ld, k, n)
+		case longs:
+			productsLongs(dst, left, right, ld, k, n)
+		case floats:
+			productsFloats(dst, left, right, ld, k, n)
 		}
 
 	default:

@@ -189,7 +189,7 @@ func Magnitudes[T int32 | int64](set isa.Set, c Comparison, dst []bool, a []T, b
 	}
 }
 
-// kind is a type that there are kernels of comparisons for.
+// kind is a type that there are kernels of comparisons, or of products, for.
 type kind uint8
 
 const (
@@ -459,8 +459,9 @@ func Twice(set isa.Set, dst, src []uint32, width int, pairs bool) {
 // productRows is how many rows of a right operand Products goes through at a time, one line of which each is prefetched.
 const productRows = 64
 
-// Products writes the sum of left[j]·right[j·ld+c] over all j to each element c of dst: a row of a product of matrices, whose rows lie ld apart. Sums wrap around.
-func Products[T int32 | int64](set isa.Set, dst, left, right []T, ld int) {
+// Products writes the sum of left[j]·right[j·ld+c] over all j to each element c of dst: a row of a product of matrices, whose rows lie ld apart. Sums of integers wrap around; in
+// which order floats are added is not said.
+func Products[T int32 | int64 | float32](set isa.Set, dst, left, right []T, ld int) {
 	clear(dst)
 	n := len(dst)
 	if n == 0 || len(left) == 0 {
@@ -468,12 +469,12 @@ func Products[T int32 | int64](set isa.Set, dst, left, right []T, ld int) {
 	}
 	right = right[:(len(left)-1)*ld+n]
 	done := 0
-	if size := int(unsafe.Sizeof(T(0))); hasKernels(set) {
-		each := width / size
+	if kind := kindOf[T](); hasKernels(set) {
+		each := width / int(unsafe.Sizeof(T(0)))
 		done = n / each * each
 		for j := 0; j < len(left) && done > 0; j += productRows {
 			for at := 0; at < done; at += most / productRows * each {
-				products(set, size == 8, bytesAt(dst, at), bytesAt(left, j), bytesAt(right, j*ld+at), ld, min(productRows, len(left)-j), min(most/productRows, (done-at)/each))
+				products(set, kind, bytesAt(dst, at), bytesAt(left, j), bytesAt(right, j*ld+at), ld, min(productRows, len(left)-j), min(most/productRows, (done-at)/each))
 			}
 		}
 	}

@@ -437,18 +437,19 @@ func affines(r *rand.Rand) {
 }
 
 // products compares rows of products of matrices between pages that fault.
-func products[T int32 | int64](r *rand.Rand) {
+func products[T int32 | int64 | float32](r *rand.Rand) {
 	n, k := r.IntN(90), r.IntN(150)
 	if r.IntN(8) == 0 {
 		n = 1 + r.IntN(600)
 	}
 	ld := n + r.IntN(9)
 	left, right := guarded[T](r, k), guarded[T](r, max((k-1)*ld+n, 0))
-	for i := range left {
-		left[i] = T(r.Uint64())
-	}
-	for i := range right {
-		right[i] = T(r.Uint64())
+	for _, x := range [][]T{left, right} {
+		for i := range x {
+			if x[i] = T(r.Uint64()); any(x[i]) == any(float32(x[i])) {
+				x[i] = T(r.IntN(99) - 50) // sums are exact
+			}
+		}
 	}
 	want := make([]T, n)
 	for c := range want {
@@ -582,6 +583,7 @@ var _ = Describe("elements", func() {
 			affines(r)
 			products[int32](r)
 			products[int64](r)
+			products[float32](r)
 		}
 	})
 

@@ -9697,3 +9697,76 @@ loop6:
 end4:
 	VZEROUPPER
 	RET
+
+// func productsFloats(dst *byte, left *byte, right *byte, ld int, k int, n int)
+TEXT ·productsFloats(SB), NOSPLIT, $0-48
+	MOVQ dst+0(FP), DI
+	MOVQ left+8(FP), SI
+	MOVQ right+16(FP), DX
+	MOVQ ld+24(FP), R8
+	MOVQ k+32(FP), R9
+	MOVQ n+40(FP), CX
+	SHLQ $2, R8
+	SUBQ $4, CX
+	JLT done2
+
+loop1:
+	VMOVDQU 0(DI), Y0
+	VMOVDQU 32(DI), Y1
+	VMOVDQU 64(DI), Y2
+	VMOVDQU 96(DI), Y3
+	MOVQ SI, R10
+	MOVQ DX, R11
+	MOVQ R9, R12
+
+loop3:
+	VPBROADCASTD (R10), Y4
+	VMULPS 0(R11), Y4, Y6
+	VADDPS Y6, Y0, Y0
+	VMULPS 32(R11), Y4, Y7
+	VADDPS Y7, Y1, Y1
+	VMULPS 64(R11), Y4, Y8
+	VADDPS Y8, Y2, Y2
+	VMULPS 96(R11), Y4, Y9
+	VADDPS Y9, Y3, Y3
+	ADDQ $4, R10
+	ADDQ R8, R11
+	DECQ R12
+	JNZ loop3
+	VMOVDQU Y0, 0(DI)
+	VMOVDQU Y1, 32(DI)
+	VMOVDQU Y2, 64(DI)
+	VMOVDQU Y3, 96(DI)
+	ADDQ $128, DI
+	ADDQ $128, DX
+	SUBQ $4, CX
+	JGE loop1
+
+done2:
+	ADDQ $4, CX
+	TESTQ CX, CX
+	JZ end4
+
+loop5:
+	VMOVDQU 0(DI), Y0
+	MOVQ SI, R10
+	MOVQ DX, R11
+	MOVQ R9, R12
+
+loop6:
+	VPBROADCASTD (R10), Y4
+	VMULPS 0(R11), Y4, Y6
+	VADDPS Y6, Y0, Y0
+	ADDQ $4, R10
+	ADDQ R8, R11
+	DECQ R12
+	JNZ loop6
+	VMOVDQU Y0, 0(DI)
+	ADDQ $32, DI
+	ADDQ $32, DX
+	DECQ CX
+	JNZ loop5
+
+end4:
+	VZEROUPPER
+	RET

@@ -971,3 +971,8 @@ func productsWords(dst *byte, left *byte, right *byte, ld int, k int, n int)
 //
 //go:noescape
 func productsLongs(dst *byte, left *byte, right *byte, ld int, k int, n int)
+
+// productsFloats adds sums of left[j]*right[j*ld+c] over k numbers j to n vectors of numbers c; k, n > 0.
+//
+//go:noescape
+func productsFloats(dst *byte, left *byte, right *byte, ld int, k int, n int)

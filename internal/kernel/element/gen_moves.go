@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/bits"
 	"slices"
+	"strings"
 
 	"github.com/carve-dev/carve/internal/kernel/asm"
 )
@@ -318,12 +319,19 @@ func affine(f *asm.File) {
 
 // products writes kernels of sums of products: of four vectors at a time, which stay in registers, and of one.
 func products(f *asm.File) {
-	productsOf(f, "productsWords", 4)
-	productsOf(f, "productsLongs", 8)
-	served(f, "products", "if long {\nproductsLongs(dst, left, right, ld, k, n)\n} else {\nproductsWords(dst, left, right, ld, k, n)\n}\n")
+	code := "switch kind {\n"
+	for _, of := range []struct {
+		name string
+		size int
+	}{{"Words", 4}, {"Longs", 8}, {"Floats", 4}} {
+		name := "products" + of.name
+		productsOf(f, name, of.size, of.name == "Floats")
+		code += fmt.Sprintf("case %s:\n%s(dst, left, right, ld, k, n)\n", strings.ToLower(of.name), name)
+	}
+	served(f, "products", code+"}\n")
 }
 
-func productsOf(f *asm.File, name string, size int) {
+func productsOf(f *asm.File, name string, size int, floats bool) {
 	fn := f.Func(name, name+" adds sums of left[j]*right[j*ld+c] over k numbers j to n vectors of numbers c; k, n > 0.",
 		asm.Typed("dst", "*byte"), asm.Typed("left", "*byte"), asm.Typed("right", "*byte"), asm.Int("ld"), asm.Int("k"), asm.Int("n"))
 	fn.Load("dst", "DI")
@@ -348,7 +356,12 @@ func productsOf(f *asm.File, name string, size int) {
 				fn.I("VPBROADCASTD (R10), Y4")
 			}
 			for u := range wide {
-				addProduct(fn, size, u)
+				if floats {
+					fn.I("VMULPS %d(R11), Y4, Y%d", 32*u, 6+u)
+					fn.I("VADDPS Y%d, Y%d, Y%[2]d", 6+u, u)
+				} else {
+					addProduct(fn, size, u)
+				}
 			}
 			fn.I("ADDQ $%d, R10", size)
 			fn.I("ADDQ R8, R11")

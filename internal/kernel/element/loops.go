@@ -182,7 +182,7 @@ func maxScaledLoop(dst, src []float32, low, high float32) {
 }
 
 // productsLoop adds a row of a product: what is summed is read and written once for four rows of the right operand.
-func productsLoop[T int32 | int64](dst, left, right []T, ld int) {
+func productsLoop[T int32 | int64 | float32](dst, left, right []T, ld int) {
 	if len(dst) == 0 {
 		return
 	}
