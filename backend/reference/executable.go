@@ -20,7 +20,8 @@ type executable struct {
 	sub      *graph.Graph
 	order    []*graph.Node
 	registry *convert.Registry
-	kept     sync.Map // by node, see keep
+	kept     sync.Map  // by node, see keep
+	runs     sync.Pool // of *run, between executions
 }
 
 func newExecutable(b *Backend, sub *graph.Graph, order []*graph.Node) (*executable, error) {
@@ -136,7 +137,7 @@ func (in *instance) Requirements() backend.Requirements { return in.reqs }
 
 // Enqueue implements backend.Instance: it runs the nodes and returns when they are done.
 func (in *instance) Enqueue(ctx context.Context, a *backend.RunArgs) (device.Event, error) {
-	r := &run{in: in, args: a, stored: make([]*tensor.Tensor, in.e.sub.ValueIDs()), plain: make([]tensor.Value, in.e.sub.ValueIDs())}
+	r := in.e.run(in, a)
 	for i, v := range in.e.sub.Inputs {
 		r.stored[v.ID] = a.Inputs[i]
 	}
@@ -172,6 +173,22 @@ type run struct {
 	plain  []tensor.Value
 	made   []*tensor.Tensor // outputs that Alloc has given storage, once a kernel knew their shapes; nil before
 	taken  int64            // bytes that were reserved for values without a place in the plan
+	call   Call             // of the node that runs
+	out    func(i int, dt tensor.DType, shape []int) (*tensor.Tensor, error)
+}
+
+// run returns a run of one of the executable's instances, in the room of one that is over where there is one.
+func (e *executable) run(in *instance, a *backend.RunArgs) *run {
+	r, ok := e.runs.Get().(*run)
+	if !ok {
+		n := e.sub.ValueIDs()
+		r = &run{stored: make([]*tensor.Tensor, n), plain: make([]tensor.Value, n)}
+		r.out = func(i int, dt tensor.DType, shape []int) (*tensor.Tensor, error) {
+			return r.place(r.call.Node.Outputs[i], dt, shape)
+		}
+	}
+	r.in, r.args = in, a
+	return r
 }
 
 // reserve counts a value without a place in the plan, which the run keeps to its end.
@@ -191,10 +208,16 @@ func (r *run) reserve(dt tensor.DType, shape []int) error {
 	return nil
 }
 
+// release gives back what the run has reserved, and the room that it took.
 func (r *run) release() {
 	if r.taken > 0 {
 		_ = r.args.Reserve(-r.taken) // giving back does not fail
 	}
+	e := r.in.e
+	clear(r.stored)
+	clear(r.plain)
+	r.in, r.args, r.made, r.taken, r.call = nil, nil, nil, 0, Call{}
+	e.runs.Put(r)
 }
 
 // operand returns v as a row-major tensor.
@@ -275,11 +298,8 @@ func (r *run) node(ctx context.Context, n *graph.Node) error {
 	if n.IsCarve(graph.OpConvert) {
 		results = inputs
 	} else {
-		call := Call{Ctx: ctx, Node: n, Inputs: inputs, Reserve: r.args.Reserve, kept: &r.in.e.kept,
-			Out: func(i int, dt tensor.DType, shape []int) (*tensor.Tensor, error) {
-				return r.place(n.Outputs[i], dt, shape)
-			}}
-		if results, err = call.Run(); err != nil {
+		r.call = Call{Ctx: ctx, Node: n, Inputs: inputs, Reserve: r.args.Reserve, kept: &r.in.e.kept, Out: r.out}
+		if results, err = r.call.Run(); err != nil {
 			return err
 		}
 	}
