@@ -15,6 +15,14 @@ type Evaluator interface {
 	Eval(ctx context.Context, n *Node, inputs []tensor.Value) ([]tensor.Value, error)
 }
 
+// Placer is an Evaluator that can make results where they are to lie, which saves a copy of each.
+type Placer interface {
+	Evaluator
+	// EvalInto is Eval where out returns compact host storage, of any content, for tensor result i, once its type and shape are known, or
+	// nil where there is none. A result that is made elsewhere in spite of it is copied. out may be nil.
+	EvalInto(ctx context.Context, n *Node, inputs []tensor.Value, out func(i int, dt tensor.DType, shape []int) (*tensor.Tensor, error)) ([]tensor.Value, error)
+}
+
 // SimplifyOptions are the settings of Simplify; nil means the defaults.
 type SimplifyOptions struct {
 	// Evaluator computes nodes whose operands are constants. Without one only Constant nodes become constants.

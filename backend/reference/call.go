@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/carve-dev/carve/backend"
@@ -191,13 +192,23 @@ func (c *Call) external(e graph.Evaluator) ([]tensor.Value, error) {
 	if c.Ctx == nil {
 		c.Ctx = context.Background()
 	}
-	results, err := e.Eval(c.Ctx, c.Node, c.Inputs)
+	var placed []*tensor.Tensor
+	results, err := evaluate(e, c, func(i int, dt tensor.DType, shape []int) (*tensor.Tensor, error) {
+		if c.Out == nil || !c.wants(i) {
+			return nil, nil
+		}
+		t, err := c.Out(i, dt, shape)
+		if t != nil {
+			placed = append(placed, t)
+		}
+		return t, err
+	})
 	if err != nil {
 		return nil, &Error{Op: c.Node.Op, Node: c.Node.Name, Err: err}
 	}
 	for _, v := range results {
 		t, ok := v.(*tensor.Tensor)
-		if !ok || c.Reserve == nil {
+		if !ok || c.Reserve == nil || slices.Contains(placed, t) {
 			continue
 		}
 		if err := c.Reserve(int64(t.NumBytes())); err != nil {
@@ -206,6 +217,14 @@ func (c *Call) external(e graph.Evaluator) ([]tensor.Value, error) {
 		defer func() { _ = c.Reserve(-int64(t.NumBytes())) }() // giving back does not fail
 	}
 	return results, nil
+}
+
+// evaluate runs the node with the kernel that its operator brings, which makes results where out says if it can.
+func evaluate(e graph.Evaluator, c *Call, out func(i int, dt tensor.DType, shape []int) (*tensor.Tensor, error)) ([]tensor.Value, error) {
+	if p, ok := e.(graph.Placer); ok {
+		return p.EvalInto(c.Ctx, c.Node, c.Inputs, out)
+	}
+	return e.Eval(c.Ctx, c.Node, c.Inputs)
 }
 
 // fail ends the kernel with an error about a port or attribute.

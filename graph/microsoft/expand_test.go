@@ -1,6 +1,7 @@
 package microsoft_test
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"math"
@@ -314,6 +315,37 @@ var _ = Describe("results follow from the definition", func() {
 		out, err := reference.Evaluate(ctx, g.Outputs[0].Producer, []tensor.Value{ids, tensor.From([]float32{1, 2, 3, 4, 5, 6, 7, 8}, 2, 4)})
 		Expect(err).NotTo(HaveOccurred())
 		Expect(tensor.Elements[float32](out[0].(*tensor.Tensor))).To(Equal([]float32{1, 2, 3, float32(math.Inf(-1)), 5, 6, 7, 8}))
+	})
+	It("results of own kernels lie where they are to lie, if numbers can", func(ctx SpecContext) {
+		g, err := graph.Parse(head + "input %i: i64[1,3]\n input %s: f32[1,3]\n %y = com.microsoft::NGramRepeatBlock(%i, %s; ngram_size=1) \"node\"\n output %y\n}")
+		Expect(err).NotTo(HaveOccurred())
+		Expect(graph.InferGraph(g)).To(Succeed())
+		want := []float32{1, float32(math.Inf(-1)), 3}
+		for _, at := range []int{0, 1} {
+			place := &tensor.Tensor{DType: tensor.Float32, Shape: []int{1, 3}, Data: make([]byte, 16), Offset: at}
+			y, err := reference.Run(ctx, g.Outputs[0].Producer, []tensor.Value{tensor.From([]int64{1, 1, 1}, 1, 3), tensor.From([]float32{1, 2, 3}, 1, 3)},
+				func(int, tensor.DType, []int) (*tensor.Tensor, error) { return place, nil })
+			Expect(err).NotTo(HaveOccurred())
+			Expect(tensor.Elements[float32](y[0].(*tensor.Tensor))).To(Equal(want))
+			Expect(y[0] == tensor.Value(place)).To(Equal(at == 0))
+		}
+	})
+	It("MurmurHash3 of numbers is that of their bytes", func(ctx SpecContext) {
+		numbers := []int64{0, 1, -1, 1 << 40, 0x0123456789abcdef}
+		for _, dt := range []tensor.DType{tensor.Int32, tensor.Int64, tensor.Float64} {
+			x, err := tensor.New(dt, len(numbers))
+			Expect(err).NotTo(HaveOccurred())
+			var texts []string
+			for i, n := range numbers {
+				b := x.Bytes()[i*dt.Size():][:dt.Size()]
+				copy(b, binary.LittleEndian.AppendUint64(nil, uint64(n)))
+				texts = append(texts, string(b))
+			}
+			hash := func(typ string, x *tensor.Tensor) *tensor.Tensor {
+				return run(ctx, "input %x: "+typ+"[N]\n %y = com.microsoft::MurmurHash3(%x; seed=7, positive=0) \"node\"\n output %y", map[string]tensor.Value{"x": x})
+			}
+			Expect(hash(dt.String(), x)).To(BeComparableTo(hash("str", tensor.FromStrings(texts, len(texts)))))
+		}
 	})
 	It("MurmurHash3, whose values are known", func(ctx SpecContext) {
 		y := run(ctx, "input %x: str[N]\n %y = com.microsoft::MurmurHash3(%x) \"node\"\n output %y", map[string]tensor.Value{"x": tensor.FromStrings([]string{"", "hello", "test"}, 3)})

@@ -34,12 +34,17 @@ var ownOperators = []operator{
 		}, eval: blockRepeats},
 }
 
-// kernel makes a graph.Evaluator of a function.
+// kernel makes a graph.Placer of a function.
 type kernel func(*call) error
 
 // Eval implements graph.Evaluator.
 func (k kernel) Eval(ctx context.Context, n *graph.Node, inputs []tensor.Value) ([]tensor.Value, error) {
-	c := &call{ctx: ctx, n: n, in: make([]*tensor.Tensor, len(inputs)), out: make([]tensor.Value, len(n.Outputs))}
+	return k.EvalInto(ctx, n, inputs, nil)
+}
+
+// EvalInto implements graph.Placer.
+func (k kernel) EvalInto(ctx context.Context, n *graph.Node, inputs []tensor.Value, out func(i int, dt tensor.DType, shape []int) (*tensor.Tensor, error)) ([]tensor.Value, error) {
+	c := &call{ctx: ctx, n: n, in: make([]*tensor.Tensor, len(inputs)), out: make([]tensor.Value, len(n.Outputs)), place: out}
 	for i, v := range inputs {
 		if v == nil {
 			continue
@@ -58,10 +63,11 @@ func (k kernel) Eval(ctx context.Context, n *graph.Node, inputs []tensor.Value) 
 
 // call is one run of a kernel.
 type call struct {
-	ctx context.Context
-	n   *graph.Node
-	in  []*tensor.Tensor
-	out []tensor.Value
+	ctx   context.Context
+	n     *graph.Node
+	in    []*tensor.Tensor
+	out   []tensor.Value
+	place func(i int, dt tensor.DType, shape []int) (*tensor.Tensor, error) // where results go; see graph.Placer
 }
 
 func (c *call) has(i int) bool { return i >= 0 && i < len(c.in) && c.in[i] != nil }
@@ -90,6 +96,18 @@ func (c *call) floats(i int) ([]float32, error) {
 func (c *call) ints(i int) ([]int64, error) {
 	out := make([]int64, c.in[i].Len())
 	return out, tensor.DecodeInts(out, c.in[i])
+}
+
+// result makes result i, of any content.
+func (c *call) result(i int, dt tensor.DType, shape []int) (t *tensor.Tensor, err error) {
+	if c.place != nil {
+		t, err = c.place(i, dt, shape)
+	}
+	if err == nil && (t == nil || !t.IsAligned(dt.Size())) {
+		t, err = tensor.New(dt, shape...)
+	}
+	c.out[i] = t
+	return t, err
 }
 
 // put sets result i, where the node has it, to numbers of a type.
@@ -138,11 +156,10 @@ func inverse(c *call) error {
 		}
 		invert(v[at:at+n*n], n)
 	}
-	y, err := tensor.New(x.DType, x.Shape...)
+	y, err := c.result(0, x.DType, x.Shape)
 	if err != nil {
 		return err
 	}
-	c.out[0] = y
 	return tensor.Encode(y, v)
 }
 
@@ -198,42 +215,57 @@ func murmur(c *call) error {
 		return err
 	}
 	seed := uint32(c.n.Int("seed", 0)) //nolint:gosec // the low bits, as ONNX Runtime takes them
-	out := make([]uint32, x.Len())
-	if x.DType == tensor.String {
+	t, err := c.result(0, hashType(c.n), x.Shape)
+	if err != nil {
+		return err
+	}
+	out, b := tensor.Of[uint32](t), x.Bytes()
+	switch {
+	case x.DType == tensor.String:
 		for i, s := range x.Strings {
 			out[i] = murmur32([]byte(s), seed)
 		}
-	} else {
-		size := x.DType.Bytes(1)
-		b := x.Bytes()
+	case x.DType.Size() == 4:
 		for i := range out {
-			out[i] = murmur32(b[i*size:][:size], seed)
+			out[i] = murmurEnd(murmurWord(seed, binary.LittleEndian.Uint32(b[4*i:])), 4)
+		}
+	default:
+		for i := range out {
+			word := binary.LittleEndian.Uint64(b[8*i:])
+			out[i] = murmurEnd(murmurWord(murmurWord(seed, uint32(word)), uint32(word>>32)), 8) //nolint:gosec // one half after the other
 		}
 	}
-	t := tensor.From(out, x.Shape...)
-	t.DType = hashType(c.n)
-	c.out[0] = t
 	return nil
 }
 
-func murmur32(b []byte, seed uint32) uint32 {
-	const c1, c2 = 0xcc9e2d51, 0x1b873593
-	h, n := seed, uint32(len(b)) //nolint:gosec // the low bits are what is mixed in
-	for ; len(b) >= 4; b = b[4:] {
-		h ^= bits.RotateLeft32(binary.LittleEndian.Uint32(b)*c1, 15) * c2
-		h = bits.RotateLeft32(h, 13)*5 + 0xe6546b64
-	}
-	var k uint32
-	for i, x := range b {
-		k |= uint32(x) << (8 * i)
-	}
-	h ^= bits.RotateLeft32(k*c1, 15) * c2
+const murmur1, murmur2 = 0xcc9e2d51, 0x1b873593
+
+// murmurWord mixes the next 4 bytes into a hash.
+func murmurWord(h, k uint32) uint32 {
+	h ^= bits.RotateLeft32(k*murmur1, 15) * murmur2
+	return bits.RotateLeft32(h, 13)*5 + 0xe6546b64
+}
+
+// murmurEnd returns the hash of so many bytes that have been mixed in.
+func murmurEnd(h, n uint32) uint32 {
 	h ^= n
 	h ^= h >> 16
 	h *= 0x85ebca6b
 	h ^= h >> 13
 	h *= 0xc2b2ae35
 	return h ^ h>>16
+}
+
+func murmur32(b []byte, seed uint32) uint32 {
+	h, n := seed, uint32(len(b)) //nolint:gosec // the low bits are what is mixed in
+	for ; len(b) >= 4; b = b[4:] {
+		h = murmurWord(h, binary.LittleEndian.Uint32(b))
+	}
+	var k uint32
+	for i, x := range b {
+		k |= uint32(x) << (8 * i)
+	}
+	return murmurEnd(h^bits.RotateLeft32(k*murmur1, 15)*murmur2, n)
 }
 
 // blockRepeats gives -Inf to the tokens that would repeat a sequence of ngram_size tokens.
@@ -251,17 +283,18 @@ func blockRepeats(c *call) error {
 		return fmt.Errorf("%w: ngram_size %d, %v and %v", ErrShape, size, ids, scores)
 	}
 	tokens := tensor.Elements[int64](ids)
-	out, err := scores.Clone()
+	out, err := c.result(0, tensor.Float32, scores.Shape)
 	if err != nil {
 		return err
 	}
 	v := tensor.Of[float32](out)
+	copy(v, tensor.Elements[float32](scores))
 	length, words := ids.Shape[1], scores.Shape[1]
 	for b := range ids.Shape[0] {
 		row := tokens[b*length:][:length]
 		last := row[max(0, length-size+1):] // that begin a sequence
 		for i := 0; i+size <= length; i++ {
-			if !slices.Equal(row[i:i+size-1], last) {
+			if size > 1 && row[i] != last[0] || !slices.Equal(row[i:i+size-1], last) {
 				continue
 			}
 			t := row[i+size-1]
@@ -271,6 +304,5 @@ func blockRepeats(c *call) error {
 			v[b*words+int(t)] = float32(math.Inf(-1))
 		}
 	}
-	c.out[0] = out
 	return nil
 }
