@@ -1,6 +1,7 @@
 package cpu
 
 import (
+	"maps"
 	"slices"
 
 	"github.com/carve-dev/carve/graph"
@@ -19,7 +20,9 @@ type grams struct {
 	words         *words   // of strings,
 	whole         *placeOf // or of integers: their numbers
 	first         []int32  // by word: the node of the n-grams that begin with it, -1 where there are none
-	next          map[uint64]int32
+	edges         *placeOf  // of a node and a word behind it, see edge: their numbers,
+	behind        []int32   // and by these the nodes that they lead to
+	last          []bool    // by node: no word is behind it
 	ends          [][]int32 // by node: the counters of the n-grams that end there
 	width         int
 	binary        bool      // counters are 0 or 1
@@ -40,7 +43,7 @@ func gramsSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 // newGrams reads the attributes. What the definition has not is refused, and the reference kernels say what it is.
 func newGrams(n *graph.Node) (*grams, *property.Reason) {
 	mode := n.Str("mode", "TF")
-	g := &grams{lo: int(max(n.Int("min_gram_length", 1), 1)), hi: int(min(n.Int("max_gram_length", 1), 1<<20)), next: map[uint64]int32{},
+	g := &grams{lo: int(max(n.Int("min_gram_length", 1), 1)), hi: int(min(n.Int("max_gram_length", 1), 1<<20)),
 		skips: int(min(max(n.Int("max_skip_count", 0), 0), 1<<20)), binary: mode == "IDF"}
 	at, _ := n.Ints("ngram_indexes")
 	for _, i := range at {
@@ -105,7 +108,7 @@ func numbered[K comparable](list []K) (keys []K, of []int32) {
 // enter makes the tree, and reports whether ngram_counts and ngram_indexes fit the pool.
 func (g *grams) enter(n *graph.Node, pool []int32, at []int64) bool {
 	starts, _ := n.Ints("ngram_counts")
-	id := 0
+	id, next := 0, map[int64]int32{}
 	for k, start := range starts {
 		end := int64(len(pool))
 		if k+1 < len(starts) {
@@ -121,16 +124,23 @@ func (g *grams) enter(n *graph.Node, pool []int32, at []int64) bool {
 			if id >= len(at) {
 				return false
 			}
-			node := g.path(gram)
+			node := g.path(gram, next)
 			g.ends[node] = append(g.ends[node], int32(at[id]))
 			id++
 		}
 	}
+	keys := slices.Sorted(maps.Keys(next))
+	g.last = slices.Repeat([]bool{true}, len(g.ends))
+	for _, key := range keys {
+		g.behind = append(g.behind, next[key])
+		g.last[key>>32] = false
+	}
+	g.edges = newPlaceOf(keys, firstCounts)
 	return true
 }
 
-// path returns the node where an n-gram ends.
-func (g *grams) path(gram []int32) int32 {
+// path returns the node where an n-gram ends, and enters the nodes on the way to it in next.
+func (g *grams) path(gram []int32, next map[int64]int32) int32 {
 	fresh := func() int32 {
 		g.ends = append(g.ends, nil)
 		return int32(len(g.ends)) - 1
@@ -141,10 +151,10 @@ func (g *grams) path(gram []int32) int32 {
 		g.first[gram[0]] = node
 	}
 	for _, w := range gram[1:] {
-		to, ok := g.next[edge(node, w)]
+		to, ok := next[edge(node, w)]
 		if !ok {
 			to = fresh()
-			g.next[edge(node, w)] = to
+			next[edge(node, w)] = to
 		}
 		node = to
 	}
@@ -152,7 +162,7 @@ func (g *grams) path(gram []int32) int32 {
 }
 
 // edge is a node and a word behind it.
-func edge(node, word int32) uint64 { return uint64(uint32(node))<<32 | uint64(uint32(word)) }
+func edge(node, word int32) int64 { return int64(node)<<32 | int64(word) }
 
 // visits bounds how many n-grams begin or go on in a row of so many words; more than limit are limit+1.
 func (g *grams) visits(columns, limit int) int {
@@ -193,14 +203,14 @@ func (g *grams) count(out []float32, row, some []int32) []int32 {
 					}
 				}
 				k := i + size*step
-				if size >= hi || k >= len(row) || row[k] < 0 {
+				if size >= hi || k >= len(row) || row[k] < 0 || g.last[node] {
 					break
 				}
-				to, ok := g.next[edge(node, row[k])]
+				at, ok := g.edges.find(edge(node, row[k]))
 				if !ok {
 					break
 				}
-				node = to
+				node = g.behind[at]
 			}
 		}
 	}
@@ -293,11 +303,7 @@ func (g *grams) lookup(p *planner, x *graph.Value, src place.Memory) func(st *st
 			}
 		}
 	}
-	return func(st *state, ids []int32, at int) {
-		for i, v := range of[int64](st, src)[at:][:len(ids)] {
-			ids[i] = number(v)
-		}
-	}
+	return func(st *state, ids []int32, at int) { g.whole.findAll(ids, of[int64](st, src)[at:][:len(ids)], -1) }
 }
 
 func init() {

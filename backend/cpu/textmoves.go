@@ -2,7 +2,6 @@ package cpu
 
 import (
 	"slices"
-	"strconv"
 	"unsafe"
 
 	"github.com/carve-dev/carve/backend"
@@ -224,28 +223,67 @@ func numeralSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 	return operators.RowMajor(n), nil
 }
 
+// pairsOfDigits are 00 to 99.
+var pairsOfDigits = func() (t [100][2]byte) {
+	for i := range t {
+		t[i] = [2]byte{'0' + byte(i/10), '0' + byte(i%10)}
+	}
+	return t
+}()
+
+// longestNumeral is how many characters an integer has at most.
+const longestNumeral = 20
+
+// numeral writes an integer in front of place at, and returns where it begins.
+func numeral(to []byte, at int, v int64) int {
+	u := uint64(v)
+	if v < 0 {
+		u = -u
+	}
+	for ; u >= 10; u /= 100 {
+		at -= 2
+		pair := pairsOfDigits[u%100]
+		to[at], to[at+1] = pair[0], pair[1]
+	}
+	if u > 0 || v == 0 {
+		at--
+		to[at] = '0' + byte(u)
+	}
+	if v < 0 {
+		at--
+		to[at] = '-'
+	}
+	return at
+}
+
 func planNumerals(p *planner, n *graph.Node) error {
 	x, y := n.Inputs[0], n.Outputs[0]
-	const most, part = 20, 64 // characters, and numbers whose strings share memory
+	const part = 64 // numbers whose strings share memory
 	src, count, wide := p.In(x), product(p.Dims[x.ID]), x.Type.DType == tensor.Int64
 	p.emit(step{chunks: ceilDiv(count, part), grain: grainFor(25 * part), body: func(st *state, _, lo, hi int) {
 		out := st.texts[y.ID]
-		var room [most * part]byte
-		var ends [part]int
+		var room [longestNumeral * part]byte
+		var begins [part + 1]int
+		var block [part]int64
 		for ; lo < hi; lo++ {
 			to := out[lo*part : min((lo+1)*part, count)]
-			digits := room[:0]
-			for i := range to {
-				if wide {
-					digits = strconv.AppendInt(digits, of[int64](st, src)[lo*part+i], 10)
-				} else {
-					digits = strconv.AppendInt(digits, int64(of[int32](st, src)[lo*part+i]), 10)
+			numbers := block[:len(to)]
+			if wide {
+				copy(numbers, of[int64](st, src)[lo*part:])
+			} else {
+				for i, v := range of[int32](st, src)[lo*part:][:len(to)] {
+					numbers[i] = int64(v)
 				}
-				ends[i] = len(digits)
 			}
-			all, begin := string(digits), 0
+			at := len(room) // from the end on, where the last digit of the last number is
+			begins[len(to)] = at
+			for i := len(to) - 1; i >= 0; i-- {
+				at = numeral(room[:], at, numbers[i])
+				begins[i] = at
+			}
+			all := string(room[at:])
 			for i := range to {
-				to[i], begin = all[begin:ends[i]], ends[i]
+				to[i] = all[begins[i]-at : begins[i+1]-at]
 			}
 		}
 	}}, []place.Memory{src}, nil)

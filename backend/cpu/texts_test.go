@@ -240,6 +240,53 @@ var _ = Describe("strings", func() {
 		m.check(m.op("Cast", x, to(tensor.String)), m.op("Cast", m.op("Cast", x, to(tensor.Int32)), to(tensor.String)))
 	}))
 
+	It("are counted with their neighbours as the reference kernels do, and so are integers", seeds(40, func(m *model) {
+		words, longest := m.between(1, 6), m.between(1, 3)
+		spread := pick(m, int64(1), 1<<40) // as a table has them, or a list of slots
+		var pool, starts, at []int64
+		for k := range longest {
+			starts = append(starts, int64(len(pool)))
+			for range m.between(0, 8) {
+				pool, at = append(pool, m.int64s(k+1, 0, words)...), append(at, int64(m.r.IntN(9)))
+			}
+		}
+		pool, at = append(pool, m.int64s(longest, 0, words)...), append(at, int64(m.r.IntN(9))) // one at least
+		rows, columns := m.between(1, 5), m.between(1, 9)
+		list := m.int64s(rows*columns, 0, words+2)
+		attrs := []any{graph.StringAttr("mode", pick(m, "TF", "IDF", "TFIDF")), graph.IntAttr("min_gram_length", int64(m.between(1, longest))),
+			graph.IntAttr("max_gram_length", int64(longest)), graph.IntAttr("max_skip_count", int64(m.r.IntN(3))), graph.IntsAttr("ngram_counts", starts...), graph.IntsAttr("ngram_indexes", at...)}
+		if m.chance(2) {
+			weights := make([]float32, len(at))
+			for i := range weights {
+				weights[i] = float32(m.between(1, 4))
+			}
+			attrs = append(attrs, graph.FloatsAttr("weights", weights...))
+		}
+		if m.chance(2) {
+			names := make([]string, 0, len(pool))
+			for _, w := range pool {
+				names = append(names, fmt.Sprint("word", w))
+			}
+			texts := make([]string, 0, len(list))
+			for _, w := range list {
+				texts = append(texts, fmt.Sprint("word", w))
+			}
+			x := m.feed(tensor.FromStrings(texts, rows, columns))
+			m.check(m.op("TfIdfVectorizer", append(attrs, x, graph.StringsAttr("pool_strings", names...))...))
+			return
+		}
+		for _, w := range [][]int64{pool, list} {
+			for i := range w {
+				w[i] *= spread
+			}
+		}
+		x := m.feed(tensor.From(list, rows, columns))
+		if spread == 1 && m.chance(2) {
+			x = m.op("Cast", x, to(tensor.Int32))
+		}
+		m.check(m.op("TfIdfVectorizer", append(attrs, x, graph.IntsAttr("pool_int64s", pool...))...))
+	}))
+
 	It("that are taken by places that there are not are an error", func() {
 		m := newModel(1)
 		list, at := m.data(tensor.FromStrings([]string{"a", "b"})), m.feed(tensor.From([]int64{1, 0}))

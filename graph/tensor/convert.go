@@ -239,6 +239,9 @@ func formatFloat(v float64, bits int, dt DType) string {
 // parseStrings reads every string as a number of out's type.
 func parseStrings(out *Tensor, src []string, o *ConvertOptions) error {
 	dt := out.DType
+	if dt.IsInt() {
+		return parseInts(out, src, o)
+	}
 	for i, s := range src {
 		text := strings.TrimSpace(s)
 		var err error
@@ -258,16 +261,6 @@ func parseStrings(out *Tensor, src []string, o *ConvertOptions) error {
 				}
 				continue
 			}
-		case dt.IsInt():
-			var v int64
-			if v, err = parseInt(text, dt); err == nil {
-				if dt.IsPacked() {
-					put(out.Data, i, dt.Bits(), byte(v))
-				} else {
-					encodeInts(out.Data, dt, []int64{v}, i, false, o)
-				}
-				continue
-			}
 		case dt == Float32: // rounded once
 			f, err = strconv.ParseFloat(text, 32)
 			err = ignoreRange(err)
@@ -276,10 +269,7 @@ func parseStrings(out *Tensor, src []string, o *ConvertOptions) error {
 			err = ignoreRange(err)
 		}
 		if err != nil {
-			if len(s) > 40 {
-				s = s[:40] + "…"
-			}
-			return fmt.Errorf("%w: element %d, %q, read as %v", ErrSyntax, i, s, dt)
+			return noNumber(s, i, dt)
 		}
 		if dt.IsPacked() {
 			putPacked(out, i, f, o)
@@ -288,6 +278,63 @@ func parseStrings(out *Tensor, src []string, o *ConvertOptions) error {
 		}
 	}
 	return nil
+}
+
+// noNumber is the error about element i, which is no number of a type.
+func noNumber(s string, i int, dt DType) error {
+	if len(s) > 40 {
+		s = s[:40] + "…"
+	}
+	return fmt.Errorf("%w: element %d, %q, read as %v", ErrSyntax, i, s, dt)
+}
+
+// parseInts is parseStrings for integers.
+func parseInts(out *Tensor, src []string, o *ConvertOptions) error {
+	dt := out.DType
+	var block [64]int64
+	for from := 0; from < len(src); from += len(block) {
+		part := src[from:min(from+len(block), len(src))]
+		for i, s := range part {
+			v, ok := decimal(s)
+			if !ok {
+				var err error
+				if v, err = parseInt(strings.TrimSpace(s), dt); err != nil {
+					return noNumber(s, from+i, dt)
+				}
+			}
+			block[i] = v
+		}
+		if !dt.IsPacked() {
+			encodeInts(out.Data, dt, block[:len(part)], from, false, o)
+			continue
+		}
+		for i, v := range block[:len(part)] {
+			put(out.Data, from+i, dt.Bits(), byte(v))
+		}
+	}
+	return nil
+}
+
+// decimal reads an integer as almost all are written: up to 18 digits, which no sign but a minus precedes.
+func decimal(s string) (v int64, ok bool) {
+	minus := len(s) > 0 && s[0] == '-'
+	if minus {
+		s = s[1:]
+	}
+	if len(s) == 0 || len(s) > 18 {
+		return 0, false
+	}
+	for i := range len(s) {
+		d := s[i] - '0'
+		if d > 9 {
+			return 0, false
+		}
+		v = 10*v + int64(d)
+	}
+	if minus {
+		v = -v
+	}
+	return v, true
 }
 
 func parseBool(s string) (float64, error) {

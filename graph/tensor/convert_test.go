@@ -2,8 +2,10 @@ package tensor_test
 
 import (
 	"math"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -75,6 +77,39 @@ var _ = Describe("Convert", func() {
 		Entry("real to complex", tensor.From([]int32{4}), tensor.Complex64, "(4.0+0.0j)"),
 		Entry("complex to real", tensor.From([]complex128{4 + 1i}), tensor.Int32, "4"),
 	)
+
+	It("reads integers of all lengths, whatever they are written like", func() {
+		r := rand.New(rand.NewPCG(5, 6))
+		var texts []string
+		var want []int64
+		for range 300 {
+			v := r.Int64() >> r.IntN(64)
+			if r.IntN(2) == 0 {
+				v = -v
+			}
+			text := strconv.FormatInt(v, 10)
+			switch r.IntN(6) {
+			case 0:
+				text = " " + text + "\n"
+			case 1:
+				if v >= 0 {
+					text = "+" + text
+				}
+			case 2:
+				v %= 1 << 40
+				text = strconv.FormatInt(v, 10) + ".75"
+			}
+			texts, want = append(texts, text), append(want, v)
+		}
+		got, err := tensor.Convert(tensor.FromStrings(texts), tensor.Int64, nil)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(tensor.Of[int64](got)).To(Equal(want))
+		for _, bad := range []string{"", "-", "1-", "--1", "12a", "1 2", "/", ":"} {
+			_, err := tensor.Convert(tensor.FromStrings([]string{"1", bad}), tensor.Int64, nil)
+			Expect(err).To(MatchError(tensor.ErrSyntax), bad)
+			Expect(err).To(MatchError(ContainSubstring("element 1")))
+		}
+	})
 
 	It("names a string that is no number", func() {
 		_, err := tensor.Convert(tensor.FromStrings([]string{"1", "one"}), tensor.Float32, nil)
