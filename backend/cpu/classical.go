@@ -6,6 +6,8 @@ import (
 
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/tensor"
+	"github.com/carve-dev/carve/internal/kernel/element"
+	"github.com/carve-dev/carve/internal/kernel/isa"
 	"github.com/carve-dev/carve/internal/kernel/pairwise"
 	"github.com/carve-dev/carve/internal/operators"
 	"github.com/carve-dev/carve/internal/place"
@@ -246,45 +248,52 @@ func planImputer(p *planner, n *graph.Node) error {
 	})
 }
 
-// imputeFloats emits an Imputer of float32, which may be a part of a concatenation. Bits are chosen without a branch, which data would mislead.
+// imputeFloats emits an Imputer of float32, which may be a part of a concatenation.
 func imputeFloats(p *planner, n *graph.Node, r *numberRows, list []float64) {
-	old, fresh := n.Float("replaced_value_float", 0), make([]uint32, r.columns)
-	for i, x := range list {
-		fresh[i] = math.Float32bits(float32(x))
+	if len(list) == 0 {
+		return
 	}
-	y := p.Out(n.Outputs[0])
+	old, fresh := n.Float("replaced_value_float", 0), make([]uint32, 0, max(imputedTogether, r.columns))
+	for len(fresh) == 0 || len(fresh)+r.columns <= imputedTogether { // as often as rows are looked at together
+		for _, x := range list {
+			fresh = append(fresh, math.Float32bits(float32(x)))
+		}
+	}
+	y, set := p.Out(n.Outputs[0]), p.target.Set
 	to, _ := y.Runs(4 * r.columns)
 	p.emit(step{chunks: r.rows, grain: grainFor(float64(r.columns)), body: func(st *state, _, lo, hi int) {
-		dst, src := of[uint32](st, y), of[float32](st, r.src)
+		dst, src, bits := of[uint32](st, y), of[float32](st, r.src), of[uint32](st, r.src)
 		for lo < hi {
 			at, n := to.At(lo, hi-lo)
-			for i := range n {
-				impute(dst[(at+i*to.Near)/4:][:r.columns], src[(lo+i)*r.columns:][:r.columns], fresh, old)
+			rows := 1
+			if to.Near == 4*r.columns {
+				rows = len(fresh) / r.columns
+			}
+			for i := 0; i < n; i += rows {
+				size, first := min(rows, n-i)*r.columns, (lo+i)*r.columns
+				impute(set, dst[(at+i*to.Near)/4:][:size], bits[first:], src[first:], fresh, old)
 			}
 			lo += n
 		}
 	}}, []place.Memory{r.src}, []place.Memory{y})
 }
 
+// imputedTogether is about how many numbers impute looks at together.
+const imputedTogether = 256
+
 // impute sets dst to the bits of src, or to those of fresh where src is old.
-func impute(dst []uint32, src []float32, fresh []uint32, old float32) {
-	dst, fresh = dst[:len(src)], fresh[:len(src)]
-	if old != old {
-		for i, x := range src {
-			bits := math.Float32bits(x)
-			if put := fresh[i]; bits&math.MaxInt32 > 0x7f800000 { // NaN
-				bits = put
-			}
-			dst[i] = bits
+func impute(set isa.Set, dst, bits []uint32, src []float32, fresh []uint32, old float32) {
+	var room [imputedTogether]bool
+	for at := 0; at < len(dst); at += len(room) {
+		d := dst[at:min(at+len(room), len(dst))]
+		same, x, keep, put := room[:len(d)], src[at:][:len(d)], bits[at:][:len(d)], fresh[at:][:len(d)]
+		if old != old { // NaN differs from itself
+			element.Compare(set, element.Equal, same, x, x)
+			element.Choose(set, d, asBytes(same), keep, put)
+		} else {
+			element.Compare(set, element.Equal, same, x, []float32{old})
+			element.Choose(set, d, asBytes(same), put, keep)
 		}
-		return
-	}
-	for i, x := range src {
-		bits := math.Float32bits(x)
-		if put := fresh[i]; x == old {
-			bits = put
-		}
-		dst[i] = bits
 	}
 }
 

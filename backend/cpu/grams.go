@@ -17,9 +17,9 @@ import (
 // grams is a pool of n-grams as a tree: where one begins by its first word, and goes on by a node and a word.
 type grams struct {
 	lo, hi, skips int
-	words         *words   // of strings,
-	whole         *placeOf // or of integers: their numbers
-	first         []int32  // by word: the node of the n-grams that begin with it, -1 where there are none
+	words         *words    // of strings,
+	whole         *placeOf  // or of integers: their numbers
+	first         []int32   // by word: the node of the n-grams that begin with it, -1 where there are none
 	edges         *placeOf  // of a node and a word behind it, see edge: their numbers,
 	behind        []int32   // and by these the nodes that they lead to
 	last          []bool    // by node: no word is behind it

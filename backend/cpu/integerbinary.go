@@ -156,7 +156,10 @@ func integerRow[T integer](set isa.Set, n *graph.Node) row2[T, T, T] {
 		}
 		return rightRow[T]
 	}
-	return each2(integerMod[T](n.Int("fmod", 0) != 0))
+	if unsigned := ^T(0) > 0; unsigned || n.Int("fmod", 0) != 0 {
+		return dividendRow[T]
+	}
+	return divisorRow[T]
 }
 
 // bitsOf returns how many bits an integer has.
@@ -202,18 +205,30 @@ func rightRow[T integer](out, s []T, dx int, t []T, dy int) {
 	}
 }
 
-// integerMod returns the remainder, with the dividend's sign or with the divisor's.
-func integerMod[T integer](dividend bool) func(a, b T) T {
-	return func(a, b T) T {
-		if b == 0 {
-			return 0
-		}
-		m := a % b
-		if !dividend && m != 0 && (m < 0) != (b < 0) {
-			m += b
-		}
-		return m
+// dividendRow sets a row to what is left of integers that are divided by others, with the dividends' signs; 0 where these are 0.
+func dividendRow[T integer](out, s []T, dx int, t []T, dy int) {
+	for i := range out {
+		out[i] = integerRemainder(s[i*dx], t[i*dy])
 	}
+}
+
+// divisorRow is dividendRow with the divisors' signs, of types that have such. Data would mislead a branch.
+func divisorRow[T integer](out, s []T, dx int, t []T, dy int) {
+	last := bitsOf[T]() - 1
+	for i := range out {
+		b := t[i*dy]
+		m := integerRemainder(s[i*dx], b)
+		other := ((m ^ b) & (m | -m)) >> last // all bits where m is not 0 and has the other sign
+		out[i] = m + b&other
+	}
+}
+
+// integerRemainder is what a leaves when it is divided by b, with the sign of a; 0 where b is 0.
+func integerRemainder[T integer](a, b T) T {
+	if b == 0 {
+		return 0
+	}
+	return a % b
 }
 
 func init() {

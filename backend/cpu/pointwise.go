@@ -227,7 +227,7 @@ func planInteger[T integer](p *planner, n *graph.Node) error {
 	set, minus := p.target.Set, ^T(0)
 	switch n.Op.Name {
 	case "Neg":
-		return elementsOf(p, n, func(d, s []T) { element.Binary(set, element.Mul, d, s, []T{minus}) })
+		return elementsOf(p, n, func(d, s []T) { negatives(set, d, s) })
 	case "Abs":
 		return elementsOf(p, n, func(d, s []T) { magnitudes(set, d, s) })
 	case "Relu":
@@ -248,12 +248,24 @@ func magnitudes[T integer](set isa.Set, dst, src []T) {
 		copy(dst, src)
 		return
 	}
-	var negative [2048]T
-	for at := 0; at < len(dst); at += len(negative) {
-		d := dst[at:min(at+len(negative), len(dst))]
-		s, part := src[at:][:len(d)], negative[:len(d)]
-		element.Binary(set, element.Mul, part, s, []T{minus})
-		element.Binary(set, element.Max, d, s, part)
+	var room [1024]T
+	for at := 0; at < len(dst); at += len(room) {
+		d := dst[at:min(at+len(room), len(dst))]
+		x, negative := src[at:][:len(d)], room[:len(d)]
+		negatives(set, negative, x)
+		element.Binary(set, element.Max, d, x, negative)
+	}
+}
+
+// noughts are elements that are 0, of any type.
+var noughts [256]uint64
+
+// negatives writes the negatives of integers, which may lie in their place: a difference takes less than a product.
+func negatives[T integer](set isa.Set, dst, src []T) {
+	zeros := place.Elements[T](asBytes(noughts[:]))
+	for at := 0; at < len(dst); at += len(zeros) {
+		d := dst[at:min(at+len(zeros), len(dst))]
+		element.Binary(set, element.Sub, d, zeros[:len(d)], src[at:][:len(d)])
 	}
 }
 
