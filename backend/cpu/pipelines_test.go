@@ -12,6 +12,20 @@ import (
 )
 
 var _ = Describe("what pipelines of classical models are made of", func() {
+	It("an Imputer, of numbers and of what is none", seeds(20, func(m *model) {
+		rows, columns := m.between(1, 40), m.between(1, pick(m, 9, 300))
+		x := make([]float32, rows*columns)
+		for i := range x {
+			x[i] = float32(m.between(-2, 2))
+			if m.chance(4) {
+				x[i] = float32(math.NaN())
+			}
+		}
+		old := pick(m, float32(math.NaN()), 0, 1)
+		m.check(m.classical("Imputer", m.feed(tensor.From(x, rows, columns)), graph.FloatAttr("replaced_value_float", old),
+			graph.FloatsAttr("imputed_value_floats", tensor.Of[float32](m.floats(pick(m, 1, columns)))...)))
+	}))
+
 	It("the nearest of many rows: TopK of few elements of long rows", seeds(30, func(m *model) {
 		n := m.between(4, 400)
 		k := m.between(1, pick(m, min(32, n/4), n/4))
