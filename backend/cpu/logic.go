@@ -169,17 +169,28 @@ func powersByFloats[T float32 | int32 | int64](of func(x float64) T, whole row2[
 	return func(out, s []T, dx int, t []float32, dy int) {
 		y := t[0]
 		if dx == 1 && dy == 0 && (y == 0 || y == 1 || y == 2 || y == 3) {
-			bits := int64(0)
-			for _, v := range s[:len(out)] {
-				bits |= int64(v) ^ int64(v)>>63
-			}
-			if bits < limits[int(y)] {
+			if sizes(s[:len(out)]) < limits[int(y)] {
 				whole(out, s, dx, exponents[int(y):], 0)
 				return
 			}
 		}
 		each(out, s, dx, t, dy)
 	}
+}
+
+// sizes returns the bits of all numbers, those of negative ones turned over, in one.
+func sizes[T float32 | int32 | int64](x []T) int64 {
+	var a, b, c, d int64 // each waits for itself
+	for ; len(x) >= 4; x = x[4:] {
+		a |= int64(x[0]) ^ int64(x[0])>>63
+		b |= int64(x[1]) ^ int64(x[1])>>63
+		c |= int64(x[2]) ^ int64(x[2])>>63
+		d |= int64(x[3]) ^ int64(x[3])>>63
+	}
+	for _, v := range x {
+		a |= int64(v) ^ int64(v)>>63
+	}
+	return a | b | c | d
 }
 
 // floatPowers returns the loop over a row of powers of float32: those of package vec, or of math for exponents that are larger than all whole numbers
@@ -191,8 +202,8 @@ func floatPowers[E float32 | int32 | int64](kernels vec.Kernels) row2[float32, E
 			kernels.Pow(out, s[:len(out)], float32(y))
 			return
 		}
-		if e, ok := any(t).([]float32); ok && dx == 1 {
-			kernels.Powers(out, s[:len(out)], e, dy)
+		if e, ok := any(t).([]float32); ok && (dx == 1 || dy == 1) {
+			kernels.Powers(out, s[:max(len(out)*dx, 1)], e, dy)
 			return
 		}
 		var bases, exponents [256]float32
@@ -219,6 +230,10 @@ func wholePowers[T, E int32 | int64](set isa.Set) row2[T, E, T] {
 	return func(out, s []T, dx int, t []E, dy int) {
 		if dx != 1 || dy != 0 || t[0] < 0 {
 			each2(func(a T, b E) T { return T(wholePower(int64(a), int64(b))) })(out, s, dx, t, dy)
+			return
+		}
+		if t[0] == 2 {
+			element.Binary(set, element.Mul, out, s[:len(out)], s[:len(out)])
 			return
 		}
 		var factors [512]T

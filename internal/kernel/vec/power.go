@@ -7,25 +7,37 @@ import (
 	"github.com/carve-dev/carve/internal/kernel/isa"
 )
 
-// Powers writes the powers of src by exponents that are by apart, 1, or 0 for one of all, as Power does: to within an ulp. Those of negative
-// numbers by whole exponents are those of their magnitudes, with a sign.
+// Powers writes the powers of src, of which one stands for all where dst has more, by exponents that are by apart, 1, or 0 for one of all, as
+// Power does: to within an ulp. Those of negative numbers by whole exponents are those of their magnitudes, with a sign.
 func (v Kernels) Powers(dst, src, exponents []float32, by int) {
 	const most = 1 << 24 // of which all whole numbers are float32
 	elements := double.For(isa.Target{Set: v.set})
 	var logarithms [1 << 8]float64
-	for at := 0; at < len(src); at += len(logarithms) {
-		s, y := src[at:min(at+len(logarithms), len(src))], exponents[at*by:]
-		d, t := dst[at:at+len(s)], logarithms[:len(s)]
-		for i, x := range s {
-			t[i] = math.Abs(float64(x))
-		}
-		elements.Apply(double.Log, t, t)
-		for i := range t {
-			t[i] *= float64(y[i*by])
+	step := min(len(src)-1, 1) // from base to base
+	var one [1]float64
+	if step == 0 {
+		one[0] = math.Abs(float64(src[0]))
+		elements.Apply(double.Log, one[:], one[:])
+	}
+	for at := 0; at < len(dst); at += len(logarithms) {
+		d, y := dst[at:min(at+len(logarithms), len(dst))], exponents[at*by:]
+		s, t := src[at*step:], logarithms[:len(d)]
+		if step == 0 {
+			for i := range t {
+				t[i] = one[0] * float64(y[i*by])
+			}
+		} else {
+			for i, x := range s[:len(t)] {
+				t[i] = math.Abs(float64(x))
+			}
+			elements.Apply(double.Log, t, t)
+			for i := range t {
+				t[i] *= float64(y[i*by])
+			}
 		}
 		elements.Apply(double.Exp, t, t)
 		for i, r := range t {
-			x, e := s[i], y[i*by]
+			x, e := s[i*step], y[i*by]
 			switch {
 			case !(r >= 0x1p-126 && r <= math.MaxFloat32):
 				d[i] = Power(x, e)
