@@ -422,7 +422,12 @@ func planOneHotEncoder(p *planner, n *graph.Node) error {
 func emitOneHot[T int32 | int64](p *planner, n *graph.Node, h oneHot, at *placeOf) {
 	src := p.In(n.Inputs[0])
 	h.emit(p, n, func(st *state, places []int32, lo int) {
-		for i, x := range of[T](st, src)[lo:][:len(places)] {
+		x := of[T](st, src)[lo:][:len(places)]
+		if whole, ok := any(x).([]int64); ok {
+			at.findAll(places, whole, -1)
+			return
+		}
+		for i, x := range x {
 			k, ok := at.find(int64(x))
 			if !ok {
 				k = -1
@@ -450,9 +455,14 @@ func (h oneHot) emit(p *planner, n *graph.Node, find func(st *state, places []in
 
 // write writes rows that lie a step apart.
 func (h oneHot) write(st *state, y []float32, step int, places []int32) {
+	if step == h.width {
+		clear(y[:len(places)*step])
+	}
 	for i, k := range places {
 		row := y[i*step:][:h.width]
-		clear(row)
+		if step != h.width {
+			clear(row)
+		}
 		if k >= 0 {
 			row[k] = 1
 		} else if h.strict {
