@@ -111,7 +111,7 @@ func splitFields(parts []string, s string) {
 func stringNormalizer(c *Call) {
 	x := c.input(0)
 	c.require(len(x.Shape) == 1 || len(x.Shape) == 2 && x.Shape[0] == 1, c.portName(0), "[C] or [1, C] is expected, found %v", x)
-	change := func(s string) string { return s }
+	var change func(s string) string
 	switch action := c.Node.Str("case_change_action", "NONE"); action {
 	case "NONE":
 	case "LOWER":
@@ -121,39 +121,65 @@ func stringNormalizer(c *Call) {
 	default:
 		c.fail("case_change_action", ErrAttribute, "%q", action)
 	}
-	fold := strings.ToLower
-	if c.Node.Int("is_case_sensitive", 0) != 0 {
-		fold = func(s string) string { return s }
-	}
-	stop := prepared(c, func() map[string]bool {
-		stop := map[string]bool{}
-		for _, s := range c.Node.Strs("stopwords") {
-			stop[fold(s)] = true
-		}
-		return stop
-	})
+	stop := prepared(c, c.stopWords)
 	in := c.strings(0)
-	out := in
-	if len(stop) > 0 {
-		out = make([]string, 0, c.reserve("", x.Shape, 16))
-		for _, s := range in {
-			if !stop[fold(s)] {
-				out = append(out, s)
+	var kept []int32 // their places, nil for all
+	count := len(in)
+	if len(stop.all) > 0 {
+		kept = make([]int32, 0, c.reserve("", x.Shape, 4))
+		for i, s := range in {
+			if !stop.has(s) {
+				kept = append(kept, int32(i))
 			}
 			c.spend(len(s) + 1)
 		}
+		count = len(kept)
 	}
-	if len(out) == 0 {
-		out = []string{""}
-	}
-	shape := []int{len(out)}
+	shape := []int{max(count, 1)}
 	if len(x.Shape) == 2 {
-		shape = []int{1, len(out)}
+		shape = []int{1, max(count, 1)}
 	}
-	for i, y := 0, c.result(0, tensor.String, shape).Strings; i < len(y); i++ {
-		y[i] = change(out[i])
-		c.spend(len(y[i]) + 1)
+	y := c.result(0, tensor.String, shape).Strings // one empty string where none is kept
+	for i := range count {
+		s := in[i]
+		if kept != nil {
+			s = in[kept[i]]
+		}
+		if change != nil {
+			s = change(s)
+		}
+		y[i] = s
+		c.spend(len(s) + 1)
 	}
+}
+
+// stopWords are those that a StringNormalizer drops.
+type stopWords struct {
+	all     map[string]bool
+	begins  [256]uint16 // by first byte: a bit for each length of words, the last one for all that are longer
+	anyCase bool
+}
+
+func (c *Call) stopWords() *stopWords {
+	w := &stopWords{all: map[string]bool{}, anyCase: c.Node.Int("is_case_sensitive", 0) == 0}
+	for _, s := range c.Node.Strs("stopwords") {
+		if w.anyCase {
+			s = strings.ToLower(s)
+		}
+		w.all[s] = true
+		if len(s) > 0 {
+			w.begins[s[0]] |= 1 << min(len(s), 15)
+		}
+	}
+	return w
+}
+
+// has reports whether a word is dropped.
+func (w *stopWords) has(s string) bool {
+	if w.anyCase {
+		s = strings.ToLower(s)
+	}
+	return (len(s) == 0 || w.begins[s[0]]>>min(len(s), 15)&1 != 0) && w.all[s]
 }
 
 // regexFullMatch uses RE2's syntax, which is Go's.

@@ -3,6 +3,7 @@ package reference_test
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -44,6 +45,42 @@ func (v *vocabulary) counted(row []int, lo, hi, skips int) []float64 {
 	}
 	return out
 }
+
+var _ = Describe("StringNormalizer", func() {
+	It("drops stop words of all lengths, in any case where it does not matter, and changes the rest", func() {
+		r := rand.New(rand.NewPCG(7, 8))
+		words := []string{"", "a", "A", "the", "The", "thy", "fox", "Fuchs", "naïve", "NAÏVE", "a word of more than fifteen bytes", "a word of more than fifteen letters", "Ä", "ä"}
+		for range 200 {
+			var in, stop []string
+			for range 1 + r.IntN(12) {
+				in = append(in, words[r.IntN(len(words))])
+			}
+			for range r.IntN(6) {
+				stop = append(stop, words[r.IntN(len(words))])
+			}
+			sensitive, action := r.IntN(2), []string{"NONE", "LOWER", "UPPER"}[r.IntN(3)]
+			var want []string
+			for _, s := range in {
+				if slices.ContainsFunc(stop, func(w string) bool { return w == s || sensitive == 0 && strings.ToLower(w) == strings.ToLower(s) }) {
+					continue
+				}
+				switch action {
+				case "LOWER":
+					s = strings.ToLower(s)
+				case "UPPER":
+					s = strings.ToUpper(s)
+				}
+				want = append(want, s)
+			}
+			if want == nil {
+				want = []string{""}
+			}
+			y := eval("StringNormalizer", 10, []*tensor.Tensor{tensor.FromStrings(in, 1, len(in))}, graph.StringsAttr("stopwords", stop...),
+				graph.IntAttr("is_case_sensitive", int64(sensitive)), graph.StringAttr("case_change_action", action))
+			Expect(y).To(BeComparableTo(tensor.FromStrings(want, 1, len(want))))
+		}
+	})
+})
 
 var _ = Describe("TfIdfVectorizer", func() {
 	It("counts what its definition does, of words and of integers, with skips, weights and n-grams that are there twice", func() {
