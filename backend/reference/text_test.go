@@ -61,7 +61,7 @@ var _ = Describe("StringNormalizer", func() {
 			sensitive, action := r.IntN(2), []string{"NONE", "LOWER", "UPPER"}[r.IntN(3)]
 			var want []string
 			for _, s := range in {
-				if slices.ContainsFunc(stop, func(w string) bool { return w == s || sensitive == 0 && strings.ToLower(w) == strings.ToLower(s) }) {
+				if slices.ContainsFunc(stop, func(w string) bool { return w == s || sensitive == 0 && strings.EqualFold(w, s) }) {
 					continue
 				}
 				switch action {
