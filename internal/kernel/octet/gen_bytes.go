@@ -36,6 +36,22 @@ func pairsOfBytes(f *asm.File) {
 	f.Serve("callRounded", asm.AVX2(), code+"}")
 }
 
+// nextPanel begins to have the panel behind the one at SI fetched, whose weights have so many bits: both its halves, which a processor follows as two
+// streams, with more lines under way than of one. The function that is returned begins with each panel. Registers: R14 is in the first half, R15 is half a panel.
+func nextPanel(fn *asm.Func, bits int) func() {
+	fn.I("MOVQ %d(DI), R15", offsetOf("blocks"))
+	fn.I("IMULQ %d(DI), R15", offsetOf("groups"))
+	fn.I("SHLQ $%d, R15", bits/4+3)
+	return func() { fn.I("LEAQ (SI)(R15*2), R14") }
+}
+
+// fetchNext has a line of each half fetched into the second-level cache, once for 128 bytes.
+func fetchNext(fn *asm.Func) {
+	fn.I("PREFETCHT1 (R14)")
+	fn.I("PREFETCHT1 (R14)(R15*1)")
+	fn.I("ADDQ $64, R14")
+}
+
 // bytesDot is a kernel being written: products of some rows of integers of one digit with panels of weights of 8 bits. Weights less 128 are
 // multiplied as magnitudes, of 128 at most, by integers that have their sign: two products, of 127 and 128 at most, fit 16 bits, so that no
 // sum saturates.
@@ -60,7 +76,9 @@ func (k *bytesDot) emit(f *asm.File) string {
 	}
 	k.I("MOVQ %d(DI), R8", offsetOf("lda"))
 	k.I("LEAQ (R8)(R8*2), R9")
+	next := nextPanel(k.Func, 8)
 	k.Loop("CX", func() {
+		next()
 		for r := range k.rows {
 			for j := range 2 {
 				k.I("VPXOR %[1]s, %[1]s, %[1]s", k.result(r, j))
@@ -131,10 +149,10 @@ func (k *bytesDot) start(half int) {
 
 // groups emits the products of n groups of a block, and moves on.
 func (k *bytesDot) groups(half, n int) {
+	if k.wide == 2 && n == 2 {
+		fetchNext(k.Func)
+	}
 	for i := range n {
-		if k.rows == 1 { // faster than weights come
-			k.I("PREFETCHT0 %d(SI)", 2048+64*i)
-		}
 		for j := range k.wide {
 			k.I("VMOVDQU %d(SI), Y4", 64*i+32*(half+j))
 			k.I("VPXOR %s, Y4, Y4", asm.DataAt(middles, 0))

@@ -53,7 +53,9 @@ func (k *halvesDot) emit(f *asm.File) string {
 		k.Load(x[0], x[1])
 	}
 	k.I("MOVQ %d(DI), R8", offsetOf("lda"))
+	next := nextPanel(k.Func, 4)
 	k.Loop("CX", func() {
+		next()
 		k.each(func(r, j int) { k.I("VPXOR %[1]s, %[1]s, %[1]s", k.v(12, r, j)) })
 		k.Load("a", "R13")
 		k.I("MOVQ %d(DI), R12", offsetOf("heads"))
@@ -119,8 +121,8 @@ func (k *halvesDot) block() {
 // groups emits the products of n groups of a block, two at a time: lower halves, and upper ones.
 func (k *halvesDot) groups(n int) {
 	for i := range n / 2 {
-		if k.rows == 1 {
-			k.I("PREFETCHT0 %d(SI)", 1024+64*i)
+		if i%2 == 0 && i+1 < n/2 {
+			fetchNext(k.Func)
 		}
 		for j := range 2 {
 			k.I("VMOVDQU %d(SI), Y8", 64*i+32*j)
