@@ -21,7 +21,7 @@ func (p *Plan) ahead(m *matrices, u *unit, i int) ahead {
 	tiles := u.panels / u.width // beside each other
 	x := ahead{step: p.phases[0].full.bpanel, pieces: p.pieces, size: p.phases[i].k * p.phases[i].full.ahead, few: p.has.fewRows, reach: p.reach,
 		done: (u.row - u.super) * tiles, work: u.superRows * tiles}
-	if p.across != nil || u.width == 1 && (p.avx2 || p.pieces > 1) { // where few rows have one line a k fetched, as others have
+	if p.across != nil || u.width == 1 && (p.streams > 1 || p.pieces > 1) { // where few rows have one line a k fetched, as others have
 		x.few = 0
 	}
 	next, k0 := u.next, 0
@@ -71,6 +71,20 @@ func (x *ahead) fetch(rows, tiles int, own unsafe.Pointer) (next uintptr, togeth
 	}
 	x.done += rows * together
 	return next, together
+}
+
+// planStreams sets in how many streams tiles of AVX2 have the next panel fetched; see fetchInRounds. From the last cache, or of short panels, three rows take up
+// to a third more time so.
+func (p *Plan) planStreams() {
+	s := &p.spec
+	p.streams = 1
+	if bytes := p.sizeB() * s.K; p.avx2 && p.fetches && s.M <= p.has.tileRows[1] && bytes*p.panel() >= leastStream*p.sizeB() && bytes*s.N > p.target.LastCache()/streamed {
+		p.streams = p.sizeB() // as many lines as a round reads
+	}
+	for i := range p.phases {
+		p.phases[i].full.fetchInRounds(p.streams)
+		p.phases[i].tail.fetchInRounds(p.streams)
+	}
 }
 
 // planPieces divides panels into the pieces that a tile has fetched, so that each has about one, where too few lines may be under way at once

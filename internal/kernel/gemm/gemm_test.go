@@ -343,7 +343,9 @@ var _ = Describe("Run", func() {
 					if half {
 						streams = 2
 					}
-					plan, err := gemm.NewPlan(target, gemm.Spec{M: m, K: 768, N: 960, Half: half})
+					target.Caches[2].Bytes = 4 << 20
+					spec := gemm.Spec{M: m, K: 768, N: 960, Half: half}
+					plan, err := gemm.NewPlan(target, spec)
 					Expect(err).NotTo(HaveOccurred())
 					at := plan.FetchedLines(streams)
 					panel := 768 * 16 * streams
@@ -355,6 +357,10 @@ var _ = Describe("Run", func() {
 					for i, x := range at {
 						Expect(x).To(Equal(64*i), "%d rows, half %v", m, half)
 					}
+					target.Caches[2].Bytes = 32 << 20 // which holds a model of such weights
+					plan, err = gemm.NewPlan(target, spec)
+					Expect(err).NotTo(HaveOccurred())
+					Expect(plan.FetchedLines(streams)[1]).NotTo(Equal(panel / streams))
 				}
 			}
 		})

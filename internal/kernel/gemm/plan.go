@@ -24,6 +24,7 @@ type Plan struct {
 	below              *tileParams // of the first panel where its tiles have the rows of A below them fetched; nil: they have not
 	across             *tileParams // of calls for tiles beside each other; nil: those below each other are in a call
 	reach, pieces      int         // see ahead
+	streams            int         // see fetchInRounds
 	avx2               bool        // the target's widest vectors have 256 bits
 	joins              bool        // units of a group that are computed one after the other are one, see planUnits
 	tiles              bool        // those of package amx multiply
@@ -54,6 +55,8 @@ const (
 	bytesPerNs    = 20        // of B, read from beyond the second-level cache
 	unitNs        = 30_000    // aim for a sub of rows
 	chunkNs       = 8_000     // least for a chunk
+	leastStream   = 8 << 10   // bytes of a panel in each stream
+	streamed      = 4         // B is fetched in streams where it is larger than that part of the last cache: a model of such weights is rarely in it as a whole
 	fewAhead      = 2 << 10   // bytes that few rows have fetched ahead in each panel
 	wholePanels   = 1 << 20   // of a second-level cache, up to which tiles have whole panels fetched, and few rows fetch ahead
 	mostPieces    = 4         // of a panel, with vectors of 16 lanes: a line every 48 cycles
@@ -163,14 +166,7 @@ func NewPlan(t isa.Target, s Spec) (*Plan, error) {
 	}
 	p.planUnits()
 	p.planPieces()
-	streams := 1
-	if p.fetches && s.M <= p.has.tileRows[1] {
-		streams = p.sizeB() // as many lines as a round reads
-	}
-	for i := range p.phases {
-		p.phases[i].full.fetchInRounds(streams)
-		p.phases[i].tail.fetchInRounds(streams)
-	}
+	p.planStreams()
 	p.planAcross()
 	p.planFew()
 	p.planBehind()
