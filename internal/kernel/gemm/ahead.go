@@ -21,6 +21,9 @@ func (p *Plan) ahead(m *matrices, u *unit, i int) ahead {
 	tiles := u.panels / u.width // beside each other
 	x := ahead{step: p.phases[0].full.bpanel, pieces: p.pieces, size: p.phases[i].k * p.phases[i].full.ahead, few: p.has.fewRows, reach: p.reach,
 		done: (u.row - u.super) * tiles, work: u.superRows * tiles}
+	if p.avx2 && u.width > 1 {
+		x.reach = 0
+	}
 	if p.across != nil || u.width == 1 && (p.streams > 1 || p.pieces > 1) { // where few rows have one line a k fetched, as others have
 		x.few = 0
 	}

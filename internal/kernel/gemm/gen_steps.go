@@ -149,7 +149,7 @@ func (t *tile) fetch(u int) {
 		return
 	}
 	panels, level := 1, 1
-	if t.mr <= fewRows && !t.indexed() {
+	if t.mr <= fewRows {
 		panels, level = t.np, 0
 	}
 	if t.row > 0 {
