@@ -24,15 +24,15 @@ func divide(set isa.Set, norm Norm, dst, src *float32, n, rows int) {
 		case norm == L1 && n <= 16:
 			divideL116512(dst, src, n, rows)
 		case norm == L1 && n <= 32:
-			divideL116512(dst, src, n, rows)
+			divideL132512(dst, src, n, rows)
 		case norm == L2 && n <= 16:
 			divideL216512(dst, src, n, rows)
 		case norm == L2 && n <= 32:
-			divideL216512(dst, src, n, rows)
+			divideL232512(dst, src, n, rows)
 		case norm == Max && n <= 16:
 			divideMax16512(dst, src, n, rows)
 		case norm == Max && n <= 32:
-			divideMax16512(dst, src, n, rows)
+			divideMax32512(dst, src, n, rows)
 		default:
 			switch norm {
 			case L1:

@@ -24,7 +24,7 @@ func main() {
 		code, any := "switch {\n", ""
 		for _, norm := range []string{"L1", "L2", "Max"} {
 			long := divideAny(f, norm)
-			code += fmt.Sprintf("case norm == %[1]s && n <= 16:\n%s(dst, src, n, rows)\ncase norm == %[1]s && n <= 32:\n%s(dst, src, n, rows)\n", norm, divide(f, norm, 2), divide(f, norm, 4))
+			code += fmt.Sprintf("case norm == %[1]s && n <= 16:\n%[2]s(dst, src, n, rows)\ncase norm == %[1]s && n <= 32:\n%[3]s(dst, src, n, rows)\n", norm, divide(f, norm, 2), divide(f, norm, 4))
 			any += fmt.Sprintf("case %s:\n%s(dst, src, n, rows)\n", norm, long)
 		}
 		any = "switch norm {\n" + any + "}"
