@@ -128,6 +128,19 @@ var _ = Describe("File", func() {
 })
 
 var _ = Describe("Verify", func() {
+	It("names a kernel that nobody calls", func() {
+		dir := GinkgoT().TempDir()
+		write := func(name, text string) {
+			Expect(os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600)).To(Succeed())
+		}
+		write("gen.go", "//go:build ignore\n\npackage main\n\nfunc other32() {}\n\nfunc main() { other32() }\n")
+		write("decl_amd64.go", "package p\n\n// one16 is called, other32 not.\nfunc one16()\n\nfunc other32()\n")
+		write("dispatch_amd64.go", "package p\n\nfunc do(n int) {\n\tif n <= 16 {\n\t\tone16()\n\t}\n\tone16()\n}\n")
+		Expect(asm.Called(dir)).To(MatchError(ContainSubstring("other32 is called by nobody")))
+		write("dispatch_amd64.go", "package p\n\nfunc do(n int) {\n\tif n <= 16 {\n\t\tone16()\n\t}\n\tother32()\n}\n")
+		Expect(asm.Called(dir)).To(Succeed())
+	})
+
 	It("says that a generator is missing", func() {
 		Expect(asm.Verify(context.Background(), "no_such_generator.go")).To(MatchError(ContainSubstring("no_such_generator.go")))
 	})

@@ -1,0 +1,4 @@
+package asm
+
+// Called is called, for specs.
+var Called = called
