@@ -21,7 +21,7 @@ type dataFiles struct {
 	fsys  fs.FS  // nil: the system's files
 	none  bool   // there is no place for external data
 	root  *os.Root
-	taken map[string][]byte
+	taken map[string][]byte // by cleaned paths
 }
 
 // release closes what is needed while loading only.
@@ -34,7 +34,9 @@ func (d *dataFiles) release() {
 
 // read returns the bytes of a tensor outside the model file.
 func (d *dataFiles) read(x tensor.External) ([]byte, error) {
-	b, ok := d.taken[x.Location]
+	// A file that is named in many ways is taken once: a short model could ask for any number of copies otherwise.
+	name := path.Clean(x.Location)
+	b, ok := d.taken[name]
 	if !ok {
 		var err error
 		if b, err = d.open(x.Location); err != nil {
@@ -43,7 +45,7 @@ func (d *dataFiles) read(x tensor.External) ([]byte, error) {
 		if d.taken == nil {
 			d.taken = map[string][]byte{}
 		}
-		d.taken[x.Location] = b
+		d.taken[name] = b
 	}
 	if x.Offset > int64(len(b)) || int64(x.Bytes) > int64(len(b))-x.Offset {
 		return nil, fmt.Errorf("%w: %q has %d bytes, the tensor's are [%d, +%d): %w", ErrExternalData, short(x.Location),
@@ -72,7 +74,7 @@ func (d *dataFiles) open(location string) ([]byte, error) {
 		}
 		d.root = root
 	}
-	return d.In(d.root, local) // follows links, but not out of the folder
+	return d.In(d.root, filepath.Clean(local)) // follows links, but not out of the folder
 }
 
 // readFS reads a file of d.fsys. Links are refused on the way, where the file system can tell.

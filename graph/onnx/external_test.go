@@ -1,6 +1,7 @@
 package onnx_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io/fs"
@@ -104,6 +105,37 @@ var _ = Describe("external data", func() {
 		m, err := load(external("in.bin"), nil)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(m.Close()).To(Succeed())
+	})
+
+	It("is taken once, however it is named", func() {
+		var weights []msg
+		for i, way := range []string{"w.bin", "./w.bin", "sub/../w.bin", "sub/.././/w.bin"} {
+			weights = append(weights, initializer(msg(bytes.Replace(external(way), []byte("\x01w"), []byte{1, 'a' + byte(i)}, 1))))
+		}
+		file := model(join(append(weights, gnode(node("Sum", "", names("a", "b", "c", "d"), names("y"))), output("y"))...))
+		Expect(os.WriteFile(filepath.Join(dir, "model.onnx"), file, 0o600)).To(Succeed())
+		for _, load := range []func() (*onnx.Model, error){
+			func() (*onnx.Model, error) {
+				return onnx.Load(context.Background(), filepath.Join(dir, "model.onnx"), nil)
+			},
+			func() (*onnx.Model, error) {
+				return onnx.Load(context.Background(), filepath.Join(dir, "model.onnx"), &onnx.Options{Copy: true})
+			},
+			func() (*onnx.Model, error) {
+				return onnx.LoadFS(context.Background(), os.DirFS(top), "model/model.onnx", nil)
+			},
+		} {
+			m, err := load()
+			Expect(err).NotTo(HaveOccurred())
+			places := map[*byte]int{}
+			for v := range m.Graph.Constants() {
+				Expect(tensor.Elements[float32](v.Const)).To(Equal([]float32{1, 2}))
+				places[&v.Const.Data[0]]++
+			}
+			Expect(places).To(HaveLen(1))
+			Expect(places).To(ContainElement(4))
+			Expect(m.Close()).To(Succeed())
+		}
 	})
 
 	It("is found in another folder that the caller names", func() {

@@ -21,8 +21,9 @@ type SaveOptions struct {
 	MinExternal int
 }
 
-// Save writes a model to a path, and its external data beside it. Each file is complete before it takes the place of one
-// that was there: a model may be saved over the files that it is mapped from. Faults are an *Error.
+// Save writes a model to a path, and its external data beside it. Both files are complete before either takes the place of one
+// that was there: a model may be saved over the files that it is mapped from, and where a disk is full both old ones stay.
+// Faults are an *Error.
 //
 // Constants, inputs and operators are written as Load reads them: loading the file gives the same graph. Functions stay
 // inlined. Dims values of symbols, and conversions of layout, which only carve has, give ErrUnsupported.
@@ -35,6 +36,9 @@ func Save(ctx context.Context, path string, m *Model, o *SaveOptions) (err error
 	dir := filepath.Dir(path)
 	var data *pending
 	if e.o.External != "" {
+		if e.o.External == filepath.Base(path) {
+			return fmt.Errorf("%w: external data in the model's own file %q", ErrUnsupported, short(e.o.External))
+		}
 		if data, err = newPending(filepath.Join(dir, e.o.External)); err != nil {
 			return err
 		}
@@ -54,11 +58,19 @@ func Save(ctx context.Context, path string, m *Model, o *SaveOptions) (err error
 		return err
 	}
 	if data != nil {
-		if err := data.commit(); err != nil {
+		if err := data.finish(); err != nil {
 			return err
 		}
 	}
-	return file.commit()
+	if err := file.finish(); err != nil {
+		return err
+	}
+	if data != nil {
+		if err := data.place(); err != nil {
+			return err
+		}
+	}
+	return file.place()
 }
 
 // Write writes a model to w, and constants of at least o.MinExternal bytes to data where that is not nil: the content of
@@ -119,44 +131,51 @@ func saved(err error, file string) error {
 
 // pending is a file that takes the place of another when it is complete.
 type pending struct {
-	f    *os.File
+	f    *os.File // nil when it is in its place, or removed
 	w    *bufio.Writer
 	path string
 }
 
+// maxPendingName bounds what the name of a file that is being written has of the one that it becomes: with the rest it fits every file system.
+const maxPendingName = 200
+
 func newPending(path string) (*pending, error) {
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
+	if info, err := os.Lstat(path); err == nil && info.IsDir() {
+		return nil, fmt.Errorf("%w: %q is a folder", ErrNotRegular, short(path))
+	}
+	name := filepath.Base(path)
+	f, err := os.CreateTemp(filepath.Dir(path), "."+name[:min(len(name), maxPendingName)]+".*")
 	if err != nil {
 		return nil, err
 	}
 	return &pending{f: f, w: bufio.NewWriterSize(f, 1<<16), path: path}, nil
 }
 
-// commit puts the file in its place.
-func (p *pending) commit() error {
-	f := p.f
-	p.f = nil
+// finish writes what is left, to the disk.
+func (p *pending) finish() error {
 	err := p.w.Flush()
 	if err == nil {
-		err = f.Chmod(0o644)
+		err = p.f.Chmod(0o644)
 	}
 	if err == nil {
-		err = f.Sync()
+		err = p.f.Sync()
 	}
-	err = errors.Join(err, f.Close())
-	if err == nil {
-		err = os.Rename(f.Name(), p.path)
-	}
-	if err != nil {
-		_ = os.Remove(f.Name()) // the first error counts
-	}
-	return err
+	return errors.Join(err, p.f.Close())
 }
 
-// abort removes the file where it was not committed.
+// place gives the finished file its name.
+func (p *pending) place() error {
+	if err := os.Rename(p.f.Name(), p.path); err != nil {
+		return err
+	}
+	p.f = nil
+	return nil
+}
+
+// abort removes the file where it is not in its place.
 func (p *pending) abort() {
 	if p.f != nil {
-		_ = p.f.Close()
+		_ = p.f.Close() // it may be closed
 		_ = os.Remove(p.f.Name())
 		p.f = nil
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"strings"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -142,6 +143,30 @@ var _ = Describe("Save", func() {
 		Expect(err).NotTo(HaveOccurred())
 		Expect(files).To(HaveLen(2), "no temporary files stay")
 		Expect(m.Close()).To(Succeed())
+	})
+
+	It("leaves what was there where one of the two files cannot be", func(ctx context.Context) {
+		dir := GinkgoT().TempDir()
+		path, data := filepath.Join(dir, "m.onnx"), filepath.Join(dir, "m.data")
+		Expect(os.Mkdir(path, 0o700)).To(Succeed())
+		Expect(os.WriteFile(data, []byte("of another model"), 0o600)).To(Succeed())
+		o := &onnx.SaveOptions{External: "m.data", MinExternal: 1}
+		m := parse(model(join(initializer(vector("w", 1)), gnode(node("Relu", "", names("w"), names("y"))), output("y"))))
+		Expect(onnx.Save(ctx, path, m, o)).To(MatchError(onnx.ErrNotRegular))
+		Expect(os.ReadFile(data)).To(BeEquivalentTo("of another model"))
+		Expect(os.Remove(path)).To(Succeed())
+		Expect(os.Remove(data)).To(Succeed())
+		Expect(os.Mkdir(data, 0o700)).To(Succeed())
+		Expect(onnx.Save(ctx, path, m, o)).To(MatchError(onnx.ErrNotRegular))
+		Expect(path).NotTo(BeAnExistingFile())
+		Expect(onnx.Save(ctx, path, m, &onnx.SaveOptions{External: "m.onnx", MinExternal: 1})).To(MatchError(onnx.ErrUnsupported))
+		Expect(os.ReadDir(dir)).To(HaveLen(1))
+	})
+
+	It("writes files of the longest names", func(ctx context.Context) {
+		path := filepath.Join(GinkgoT().TempDir(), strings.Repeat("m", 255))
+		Expect(onnx.Save(ctx, path, parse(relu()), nil)).To(Succeed())
+		Expect(path).To(BeARegularFile())
 	})
 
 	It("leaves what was there where writing fails", func(ctx context.Context) {

@@ -11,6 +11,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -221,6 +222,12 @@ var _ = Describe("A bundle", func() {
 		Expect(filepath.Glob(filepath.Join(filepath.Dir(path), "*"))).To(HaveLen(1))
 		Expect(filepath.Glob(filepath.Join(filepath.Dir(path), ".*"))).To(BeEmpty())
 		Expect(bundle.Create(path, make([]bundle.Part, 1<<16+1))).To(MatchError(ContainSubstring("65537 sections")))
+	})
+
+	It("may have the longest name", func() {
+		path := filepath.Join(GinkgoT().TempDir(), strings.Repeat("b", 255))
+		Expect(bundle.Create(path, nil)).To(Succeed())
+		Expect(path).To(BeARegularFile())
 	})
 
 	It("is no folder, and has to be there", func() {

@@ -15,13 +15,17 @@ type Part struct {
 	Write func(w io.Writer) error
 }
 
+// maxPartName bounds what the name of an unfinished file has of the finished one's: with the rest it fits every file system.
+const maxPartName = 200
+
 // Create writes a bundle in the place of whatever is at path: under another name first, so that there is the old file or the new
 // one at every moment. After an error the old one is left.
 func Create(path string, parts []Part) (err error) {
 	if len(parts) > most {
 		return fmt.Errorf("a bundle of %d sections, of at most %d", len(parts), most)
 	}
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*.part")
+	name := filepath.Base(path)
+	f, err := os.CreateTemp(filepath.Dir(path), "."+name[:min(len(name), maxPartName)]+".*.part")
 	if err != nil {
 		return err
 	}

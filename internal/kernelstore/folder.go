@@ -7,15 +7,22 @@ import (
 	"encoding/hex"
 	"os"
 	"path/filepath"
+	"strings"
+	"time"
 )
 
 // Folder keeps what programs were compiled to in files, one for each key. Files are written under another name and renamed, so
-// that each is whole or absent; one that is not what it says is ignored and replaced. nil keeps nothing. It is safe for
-// concurrent use, also by several processes.
+// that each is whole or absent; one that is not what it says is ignored and replaced. What writers have left behind that ended
+// while they wrote is removed when it is an hour old. nil keeps nothing. It is safe for concurrent use, also by several processes.
 type Folder struct{ dir, magic string }
 
-// mostBinary bounds what is read and written.
-const mostBinary = 64 << 20
+const (
+	// mostBinary bounds what is read and written.
+	mostBinary = 64 << 20
+	unfinished = ".part" // of files that are being written
+	// stale is how old an unfinished file is whose writer has ended.
+	stale = time.Hour
+)
 
 // OpenFolder returns the folder that an option names: a path, "off" for none, or the folder carve/name of the user's caches
 // for "". There, where no folder can be made, nothing is kept.
@@ -37,7 +44,25 @@ func OpenFolder(option, name string) (*Folder, error) {
 		}
 		return nil, err
 	}
-	return &Folder{dir, magicOf(name)}, nil
+	f := &Folder{dir, magicOf(name)}
+	f.sweep(time.Now())
+	return f, nil
+}
+
+// sweep removes unfinished files that nobody writes any more, whose writers ended before they were done.
+func (f *Folder) sweep(now time.Time) {
+	list, err := os.ReadDir(f.dir)
+	if err != nil {
+		return
+	}
+	for _, d := range list {
+		if !strings.HasSuffix(d.Name(), unfinished) {
+			continue
+		}
+		if info, err := d.Info(); err == nil && info.Mode().IsRegular() && now.Sub(info.ModTime()) > stale {
+			_ = os.Remove(filepath.Join(f.dir, d.Name())) // where another process was first, or it cannot be, it is left
+		}
+	}
 }
 
 // magicOf is what files begin with.
@@ -87,7 +112,7 @@ func (f *Folder) Put(key string, content []byte) {
 	if f == nil || len(content) == 0 || len(content) > mostBinary {
 		return
 	}
-	file, err := os.CreateTemp(f.dir, "*.part")
+	file, err := os.CreateTemp(f.dir, "*"+unfinished)
 	if err != nil {
 		return
 	}

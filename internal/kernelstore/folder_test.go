@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -50,6 +51,27 @@ var _ = Describe("a folder", func() {
 		Expect(f.Get("k")).To(BeNil())
 		f.Put("k", []byte("three"))
 		Expect(f.Get("k")).To(BeEquivalentTo("three"))
+	})
+
+	It("is swept of what writers left behind that ended, an hour later", func() {
+		dir := GinkgoT().TempDir()
+		f, err := kernelstore.OpenFolder(dir, "x")
+		Expect(err).NotTo(HaveOccurred())
+		f.Put("k", []byte("one"))
+		for _, name := range []string{"old.part", "new.part", "folder.part/x", "mine"} {
+			at := filepath.Join(dir, name)
+			Expect(os.MkdirAll(filepath.Dir(at), 0o700)).To(Succeed())
+			Expect(os.WriteFile(at, []byte("carve"), 0o600)).To(Succeed())
+			Expect(os.Chtimes(at, time.Time{}, time.Now().Add(-2*time.Hour))).To(Succeed())
+		}
+		Expect(os.Chtimes(filepath.Join(dir, "new.part"), time.Time{}, time.Now())).To(Succeed())
+		f, err = kernelstore.OpenFolder(dir, "x")
+		Expect(err).NotTo(HaveOccurred())
+		Expect(filepath.Join(dir, "old.part")).NotTo(BeAnExistingFile())
+		for _, name := range []string{"new.part", "folder.part/x", "mine"} {
+			Expect(filepath.Join(dir, name)).To(BeARegularFile())
+		}
+		Expect(f.Get("k")).To(BeEquivalentTo("one"))
 	})
 
 	It("keeps nothing where it is off, and says so where it cannot be made", func() {
