@@ -15,7 +15,8 @@ const mostEinsum = 24
 // lowerEinsums replaces an Einsum, of a type that has products of matrices, by the operators that it stands for, which backends know and
 // the other passes see through: sums over letters of one operand alone, transpositions, reshapes, and for two operands one
 // MatMul, or one Mul where no letter is summed over; of an operand that has a letter twice the diagonal is cut out first. More operands, up to mostEinsum, are taken
-// two by two. What is left are equations with more, with a letter twice whose dim is symbolic, and with dims that broadcast or are not known to be equal.
+// two by two. Dims that broadcast, that are not known to be equal or that a run alone tells are left to the operators where these need no reshape (plain).
+// What is left are equations with more, with a letter twice whose dim is symbolic, and others with such dims.
 func (s *simplifier) lowerEinsums() error {
 	return s.each(func(n *Node) error {
 		if !n.Is("Einsum") || !onlyFirst(n) || len(n.Inputs) > mostEinsum {
@@ -60,6 +61,7 @@ type einsumLowering struct {
 	terms   []einsumTerm
 	out     string
 	dims    map[byte]Dim
+	loose   string // letters whose dims in two operands are not known to be equal
 	reshape Op
 	err     error
 }
@@ -87,7 +89,10 @@ func (l *einsumLowering) read() bool {
 		for k := range letters {
 			d, seen := l.dims[letters[k]]
 			if seen && !d.Equal(v.Type.Shape[k]) {
-				return false
+				if strings.IndexByte(letters[:k], letters[k]) >= 0 {
+					return false
+				}
+				l.loose += letters[k : k+1]
 			}
 			l.dims[letters[k]] = v.Type.Shape[k]
 			if strings.Count(letters, letters[k:k+1]) > 1 && !l.diagonal(v.Type, letters[k]) {
@@ -101,6 +106,28 @@ func (l *einsumLowering) read() bool {
 	}
 	l.out = eq.Output.Before + hidden[len(hidden)-most:] + eq.Output.After
 	return l.writable()
+}
+
+// plain reports whether no dim is to be written down: nothing is reshaped, and dims that may differ are of letters that stay, which Mul broadcasts, and MatMul
+// those of batches.
+func (l *einsumLowering) plain() bool {
+	for _, t := range l.terms {
+		for k := range t.letters {
+			if strings.Count(t.letters, t.letters[k:k+1]) > 1 {
+				return false
+			}
+		}
+	}
+	if len(l.terms) != 2 {
+		return len(l.terms) == 1
+	}
+	x, y := l.terms[0], l.terms[1]
+	x.letters, y.letters = within(x.letters, l.out+y.letters), within(y.letters, l.out+x.letters)
+	if strings.Trim(x.letters+y.letters, l.out) == "" {
+		return strings.HasSuffix(l.out, within(l.out, x.letters)) && strings.HasSuffix(l.out, within(l.out, y.letters))
+	}
+	p := l.product(x, y)
+	return len(p.k) == 1 && len(p.n) == 1 && (len(p.m) == 1 || p.batch == "" && p.m != "") && without(l.loose, p.batch) == ""
 }
 
 // diagonal reports whether the diagonal over a letter that an operand of type t has twice can be cut out: the dim's square must be a constant.
@@ -150,7 +177,14 @@ func (l *einsumLowering) cut(t *einsumTerm, p, q int) {
 // writable reports whether the shapes of intermediate results can be written down, and the operators are there for the type,
 // and chooses the Reshape that takes a 0 for an empty dim where there may be one.
 func (l *einsumLowering) writable() bool {
+	plain := l.plain()
+	if l.loose != "" && !plain {
+		return false
+	}
 	for _, d := range l.dims {
+		if plain {
+			break
+		}
 		if !l.s.computable([]Dim{d}) {
 			return false
 		}
@@ -316,17 +350,27 @@ func (l *einsumLowering) multiply() {
 	l.n.Rewrite(Op{Name: "Mul"}, nil, in...)
 }
 
-// contract lowers an equation to [batch, m, k] times [batch, k, n]. The operands change places where the result then needs
-// no transposition.
-func (l *einsumLowering) contract() {
-	x, y := l.terms[0], l.terms[1]
+// einsumProduct is an equation as x of [batch, m, k] times y of [batch, k, n].
+type einsumProduct struct {
+	x, y           einsumTerm
+	batch, m, n, k string
+}
+
+// product says two operands, whose letters are all the other's or the result's, as a product. They change places where the result then needs no transposition.
+func (l *einsumLowering) product(x, y einsumTerm) einsumProduct {
 	both := within(x.letters, y.letters)
 	batch := within(l.out, both)
-	k := without(both, batch)
-	m, n := within(l.out, without(x.letters, both)), within(l.out, without(y.letters, both))
-	if l.out == batch+n+m && l.out != batch+m+n {
-		x, y, m, n = y, x, n, m
+	p := einsumProduct{x: x, y: y, batch: batch, k: without(both, batch), m: within(l.out, without(x.letters, both)), n: within(l.out, without(y.letters, both))}
+	if l.out == batch+p.n+p.m && l.out != batch+p.m+p.n {
+		p.x, p.y, p.m, p.n = y, x, p.n, p.m
 	}
+	return p
+}
+
+// contract lowers an equation to [batch, m, k] times [batch, k, n].
+func (l *einsumLowering) contract() {
+	p := l.product(l.terms[0], l.terms[1])
+	x, y, batch, m, n, k := p.x, p.y, p.batch, p.m, p.n, p.k
 	rows := []string{m}
 	if batch == "" && m != "" { // the product takes them all
 		rows = strings.Split(m, "")

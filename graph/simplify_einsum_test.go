@@ -120,6 +120,11 @@ var _ = Describe("Lowering of Einsum", func() {
 		Entry("a bilinear form", "bi,oij,bj->bo", "?", "f32[A,3]", "f32[2,3,4]", "f32[A,4]"),
 		Entry("as many operands as are taken two by two", append([]any{strings.Repeat("ab,", 23) + "ab->a", "?"}, slices.Repeat([]any{"f32[2,3]"}, 24)...)...),
 		Entry("three operands summed up", "bi,bi,bi->b", "?", "f32[A,B]", "f32[A,B]", "f32[A,B]"),
+		Entry("a batch that broadcasts", "bcxd,bcyd->bcxy", "Transpose MatMul", "f32[1,A,3,4]", "f32[2,A,5,4]"),
+		Entry("batches not known to be equal", "bcwd,bcdh->bcwh", "MatMul", "f32[A,B,3,4]", "f32[2,3,4,5]"),
+		Entry("batches not known to be equal, of a product that is turned", "bij,bjk->bki", "Transpose Transpose MatMul", "f32[A,3,4]", "f32[2,4,5]"),
+		Entry("batches behind an ellipsis that broadcast", "...ij,...jk->...ik", "MatMul", "f32[1,B,3,4]", "f32[A,1,4,5]"),
+		Entry("elements that broadcast", "ab,ab->ba", "Mul Transpose", "f32[A,1]", "f32[2,B]"),
 		Entry("products per expert", "tef,efd->ted", "Transpose MatMul Transpose", "f32[A,2,3]", "f32[2,3,4]"),
 	)
 	DescribeTable("leaves", func(equation string, types ...string) {
@@ -131,6 +136,9 @@ var _ = Describe("Lowering of Einsum", func() {
 		Entry("diagonals that broadcast", "ii->i", "f32[3,1]"),
 		Entry("dims that broadcast", "ij,jk->ik", "f32[2,1]", "f32[3,4]"),
 		Entry("dims not known to be equal", "ij,jk->ik", "f32[2,A]", "f32[B,4]"),
+		Entry("diagonals of dims not known to be equal", "ii->i", "f32[A,B]"),
+		Entry("batches not known to be equal that are to be reshaped", "bacd,bde->bace", "f32[A,2,3,4]", "f32[B,4,5]"),
+		Entry("elements that broadcast and are to be reshaped", "abc,ab->abc", "f32[A,1,3]", "f32[2,B]"),
 		Entry("integers without products of matrices", "ij,jk->ik", "i16[2,3]", "i16[3,4]"),
 		Entry("more operands than are taken two by two", append([]any{strings.Repeat("a,", 24) + "a->a"}, slices.Repeat([]any{"f32[3]"}, 25)...)...),
 	)
