@@ -15,7 +15,7 @@ const mostEinsum = 24
 // lowerEinsums replaces an Einsum, of a type that has products of matrices, by the operators that it stands for, which backends know and
 // the other passes see through: sums over letters of one operand alone, transpositions, reshapes, and for two operands one
 // MatMul, or one Mul where no letter is summed over; of an operand that has a letter twice the diagonal is cut out first. More operands, up to mostEinsum, are taken
-// two by two. Dims that broadcast, that are not known to be equal or that a run alone tells are left to the operators where these need no reshape (plain).
+// two by two. Dims that broadcast, that are not known to be equal or that a run alone tells are left to the operators where no two dims are to be merged (plain).
 // What is left are equations with more, with a letter twice whose dim is symbolic, and others with such dims.
 func (s *simplifier) lowerEinsums() error {
 	return s.each(func(n *Node) error {
@@ -62,6 +62,7 @@ type einsumLowering struct {
 	out     string
 	dims    map[byte]Dim
 	loose   string // letters whose dims in two operands are not known to be equal
+	views   bool   // shapes cannot be written down: dims of 1 come by Unsqueeze, and go by Squeeze
 	reshape Op
 	err     error
 }
@@ -108,8 +109,8 @@ func (l *einsumLowering) read() bool {
 	return l.writable()
 }
 
-// plain reports whether no dim is to be written down: nothing is reshaped, and dims that may differ are of letters that stay, which Mul broadcasts, and MatMul
-// those of batches.
+// plain reports whether no shape need be written down: no two dims become one, and dims that may differ are of letters that stay, which Mul broadcasts, and
+// MatMul those of batches.
 func (l *einsumLowering) plain() bool {
 	for _, t := range l.terms {
 		for k := range t.letters {
@@ -124,10 +125,10 @@ func (l *einsumLowering) plain() bool {
 	x, y := l.terms[0], l.terms[1]
 	x.letters, y.letters = within(x.letters, l.out+y.letters), within(y.letters, l.out+x.letters)
 	if strings.Trim(x.letters+y.letters, l.out) == "" {
-		return strings.HasSuffix(l.out, within(l.out, x.letters)) && strings.HasSuffix(l.out, within(l.out, y.letters))
+		return true
 	}
 	p := l.product(x, y)
-	return len(p.k) == 1 && len(p.n) == 1 && (len(p.m) == 1 || p.batch == "" && p.m != "") && without(l.loose, p.batch) == ""
+	return len(p.k) == 1 && len(p.n) <= 1 && (len(p.m) <= 1 || p.batch == "") && without(l.loose, p.batch) == ""
 }
 
 // diagonal reports whether the diagonal over a letter that an operand of type t has twice can be cut out: the dim's square must be a constant.
@@ -174,29 +175,24 @@ func (l *einsumLowering) cut(t *einsumTerm, p, q int) {
 	t.v = l.add(Op{Name: "Slice"}, nil, in...)
 }
 
-// writable reports whether the shapes of intermediate results can be written down, and the operators are there for the type,
+// writable reports whether the shapes of intermediate results can be written down, or need not be, and the operators are there for the type,
 // and chooses the Reshape that takes a 0 for an empty dim where there may be one.
 func (l *einsumLowering) writable() bool {
-	plain := l.plain()
-	if l.loose != "" && !plain {
-		return false
-	}
+	l.views = l.loose != ""
 	for _, d := range l.dims {
-		if plain {
-			break
-		}
-		if !l.s.computable([]Dim{d}) {
-			return false
-		}
+		l.views = l.views || !l.s.computable([]Dim{d})
 		if n, ok := d.Const(); !ok || n == 0 {
 			l.reshape.Since = 14
 		}
 	}
-	if l.reshape.Since != 0 && l.s.o.NewOps != nil && !l.s.o.NewOps(l.reshape) {
+	if l.views && !l.plain() {
+		return false
+	}
+	if !l.views && l.reshape.Since != 0 && l.s.o.NewOps != nil && !l.s.o.NewOps(l.reshape) {
 		return false
 	}
 	t := Type{Kind: KindTensor, DType: l.terms[0].v.Type.DType}
-	return l.s.has(Op{Name: "Transpose"}, t, t) && l.s.has(l.reshape, t, t) && l.s.has(Op{Name: "ReduceSum"}, t, t) &&
+	return l.s.has(Op{Name: "Transpose"}, t, t) && (l.views || l.s.has(l.reshape, t, t)) && l.s.has(Op{Name: "ReduceSum"}, t, t) &&
 		l.s.has(Op{Name: "Mul"}, t, t, t) && l.s.has(Op{Name: "MatMul"}, t, t, t)
 }
 
@@ -321,13 +317,7 @@ func (l *einsumLowering) sum(t *einsumTerm, kept string) {
 	if len(axes) == 0 {
 		return
 	}
-	attrs, in := []Attr{IntAttr("keepdims", 0)}, []*Value{t.v}
-	if versionFor(l.s.g, Op{}) >= 13 {
-		in = append(in, l.s.g.AddConst("", tensor.From(axes)))
-	} else {
-		attrs = append(attrs, IntsAttr("axes", axes...))
-	}
-	*t = einsumTerm{l.add(Op{Name: "ReduceSum"}, attrs, in...), within(t.letters, kept)}
+	*t = einsumTerm{l.alongAxes(Op{Name: "ReduceSum"}, t.v, axes, IntAttr("keepdims", 0)), within(t.letters, kept)}
 }
 
 // multiply lowers an equation that sums over no letter of both operands: the operands are aligned with the result.
@@ -382,7 +372,12 @@ func (l *einsumLowering) contract() {
 		return
 	}
 	v := l.add(Op{Name: "MatMul"}, nil, left, right)
-	if len(n) != 1 || len(rows) != len(m) {
+	if l.views {
+		if v = l.narrowed(v, len(batch), append(slices.Clone(rows), n)); l.out == batch+m+n {
+			l.n.Rewrite(Op{Name: "Identity"}, nil, v)
+			return
+		}
+	} else if len(n) != 1 || len(rows) != len(m) {
 		if l.out == batch+m+n {
 			l.n.Rewrite(l.reshape, l.reshapeAttrs(), v, l.shape(strings.Split(l.out, "")))
 			return
@@ -402,7 +397,37 @@ func (l *einsumLowering) merged(v *Value, letters string, groups []string) *Valu
 
 // reshaped reshapes v to one dim per group of letters.
 func (l *einsumLowering) reshaped(v *Value, groups []string) *Value {
+	if l.views {
+		return l.alongAxes(Op{Name: "Unsqueeze"}, v, empty(groups, 0))
+	}
 	return l.add(l.reshape, l.reshapeAttrs(), v, l.shape(groups))
+}
+
+// narrowed takes the dims of 1 from v that stand for an empty group behind as many dims as first.
+func (l *einsumLowering) narrowed(v *Value, first int, groups []string) *Value {
+	axes := empty(groups, first)
+	if len(axes) == 0 {
+		return v
+	}
+	return l.alongAxes(Op{Name: "Squeeze"}, v, axes)
+}
+
+// empty returns the places of empty groups, counted from first on.
+func empty(groups []string, first int) (places []int64) {
+	for i, g := range groups {
+		if g == "" {
+			places = append(places, int64(first+i))
+		}
+	}
+	return places
+}
+
+// alongAxes adds a node with axes, which are an operand since operator set 13, and an attribute before.
+func (l *einsumLowering) alongAxes(op Op, v *Value, axes []int64, attrs ...Attr) *Value {
+	if versionFor(l.s.g, op) >= 13 {
+		return l.add(op, attrs, v, l.s.g.AddConst("", tensor.From(axes)))
+	}
+	return l.add(op, append(attrs, IntsAttr("axes", axes...)), v)
 }
 
 // shape returns the shape of dims that are products of letters' dims, 1 for an empty group.

@@ -125,6 +125,10 @@ var _ = Describe("Lowering of Einsum", func() {
 		Entry("batches not known to be equal, of a product that is turned", "bij,bjk->bki", "Transpose Transpose MatMul", "f32[A,3,4]", "f32[2,4,5]"),
 		Entry("batches behind an ellipsis that broadcast", "...ij,...jk->...ik", "MatMul", "f32[1,B,3,4]", "f32[A,1,4,5]"),
 		Entry("elements that broadcast", "ab,ab->ba", "Mul Transpose", "f32[A,1]", "f32[2,B]"),
+		Entry("elements that broadcast and get dims between", "abd,bc->bacd", "Transpose Unsqueeze Unsqueeze Mul", "f32[A,1,5]", "f32[B,C]"),
+		Entry("vectors of batches not known to be equal", "blq,blk->blqk", "Unsqueeze Unsqueeze Mul", "f32[A,B,4]", "f32[2,3,C]"),
+		Entry("matrices and vectors of batches not known to be equal", "bij,bj->bi", "Unsqueeze MatMul Squeeze", "f32[A,3,4]", "f32[2,4]"),
+		Entry("inner products of batches not known to be equal", "abi,abi->ba", "Transpose Unsqueeze Transpose Unsqueeze MatMul Squeeze", "f32[A,B,4]", "f32[2,3,4]"),
 		Entry("products per expert", "tef,efd->ted", "Transpose MatMul Transpose", "f32[A,2,3]", "f32[2,3,4]"),
 	)
 	DescribeTable("leaves", func(equation string, types ...string) {
@@ -137,8 +141,8 @@ var _ = Describe("Lowering of Einsum", func() {
 		Entry("dims that broadcast", "ij,jk->ik", "f32[2,1]", "f32[3,4]"),
 		Entry("dims not known to be equal", "ij,jk->ik", "f32[2,A]", "f32[B,4]"),
 		Entry("diagonals of dims not known to be equal", "ii->i", "f32[A,B]"),
-		Entry("batches not known to be equal that are to be reshaped", "bacd,bde->bace", "f32[A,2,3,4]", "f32[B,4,5]"),
-		Entry("elements that broadcast and are to be reshaped", "abc,ab->abc", "f32[A,1,3]", "f32[2,B]"),
+		Entry("contracted dims that broadcast", "bij,bj->bi", "f32[A,3,4]", "f32[2,1]"),
+		Entry("batches not known to be equal, of rows that are to be merged", "bacd,bde->bace", "f32[A,2,3,4]", "f32[B,4,5]"),
 		Entry("integers without products of matrices", "ij,jk->ik", "i16[2,3]", "i16[3,4]"),
 		Entry("more operands than are taken two by two", append([]any{strings.Repeat("a,", 24) + "a->a"}, slices.Repeat([]any{"f32[3]"}, 25)...)...),
 	)
