@@ -25,6 +25,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/carve-dev/carve/examples/server/internal/modeltest"
+	"github.com/carve-dev/carve/examples/server/oip"
 	"github.com/carve-dev/carve/graph/tensor"
 )
 
@@ -224,6 +225,22 @@ var _ = Describe("a server's process", func() {
 	}
 	It("answers 10,000 tiny requests, each its own", tiny(10_000))
 	It("answers 1,000,000 tiny requests, each its own, with no more than 5 % more memory", Label("slow"), tiny(1_000_000))
+})
+
+var _ = Describe("requests that name an output more than once", func() {
+	It("have a typed error: no answer is many times as long as the results", func(ctx SpecContext) {
+		l, _ := started("-models", models(), "-model-control", "explicit")
+		load(l, "echo_fp32")
+		for form, c := range askers(l) {
+			r := request("echo_fp32", "x", tensor.From([]float32{1, 2, 3}, 1, 3))
+			r.Outputs = []oip.Output{{Name: "y"}, {Name: "y"}}
+			_, err := c.Infer(ctx, r)
+			Expect(err).To(MatchError(ContainSubstring("output 'y' is asked for twice")), form)
+			r.Outputs = r.Outputs[:1]
+			_, err = c.Infer(ctx, r)
+			Expect(err).NotTo(HaveOccurred(), form)
+		}
+	})
 })
 
 var _ = Describe("models that change", func() {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -330,12 +331,21 @@ func check(v *repository.Version, r *oip.Request, inputs map[string]tensor.Value
 			return 0, oip.Errorf(oip.InvalidArgument, "expected input '%s' of model '%s', the request has %d inputs without it", p.Name, v.Name, len(r.Inputs))
 		}
 	}
-	for _, out := range r.Outputs {
-		if port(v.Outputs, out.Name) == nil {
-			return 0, oip.Errorf(oip.InvalidArgument, "unexpected inference output '%.200s' for model '%s'", out.Name, v.Name)
+	return rows, checkWanted(v, r.Outputs)
+}
+
+// checkWanted compares the outputs that a request names with the model's. None is given twice: an answer could be any number of times as
+// long as the model's results otherwise.
+func checkWanted(v *repository.Version, outputs []oip.Output) error {
+	for i, out := range outputs {
+		switch {
+		case port(v.Outputs, out.Name) == nil:
+			return oip.Errorf(oip.InvalidArgument, "unexpected inference output '%.200s' for model '%s'", out.Name, v.Name)
+		case slices.ContainsFunc(outputs[:i], func(o oip.Output) bool { return o.Name == out.Name }):
+			return oip.Errorf(oip.InvalidArgument, "output '%.200s' is asked for twice", out.Name)
 		}
 	}
-	return rows, nil
+	return nil
 }
 
 // settle makes truth values of what a client may have for true: kernels count on 0 and 1.
