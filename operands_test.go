@@ -15,6 +15,9 @@ import (
 // integers is a vector.
 func integers(v ...int64) *tensor.Tensor { return tensor.From(v, len(v)) }
 
+// reals is a vector.
+func reals(v ...float32) *tensor.Tensor { return tensor.From(v, len(v)) }
+
 // runText compiles a text of operator set 17 and runs it; the first error counts.
 func runText(ctx context.Context, text string, feeds map[string]tensor.Value, o *carve.Options) error {
 	GinkgoHelper()
@@ -26,6 +29,10 @@ func runText(ctx context.Context, text string, feeds map[string]tensor.Value, o 
 	_, err = p.Run(ctx, feeds)
 	return err
 }
+
+// suppression chooses among two boxes that lie apart.
+const suppression = "  input %k: i64[K]\n  input %i: f32[I]\n  input %t: f32[T]\n  const %b = f32[1,2,4]{0, 0, 1, 1, 2, 2, 3, 3}\n  const %c = f32[1,1,2]{0.5, 0.25}\n" +
+	"  %chosen = NonMaxSuppression(%b, %c, %k, %i, %t) \"bad\"\n  %y = Cast(%chosen; to=1)"
 
 // operands are calls whose operands contradict each other, for data that only a run knows: the lines before, the call that
 // makes %y of %x, which is f32[2,3] or what a Reshape by %s makes of it, and the data.
@@ -65,6 +72,11 @@ var operands = []struct {
 		map[string]tensor.Value{"i": tensor.From([]int64{0, 0, 0}, 1, 3), "u": wave(1)}, "bad"},
 	{"a ScatterElements with updates of another shape", "  input %i: i64[1,3]\n  input %u: f32[A,B]\n  %y = ScatterElements(%x, %i, %u) \"bad\"",
 		map[string]tensor.Value{"i": tensor.From([]int64{0, 0, 0}, 1, 3), "u": wave(2, 3)}, "bad"},
+	{"a NonMaxSuppression of no number of boxes", suppression, map[string]tensor.Value{"k": integers(), "i": reals(0.5), "t": reals(0)}, "bad"},
+	{"a NonMaxSuppression of two numbers of boxes", suppression, map[string]tensor.Value{"k": integers(1, 2), "i": reals(0.5), "t": reals(0)}, "bad"},
+	{"a NonMaxSuppression of two parts of a union", suppression, map[string]tensor.Value{"k": integers(1), "i": reals(0.5, 0.25), "t": reals(0)}, "bad"},
+	{"a NonMaxSuppression of no least score", suppression, map[string]tensor.Value{"k": integers(1), "i": reals(0.5), "t": reals()}, "bad"},
+	{"a NonMaxSuppression of two least scores", suppression, map[string]tensor.Value{"k": integers(1), "i": reals(0.5), "t": reals(0, 1)}, "bad"},
 }
 
 var _ = Describe("operands that contradict each other, which only a run knows", func() {

@@ -210,7 +210,7 @@ func suppressSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 // scalar returns the float of one element in an optional operand.
 func (c *choice) scalar(i int, absent float64) float64 {
 	t := c.operand(i)
-	if t == nil || t.Len() == 0 {
+	if t == nil {
 		return absent
 	}
 	return float64(place.Elements[float32](t.Bytes())[0])
@@ -221,10 +221,15 @@ func suppress(c *choice) error {
 	if len(bt.Shape) != 3 || bt.Shape[2] != 4 || len(st.Shape) != 3 || st.Shape[0] != bt.Shape[0] || st.Shape[2] != bt.Shape[1] || bt.Shape[1] > math.MaxInt32 {
 		return property.Because(property.ShapeReason, "boxes %v and scores %v", bt.Shape, st.Shape)
 	}
+	for _, t := range c.x[2:] {
+		if t != nil && t.Len() != 1 {
+			return property.Because(property.ShapeReason, "one number is expected, found %v", t)
+		}
+	}
 	w := &c.classes
 	w.c, w.n, w.count, w.scores = c, bt.Shape[1], st.Shape[1], place.Elements[float32](st.Bytes())
 	w.limit, w.iou, w.lowest = 0, c.scalar(3, 0), c.scalar(4, math.Inf(-1))
-	if t := c.operand(2); t != nil && t.Len() > 0 {
+	if t := c.operand(2); t != nil {
 		w.limit = oneInteger(t)
 	}
 	if err := c.reserve(c.in.threads * w.n * (8 + gridBytes)); err != nil {
