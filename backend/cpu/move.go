@@ -6,8 +6,6 @@ import (
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/tensor"
 	"github.com/carve-dev/carve/internal/fuse"
-	"github.com/carve-dev/carve/internal/kernel/element"
-	"github.com/carve-dev/carve/internal/kernel/reorder"
 	"github.com/carve-dev/carve/internal/operators"
 	"github.com/carve-dev/carve/internal/place"
 	"github.com/carve-dev/carve/property"
@@ -159,113 +157,6 @@ func (w *copyWalk) next() {
 		w.src -= c.dims[k] * c.src[k]
 		w.index[k] = 0
 	}
-}
-
-// transposed handles a copy of elements of one, two, four or eight bytes whose innermost target dim is contiguous there, and another dim that is
-// contiguous in the source: a batch of two-dimensional transposes. It reports whether the copy is one.
-func (p *planner) transposed(c copySpec, src, dst place.Memory) bool {
-	last := len(c.dims) - 1
-	inner := -1
-	for k := range last {
-		if c.src[k] == 1 {
-			inner = k
-		}
-	}
-	if inner < 0 || c.src[last] < c.dims[inner] || c.dst[inner] < c.dims[last] {
-		return false
-	}
-	rows, cols := c.dims[last], c.dims[inner] // of the source
-	ldSrc, ldDst := c.src[last], c.dst[inner]
-	rest := copySpec{srcOff: c.srcOff, dstOff: c.dstOff, size: c.size}
-	for k := range last {
-		if k != inner {
-			rest.dims, rest.src, rest.dst = append(rest.dims, c.dims[k]), append(rest.src, c.src[k]), append(rest.dst, c.dst[k])
-		}
-	}
-	batches := product(rest.dims)
-	switch {
-	case c.size == 4 && cols == 2 && ldSrc == 2:
-		p.pairs(rest, true, rows, ldDst, src, dst)
-		return true
-	case c.size == 4 && rows == 2 && ldDst == 2:
-		p.pairs(rest, false, cols, ldSrc, src, dst)
-		return true
-	}
-	if set, apart := p.target.Set, cols == 3 && ldSrc == 3; c.size == 1 && (apart || rows == 3 && ldDst == 3) { // pictures whose channels stand beside each other
-		const some = 1 << 15 // pixels of a chunk, at most
-		pixels := cols
-		if apart {
-			pixels = rows
-		}
-		parts := ceilDiv(pixels, some)
-		p.emit(step{chunks: batches * parts, grain: grainFor(float64(min(pixels, some))*0.1 + 10), body: func(st *state, _, lo, hi int) {
-			for i := lo; i < hi; i++ {
-				do, so := rest.offsets(i/parts, len(rest.dims))
-				at := i % parts * some
-				d, s, n := st.Bytes(dst)[do:], st.Bytes(src)[so:], min(some, pixels-at)
-				if apart {
-					element.UnzipThree(set, d[at:][:n], d[ldDst+at:], d[2*ldDst+at:], s[3*at:])
-				} else {
-					element.ZipThree(set, d[3*at:], s[at:][:n], s[ldSrc+at:], s[2*ldSrc+at:])
-				}
-			}
-		}}, []place.Memory{src}, []place.Memory{dst})
-		return true
-	}
-	const band = 64
-	bands, target, bytes := ceilDiv(cols, band), p.target, p.integers
-	p.emit(step{chunks: batches * bands, grain: grainFor(float64(rows*min(band, cols)) * 0.5), body: func(st *state, _, lo, hi int) {
-		for i := lo; i < hi; i++ {
-			b, c0 := i/bands, i%bands*band
-			do, so := rest.offsets(b, len(rest.dims))
-			do, so, cols := do/c.size+c0*ldDst, so/c.size+c0, min(band, cols-c0)
-			switch c.size {
-			case 1:
-				bytes.Transpose(st.Bytes(dst)[do:], st.Bytes(src)[so:], rows, cols, ldSrc, ldDst)
-			case 2:
-				element.Transpose(target.Set, of[uint16](st, dst)[do:], of[uint16](st, src)[so:], rows, cols, ldSrc, ldDst)
-			case 4:
-				reorder.Transpose2D(target, st.F32(dst)[do:], st.F32(src)[so:], rows, cols, ldSrc, ldDst)
-			case 8:
-				element.Transpose(target.Set, of[uint64](st, dst)[do:], of[uint64](st, src)[so:], rows, cols, ldSrc, ldDst)
-			}
-		}
-	}}, []place.Memory{src}, []place.Memory{dst})
-	return true
-}
-
-// pairs emits the transpositions of a batch of matrices of two columns, or with unzips not set of two rows, of 32 bits: of SpaceToDepth and DepthToSpace. There are wide pairs, whose
-// elements lie in two rows that are apart elements apart. Tiles take half again as long and more. Matrices whose rows follow those of others are moved together.
-func (p *planner) pairs(rest copySpec, unzips bool, wide, apart int, src, dst place.Memory) {
-	whole, pairs := rest.dst, rest.src
-	if !unzips {
-		whole, pairs = pairs, whole
-	}
-	together, next, outer := 1, 0, len(rest.dims)
-	if k := slices.Index(whole, wide); k >= 0 {
-		together, next, outer = rest.dims[k], pairs[k], outer-1
-		for _, list := range []*[]int{&rest.dims, &rest.src, &rest.dst} {
-			at := (*list)[k]
-			*list = append(slices.Delete(*list, k, k+1), at)
-		}
-	}
-	set := p.target.Set
-	p.emit(step{chunks: product(rest.dims), grain: grainFor(float64(wide)*0.2 + 2), body: func(st *state, _, lo, hi int) {
-		d, s := of[uint32](st, dst), of[uint32](st, src)
-		for i := lo; i < hi; {
-			do, so := rest.offsets(i/together, outer)
-			at := i % together
-			some := min(hi-i, together-at)
-			i += some
-			if do, so = do/rest.size, so/rest.size; unzips {
-				do += at * wide
-				element.Unzip(set, d[do:][:some*wide], d[do+apart:], s[so+at*next:], wide, next)
-			} else {
-				so += at * wide
-				element.Zip(set, d[do+at*next:], s[so:][:some*wide], s[so+apart:], wide, next)
-			}
-		}
-	}}, []place.Memory{src}, []place.Memory{dst})
 }
 
 // fillRow fills a row with x: its first elements one by one, the others as copies of what is there, up to 1,024 at a time, which

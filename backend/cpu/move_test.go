@@ -26,6 +26,21 @@ func anyType(m *model, shape ...int) *graph.Value {
 }
 
 var _ = Describe("moves", func() {
+	It("of pixels whose channels are taken apart, or put beside each other, agree with the reference kernels", seeds(60, func(m *model) {
+		c, h, w := m.between(1, 5), m.between(1, 6), m.between(1, 70)
+		dt := pick(m, tensor.Uint8, tensor.Int16, tensor.Float32, tensor.Float64)
+		m.sample(m.op("Transpose", small(m, dt, 1, c, h, w), graph.IntsAttr("perm", 0, 2, 3, 1)),
+			m.op("Transpose", small(m, dt, 2, h, w, c), graph.IntsAttr("perm", 0, 3, 1, 2)),
+			m.op("SpaceToDepth", small(m, dt, 1, c, 2*h, 2*w), graph.IntAttr("blocksize", 2)),
+			m.op("DepthToSpace", small(m, dt, 1, 4*c, h, w), graph.IntAttr("blocksize", 2)))
+	}))
+
+	It("of long matrices of few columns or rows agree with the reference kernels", seeds(4, func(m *model) {
+		dt := pick(m, tensor.Uint8, tensor.Int16, tensor.Float64)
+		k, n := m.between(2, 4), m.between(33000, 40000)
+		m.sample(m.op("Transpose", small(m, dt, n, k)), m.op("Transpose", small(m, dt, k, n)))
+	}))
+
 	It("of Transpose agree with the reference kernels", seeds(60, func(m *model) {
 		shape := m.shape(m.between(0, 5), 1, 7)
 		if m.chance(10) && len(shape) > 0 {

@@ -86,11 +86,49 @@ func Binary[T Integer](set isa.Set, op Op, dst, a, b []T) {
 			vectors, done = vectors-some, done+some*each
 		}
 	}
-	if done < n {
-		var second spread[T]
-		second.fill(b, one)
-		pieces(done, n, one, func(lo, hi int) { loop(op, dst[lo:hi], a[lo:], second.of(b, lo, hi, one)) })
+	if done == n {
+		return
 	}
+	if has(set, op, c) && n-done >= fewest {
+		binaryRest(set, op, c, dst[done:], a[done:], b, done, one)
+		return
+	}
+	if n-done < fewest {
+		for ; done < n; done++ {
+			at := done
+			if one {
+				at = 0
+			}
+			loop(op, dst[done:done+1], a[done:], b[at:])
+		}
+		return
+	}
+	var second spread[T]
+	second.fill(b, one)
+	pieces(done, n, one, func(lo, hi int) { loop(op, dst[lo:hi], a[lo:], second.of(b, lo, hi, one)) })
+}
+
+// fewest is how many elements are left for which a kernel takes less than a loop, with copies to whole vectors and back.
+const fewest = 4
+
+// vector has room for the elements of one.
+type vector [width / 8]uint64
+
+// elementsIn returns the first n elements of type T in a vector.
+func elementsIn[T any](v *vector, n int) []T { return unsafe.Slice((*T)(unsafe.Pointer(v)), n) }
+
+// binaryRest is Binary of less than a vector, in copies; b is read from element at on, or its one element.
+func binaryRest[T Integer](set isa.Set, op Op, code int, dst, a, b []T, at int, one bool) {
+	var x, y, z vector
+	n := len(dst)
+	copy(elementsIn[T](&x, n), a)
+	if one {
+		(*repeated[T])(&y).fill(b[0])
+	} else {
+		copy(elementsIn[T](&y, n), b[at:])
+	}
+	binary(set, op, code, one, bytesAt(z[:], 0), bytesAt(x[:], 0), bytesAt(y[:], 0), 1)
+	copy(dst, elementsIn[T](&z, n))
 }
 
 // Fold returns what op, one of Add, Mul, Max and Min, makes of all elements of row, of which there is one at least.
@@ -115,17 +153,33 @@ func Fold[T Integer](set isa.Set, op Op, row []T) T {
 }
 
 // repeated is a vector of one element.
-type repeated[T any] [width]T
+type repeated[T any] vector
 
 // of returns where a kernel reads an operand from element i on: itself, or a vector of its one element.
 func (r *repeated[T]) of(x []T, i int, one bool) *byte {
 	if !one {
 		return bytesAt(x, i)
 	}
-	for k := range width / int(unsafe.Sizeof(x[0])) {
-		r[k] = x[0]
-	}
+	r.fill(x[0])
 	return bytesAt(r[:], 0)
+}
+
+// fill makes all elements of a vector one.
+func (r *repeated[T]) fill(x T) {
+	var word uint64
+	switch p := unsafe.Pointer(&x); unsafe.Sizeof(x) {
+	case 1:
+		word = uint64(*(*uint8)(p)) * 0x0101010101010101
+	case 2:
+		word = uint64(*(*uint16)(p)) * 0x0001000100010001
+	case 4:
+		word = uint64(*(*uint32)(p)) * 0x0000000100000001
+	default:
+		word = *(*uint64)(p)
+	}
+	for i := range r {
+		r[i] = word
+	}
 }
 
 func bytesAt[T any](x []T, i int) *byte { return (*byte)(unsafe.Pointer(&x[i])) }
@@ -148,12 +202,42 @@ func Compare[T Ordered](set isa.Set, c Comparison, dst []bool, a, b []T) {
 			compare(set, c, kind, one, bytesAt(dst, done), bytesAt(a, done), same.of(b, done, one), some)
 			groups, done = groups-some, done+some*width
 		}
+		if n-done >= 2*fewest {
+			compareRest(set, c, kind, dst[done:], a[done:], b, done, one)
+			return
+		}
+	}
+	if n-done < 2*fewest {
+		for ; done < n; done++ {
+			at := done
+			if one {
+				at = 0
+			}
+			compareLoop(c, dst[done:done+1], a[done:], b[at:])
+		}
+		return
 	}
 	if done < n {
 		var second spread[T]
 		second.fill(b, one)
 		pieces(done, n, one, func(lo, hi int) { compareLoop(c, dst[lo:hi], a[lo:], second.of(b, lo, hi, one)) })
 	}
+}
+
+// compareRest is Compare of less than a group, in copies; b is read from element at on, or its one element.
+func compareRest[T Ordered](set isa.Set, c Comparison, kind kind, dst []bool, a, b []T, at int, one bool) {
+	var x, y [width]T
+	var z vector
+	copy(x[:], a)
+	second := bytesAt(y[:], 0)
+	if one {
+		var same repeated[T]
+		second = same.of(b, 0, true)
+	} else {
+		copy(y[:], b[at:])
+	}
+	compare(set, c, kind, one, bytesAt(z[:], 0), bytesAt(x[:], 0), second, 1)
+	copy(dst, elementsIn[bool](&z, len(dst)))
 }
 
 // Magnitudes writes which numbers without their uppermost bits are b, or greater where c is not Equal: of float32 and float64, by their bits, which are infinite, or NaN.
@@ -254,6 +338,10 @@ func Choose[T Bits](set isa.Set, dst []T, c []uint8, a, b []T) {
 			choose(set, size, oneA, oneB, bytesAt(dst, done), &c[done], first.of(a, done, oneA), second.of(b, done, oneB), some)
 			vectors, done = vectors-some, done+some*each
 		}
+		if n-done >= fewest {
+			chooseRest(set, dst[done:], c[done:], a, oneA, b, oneB, done)
+			return
+		}
 	}
 	if done < n {
 		var left, right spread[T]
@@ -263,6 +351,26 @@ func Choose[T Bits](set isa.Set, dst []T, c []uint8, a, b []T) {
 			chooseLoop(dst[lo:hi], c[lo:], left.of(a, lo, hi, oneA), right.of(b, lo, hi, oneB))
 		})
 	}
+}
+
+// chooseRest is Choose of less than a vector, in copies; a and b are read from element at on, or their one element.
+func chooseRest[T Bits](set isa.Set, dst []T, c []uint8, a []T, oneA bool, b []T, oneB bool, at int) {
+	var which, left, right, made vector
+	n := len(dst)
+	copy(elementsIn[uint8](&which, n), c[:n])
+	for _, x := range []struct {
+		to  *vector
+		of  []T
+		one bool
+	}{{&left, a, oneA}, {&right, b, oneB}} {
+		if x.one {
+			(*repeated[T])(x.to).fill(x.of[0])
+		} else {
+			copy(elementsIn[T](x.to, n), x.of[at:])
+		}
+	}
+	choose(set, int(unsafe.Sizeof(dst[0])), oneA, oneB, bytesAt(made[:], 0), bytesAt(which[:], 0), bytesAt(left[:], 0), bytesAt(right[:], 0), 1)
+	copy(dst, elementsIn[T](&made, n))
 }
 
 // Unzip writes the first of each pair to first, and the second to second, of rows of wide pairs each that lie apart elements apart. Of first there are whole rows. The operands
@@ -343,39 +451,6 @@ func ZipThree(set isa.Set, triples, first, second, third []byte) {
 	for i := range first {
 		t := (*[3]byte)(triples[3*i:])
 		t[0], t[1], t[2] = first[i], second[i], third[i]
-	}
-}
-
-// Transpose writes column c of src, of rows rows of cols elements that lie lds apart, to row c of dst, whose rows lie ldd apart. The operands share no memory.
-func Transpose[T uint16 | uint64](set isa.Set, dst, src []T, rows, cols, lds, ldd int) {
-	if rows == 0 || cols == 0 {
-		return
-	}
-	dst, src = dst[:(cols-1)*ldd+rows], src[:(rows-1)*lds+cols]
-	size := int(unsafe.Sizeof(dst[0]))
-	const high = 8
-	wide := min(high, width/size)
-	if rows < high || cols < wide || !hasKernels(set) {
-		for c := range cols {
-			for r := range rows {
-				dst[c*ldd+r] = src[r*lds+c]
-			}
-		}
-		return
-	}
-	block := func(r, c, n int) {
-		turn(set, size == 8, bytesAt(dst, c*ldd+r), bytesAt(src, r*lds+c), size*ldd, size*lds, n)
-	}
-	const most = most / high
-	for r := 0; r < rows; r += high {
-		r = min(r, rows-high) // the last blocks overlap those before
-		whole := cols / wide
-		for at := 0; at < whole; at += most {
-			block(r, wide*at, min(whole-at, most))
-		}
-		if cols%wide != 0 {
-			block(r, cols-wide, 1)
-		}
 	}
 }
 

@@ -272,6 +272,35 @@ func triples(r *rand.Rand) {
 	}
 }
 
+// fewTransposed compares matrices of few rows or columns of any size, between pages that fault.
+func fewTransposed[T element.Bits](r *rand.Rand) {
+	rows, cols := 1+r.IntN(5), r.IntN(60)
+	if r.IntN(2) == 0 {
+		rows, cols = cols, rows
+	}
+	lds, ldd := cols+r.IntN(2), rows+r.IntN(2)
+	if rows == 0 || cols == 0 {
+		return
+	}
+	src, dst := guarded[T](r, (rows-1)*lds+cols), guarded[T](r, (cols-1)*ldd+rows)
+	for i := range src {
+		src[i] = T(r.Uint64())
+	}
+	for i := range dst {
+		dst[i] = 7
+	}
+	element.TransposeFew(dst, src, rows, cols, lds, ldd)
+	for i, x := range dst {
+		want := T(7) // between rows nothing is written
+		if c, k := i/ldd, i%ldd; k < rows && c < cols {
+			want = src[k*lds+c]
+		}
+		if x != want {
+			Fail(fmt.Sprintf("%d rows of %d, %d and %d apart: element %d is %d for %d", rows, cols, lds, ldd, i, x, want))
+		}
+	}
+}
+
 // transpositions compares matrices between pages that fault, whose rows may lie farther apart than they are long.
 func transpositions[T uint16 | uint64](r *rand.Rand) {
 	rows, cols := r.IntN(40), r.IntN(40)
@@ -568,6 +597,10 @@ var _ = Describe("elements", func() {
 			magnitudes[int64](r)
 			pairs(r)
 			triples(r)
+			fewTransposed[uint8](r)
+			fewTransposed[uint16](r)
+			fewTransposed[uint32](r)
+			fewTransposed[uint64](r)
 			transpositions[uint16](r)
 			transpositions[uint64](r)
 			choices[uint8](r)
