@@ -248,7 +248,13 @@ func magnitudes[T integer](set isa.Set, dst, src []T) {
 		copy(dst, src)
 		return
 	}
-	var room [1024]T
+	if len(dst) < fewElements {
+		for i, x := range src[:len(dst)] {
+			dst[i] = max(x, -x)
+		}
+		return
+	}
+	var room [128]T // which is cleared
 	for at := 0; at < len(dst); at += len(room) {
 		d := dst[at:min(at+len(room), len(dst))]
 		x, negative := src[at:][:len(d)], room[:len(d)]

@@ -17,7 +17,7 @@ import (
 func reducesPlainly(n *graph.Node) bool {
 	switch x := n.Inputs[0]; {
 	case isWhole(x):
-		return n.Is("ReduceSum", "ReduceProd", "ReduceMax", "ReduceMin", "ReduceMean", "ReduceSumSquare", "ReduceL1")
+		return n.Is("ReduceSum", "ReduceProd", "ReduceMax", "ReduceMin", "ReduceMean", "ReduceSumSquare", "ReduceL1", "ReduceL2", "ReduceLogSum", logSumExpName)
 	case x.Type.DType == tensor.Bool:
 		return n.Is("ReduceMax", "ReduceMin")
 	}
@@ -154,6 +154,8 @@ func leastOf[T integer](o, s []T, next, count, by int) {
 func planReduceIntegers[T integer](p *planner, n *graph.Node) error {
 	set := p.target.Set
 	switch n.Op.Name {
+	case "ReduceL2", "ReduceLogSum", logSumExpName:
+		return planReduceWholly[T](p, n)
 	case "ReduceProd":
 		return reduceEach(p, n, byKernels(set, element.Mul, products[T]))
 	case "ReduceMax":
@@ -182,7 +184,7 @@ func sumsMade[T integer](set isa.Set, squares bool) func(o, s []T, next, count, 
 		}
 		return part
 	}
-	return func(o, s []T, next, count, by int) {
+	many := func(o, s []T, next, count, by int) {
 		var room [512]T
 		if by == 1 {
 			for j := range o {
@@ -201,6 +203,57 @@ func sumsMade[T integer](set isa.Set, squares bool) func(o, s []T, next, count, 
 				sums := o[at:min(at+len(room), len(o))]
 				element.Binary(set, element.Add, sums, sums, made(room[:], s[k*by+at:][:len(sums)]))
 			}
+		}
+	}
+	const few = 64 // elements for which kernels are not worth the calls
+	return func(o, s []T, next, count, by int) {
+		switch {
+		case by == 1 && count < few || by > 1 && len(o) < fewColumns:
+			madeOfFew(o, s, next, count, by, squares)
+		case by > 1 && len(o) < few:
+			madeOfRows(o, s, count, by, squares)
+		default:
+			many(o, s, next, count, by)
+		}
+	}
+}
+
+// madeOfFew adds up squares, or sizes, of elements one by one.
+func madeOfFew[T integer](o, s []T, next, count, by int, squares bool) {
+	unsigned := ^T(0) > 0
+	for j := range o {
+		at, sum := j*next, T(0)
+		for range count {
+			if x := s[at]; squares {
+				sum += x * x
+			} else if unsigned {
+				sum += x
+			} else {
+				sum += max(x, -x)
+			}
+			at += by
+		}
+		o[j] = sum
+	}
+}
+
+// madeOfRows adds up squares, or sizes, of short rows, by apart.
+func madeOfRows[T integer](o, s []T, count, by int, squares bool) {
+	clear(o)
+	unsigned := ^T(0) > 0
+	for k := range count {
+		row := s[k*by:][:len(o)]
+		if squares {
+			for j, x := range row {
+				o[j] += x * x
+			}
+			continue
+		}
+		for j, x := range row {
+			if !unsigned {
+				x = max(x, -x)
+			}
+			o[j] += x
 		}
 	}
 }

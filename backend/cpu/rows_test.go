@@ -98,6 +98,26 @@ var _ = Describe("reductions", func() {
 		m.sample(m.op(op, x, m.feed(tensor.From(axes, len(axes))), graph.IntAttr("keepdims", int64(m.r.IntN(2)))))
 	}))
 
+	It("of integers to numbers that are computed as floats agree with the reference kernels", seeds(80, func(m *model) {
+		m.version(18)
+		shape := m.shape(m.between(1, 3), 1, pick(m, 5, 20, 150))
+		if m.chance(4) {
+			shape = []int{m.between(1, 4), m.between(500, 1100)}
+		}
+		dt := pick(m, tensor.Int32, tensor.Uint32, tensor.Int64, tensor.Uint64)
+		x := small(m, dt, shape...)
+		op := pick(m, "ReduceL1", "ReduceL2", "ReduceSumSquare", "ReduceLogSumExp", "ReduceLogSum")
+		if op == "ReduceLogSum" {
+			x = m.op("Abs", x)
+		}
+		along := m.r.Perm(len(shape))[:m.between(1, len(shape))]
+		var axes []int64
+		for _, a := range along {
+			axes = append(axes, int64(a))
+		}
+		m.sample(m.op(op, x, m.ints(axes...), graph.IntAttr("keepdims", int64(m.r.IntN(2)))))
+	}))
+
 	It("of maps in the blocked layout agree with the reference kernels", seeds(12, func(m *model) {
 		c := m.between(1, 33)
 		x := m.op("Conv", m.input(m.between(1, 2), 5, 3, 4), m.constant(c, 5, 1, 1))

@@ -12,7 +12,7 @@ var reduceKernels = []kernel{
 	{"ReduceProd", 1, reduce(reducer{1, func(s, x float64) float64 { return s * x }, nil, prodInts})},
 	{"ReduceMax", 1, reduceExtreme(true)},
 	{"ReduceMin", 1, reduceExtreme(false)},
-	{"ReduceL1", 1, reduce(reducer{0, func(s, x float64) float64 { return s + math.Abs(x) }, nil, sumInts(absValue)})},
+	{"ReduceL1", 1, reduce(reducer{0, func(s, x float64) float64 { return s + math.Abs(x) }, nil, sizesOfInts})},
 	{"ReduceL2", 1, reduce(reducer{0, func(s, x float64) float64 { return s + x*x }, rootOf, nil})},
 	{"ReduceSumSquare", 1, reduce(reducer{0, func(s, x float64) float64 { return s + x*x }, nil, sumInts(square)})},
 	{"ReduceLogSum", 1, reduce(reducer{0, addFloat, logOf, nil})},
@@ -57,6 +57,14 @@ func sumInts(f func(int64) int64) func([]int64, tensor.DType) int64 {
 		}
 		return s
 	}
+}
+
+// sizesOfInts adds up sizes: unsigned numbers are their own, also where int64 holds them as negative ones.
+func sizesOfInts(v []int64, dt tensor.DType) int64 {
+	if dt.IsUnsigned() {
+		return sumInts(func(x int64) int64 { return x })(v, dt)
+	}
+	return sumInts(absValue)(v, dt)
 }
 
 func prodInts(v []int64, _ tensor.DType) int64 {
