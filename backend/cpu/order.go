@@ -106,12 +106,17 @@ type topRows struct {
 	largest         bool
 	dt              tensor.DType
 	rank            ranking
+	scan            scanning // of few elements, nil for none
 	target          isa.Target
 }
 
 func topRowsOf(target isa.Target, n *graph.Node, d []int, axis, k int) topRows {
 	dt := n.Inputs[0].Type.DType
-	return topRows{target: target, k: k, count: d[axis], inner: product(d[axis+1:]), largest: n.Int("largest", 1) != 0, dt: dt, rank: rankingOf(dt)}
+	t := topRows{target: target, k: k, count: d[axis], inner: product(d[axis+1:]), largest: n.Int("largest", 1) != 0, dt: dt, rank: rankingOf(dt)}
+	if k > 0 && k <= fewScanned && k <= t.count && !(dt == tensor.Float32 && t.sifts()) {
+		t.scan = scannings[dt]
+	}
+	return t
 }
 
 // sifts reports whether so few elements are taken that most are passed over without a rank.
@@ -190,6 +195,12 @@ func (t *topRows) siftColumns(src []float32, keys []uint64, limits []float32) {
 // run orders row i of src, which is read as it lies. values and at may be nil.
 func (t *topRows) run(r *rows, i int, src, values []byte, at []int64) {
 	base := i/t.inner*t.count*t.inner + i%t.inner
+	if t.inner == 1 && t.scan != nil {
+		if first := t.scan(r.order[:t.k], src, base, t.count, t.largest); first != nil {
+			t.put(first, i, src, values, at)
+			return
+		}
+	}
 	if t.inner == 1 && t.sifts() {
 		if first := t.sift(r, base, src); first != nil {
 			t.put(first, i, src, values, at)
