@@ -308,27 +308,34 @@ func imputeIntegers(p *planner, n *graph.Node, r *numberRows) error {
 	if len(fresh) != 1 && len(fresh) != r.columns || len(fresh) == 0 {
 		return property.Because(property.Attribute, "imputed_value_int64s has %d numbers for %d columns", len(fresh), r.columns)
 	}
-	old := n.Int("replaced_value_int64", 0)
-	columns := r.columns
-	return elementwiseAt(p, n, func(i int, x int64) int64 {
-		if x == old {
-			return fresh[i%columns%len(fresh)]
-		}
-		return x
-	})
+	imputeWords(p, n, r, fresh, n.Int("replaced_value_int64", 0))
+	return nil
 }
 
-// elementwiseAt emits a function of elements and their places.
-func elementwiseAt[S, D tensor.Element](p *planner, n *graph.Node, fn func(i int, x S) D) error {
-	x, y := n.Inputs[0], n.Outputs[0]
-	src, dst := p.In(x), p.Out(y)
-	p.emit(step{chunks: product(p.Dims[y.ID]), grain: grainFor(2), body: func(st *state, _, lo, hi int) {
-		s, d := of[S](st, src), of[D](st, dst)
-		for i := lo; i < hi; i++ {
-			d[i] = fn(i, s[i])
+// imputeWords emits an Imputer of int64, by some rows at a time.
+func imputeWords(p *planner, n *graph.Node, r *numberRows, list []int64, old int64) {
+	if r.columns == 0 {
+		return
+	}
+	fresh := make([]uint64, 0, max(imputedTogether, r.columns))
+	for len(fresh) == 0 || len(fresh)+r.columns <= imputedTogether {
+		for i := range r.columns {
+			fresh = append(fresh, uint64(list[i%len(list)]))
 		}
-	}}, []place.Memory{src}, []place.Memory{dst})
-	return nil
+	}
+	y, set, total := p.Out(n.Outputs[0]), p.target.Set, r.rows*r.columns
+	p.emit(step{chunks: ceilDiv(total, len(fresh)), grain: grainFor(float64(len(fresh))), body: func(st *state, _, lo, hi int) {
+		dst, src, bits := of[uint64](st, y), of[int64](st, r.src), of[uint64](st, r.src)
+		var room [imputedTogether]bool
+		for i := lo; i < hi; i++ {
+			first := i * len(fresh)
+			for at, end := first, min(first+len(fresh), total); at < end; at += len(room) {
+				n := min(len(room), end-at)
+				element.Compare(set, element.Equal, room[:n], src[at:][:n], []int64{old})
+				element.Choose(set, dst[at:][:n], asBytes(room[:n]), fresh[at-first:][:n], bits[at:][:n])
+			}
+		}
+	}}, []place.Memory{r.src}, []place.Memory{y})
 }
 
 func init() {

@@ -10,6 +10,7 @@ import (
 	"github.com/carve-dev/carve/backend"
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/tensor"
+	"github.com/carve-dev/carve/internal/kernel/cast"
 	"github.com/carve-dev/carve/internal/operators"
 	"github.com/carve-dev/carve/internal/place"
 	"github.com/carve-dev/carve/property"
@@ -46,8 +47,8 @@ func (p *placeOf) findAll(places []int32, keys []int64, other int32) {
 	dense, base := p.dense, uint64(p.base)
 	for i, k := range keys {
 		at := int32(0)
-		if d := uint64(k) - base; d < uint64(len(dense)) {
-			at = dense[d]
+		if len(dense) > 0 {
+			at = dense[min(uint64(k)-base, uint64(len(dense)-1))] // without a branch, which data would mislead
 		}
 		if at--; at < 0 {
 			at = other
@@ -76,7 +77,7 @@ func newPlaceOf(keys []int64, c counting) *placeOf {
 		low, high = min(low, k), max(high, k)
 	}
 	if uint64(high)-uint64(low) < uint64(8*len(keys)+64) {
-		p.base, p.dense = low, make([]int32, high-low+1)
+		p.base, p.dense = low, make([]int32, high-low+2) // the last for all that lie beyond
 		for i, k := range keys {
 			if at := &p.dense[k-low]; *at == 0 || c == lastCounts {
 				*at = int32(i) + 1
@@ -381,10 +382,12 @@ func choose[T any](to, values []T, places []int32) {
 	}
 }
 
-// oneHotSignatures takes integers and strings, of which the node has categories.
+// oneHotSignatures takes numbers and strings, of which the node has categories: floats are cut to integers.
 func oneHotSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 	dt := n.Inputs[0].Type.DType
-	if dt != tensor.Int64 && dt != tensor.Int32 && dt != tensor.String {
+	switch dt {
+	case tensor.Int64, tensor.Int32, tensor.Float32, tensor.Float64, tensor.String:
+	default:
 		return nil, property.Because(property.DTypeReason, "%v has element type %v", n.Inputs[0], dt)
 	}
 	cats, _ := n.Ints("cats_int64s")
@@ -412,29 +415,47 @@ func planOneHotEncoder(p *planner, n *graph.Node) error {
 	case tensor.String:
 		h.emit(p, n, newWords(strs, lastCounts).among(p.textsOf(n.Inputs[0]), -1))
 	case tensor.Int64:
-		emitOneHot[int64](p, n, h, newPlaceOf(cats, lastCounts))
+		emitOneHot[int64](p, n, h, newPlaceOf(cats, lastCounts), nil)
+	case tensor.Float32:
+		emitOneHot(p, n, h, newPlaceOf(cats, lastCounts), wholeNumbers[float32])
+	case tensor.Float64:
+		emitOneHot(p, n, h, newPlaceOf(cats, lastCounts), wholeNumbers[float64])
 	default:
-		emitOneHot[int32](p, n, h, newPlaceOf(cats, lastCounts))
+		emitOneHot(p, n, h, newPlaceOf(cats, lastCounts), func(dst []int64, x []int32) {
+			for i := range dst {
+				dst[i] = int64(x[i])
+			}
+		})
 	}
 	return nil
 }
 
-func emitOneHot[T int32 | int64](p *planner, n *graph.Node, h oneHot, at *placeOf) {
+func emitOneHot[T int32 | int64 | float32 | float64](p *planner, n *graph.Node, h oneHot, at *placeOf, whole func(dst []int64, x []T)) {
 	src := p.In(n.Inputs[0])
 	h.emit(p, n, func(st *state, places []int32, lo int) {
 		x := of[T](st, src)[lo:][:len(places)]
-		if whole, ok := any(x).([]int64); ok {
-			at.findAll(places, whole, -1)
+		if longs, ok := any(x).([]int64); ok {
+			at.findAll(places, longs, -1)
 			return
 		}
-		for i, x := range x {
-			k, ok := at.find(int64(x))
-			if !ok {
-				k = -1
-			}
-			places[i] = int32(k)
+		var room [128]int64
+		for len(x) > 0 {
+			part := room[:min(len(x), len(room))]
+			whole(part, x)
+			at.findAll(places[:len(part)], part, -1)
+			x, places = x[len(part):], places[len(part):]
 		}
 	})
+}
+
+// wholeNumbers cuts as many floats to integers as dst has.
+func wholeNumbers[F float32 | float64](dst []int64, x []F) {
+	const most = 1 << 62
+	for i, f := range x[:len(dst)] {
+		if dst[i] = int64(f); !(f > -most && f < most) {
+			dst[i] = cast.Whole(f)
+		}
+	}
 }
 
 // emit emits the rows of all elements, which lie where runs say; find gives the categories of elements from lo on, -1 for none.
@@ -458,18 +479,23 @@ func (h oneHot) write(st *state, y []float32, step int, places []int32) {
 	if step == h.width {
 		clear(y[:len(places)*step])
 	}
+	none := int32(0) // negative where an element has none
 	for i, k := range places {
 		row := y[i*step:][:h.width]
 		if step != h.width {
 			clear(row)
 		}
-		if k >= 0 {
-			row[k] = 1
-		} else if h.strict {
-			st.fail(errNoCategory)
-		}
+		without := k >> 31
+		none |= without
+		row[k&^without] = math.Float32frombits(oneBits &^ uint32(without)) // without a branch, which data would mislead
+	}
+	if h.strict && none != 0 {
+		st.fail(errNoCategory)
 	}
 }
+
+// oneBits are the bits of 1.
+const oneBits = 0x3f800000
 
 // oneHotStrided is the Strided of OneHotEncoder: of results whose rows of all categories are whole.
 func oneHotStrided(_ *planner, n *graph.Node, v *graph.Value, m place.Memory) bool {

@@ -323,6 +323,17 @@ var _ = Describe("strings", func() {
 		Entry("of OneHotEncoder", "OneHotEncoder", 2, graph.StringsAttr("cats_strings", "a", "b", "a", "a long key")),
 	)
 
+	It("that are floats have categories that are integers, as in package reference", seeds(30, func(m *model) {
+		x := make([]float32, m.between(1, 300))
+		for i := range x {
+			x[i] = pick(m, float32(m.between(-4, 4)), float32(m.between(-40, 40))/8, 1e30, -1e30, float32(math.Inf(1)))
+		}
+		cats := []int64{int64(m.between(-3, 0)), 1, int64(m.between(2, 4)), int64(m.between(2, 4)) * pick(m, int64(1), int64(100000))}
+		v := m.feed(tensor.From(x, len(x), 1))
+		m.check(m.classical("OneHotEncoder", v, graph.IntsAttr("cats_int64s", cats...)),
+			m.classical("OneHotEncoder", m.op("Cast", v, graph.IntAttr("to", int64(tensor.Float64))), graph.IntsAttr("cats_int64s", cats...)))
+	}))
+
 	It("that are equal among keys count as in package reference, of all kinds and in tables of all kinds", seeds(20, func(m *model) {
 		list := m.words(m.between(2, 60), m.chance(2))
 		if m.chance(3) { // whose first, middle and last bytes say little
