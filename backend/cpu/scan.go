@@ -179,47 +179,107 @@ type running[T, A float32 | float64 | int32 | int64] struct {
 	rows                  func(o, s []T, first, by, count, beside int)
 }
 
-// along writes the sums or products of so many lines, fewLines at most, beside each other, of count elements that are by apart, the first of them at first.
+// along writes the sums or products of so many lines, fewLines at most, beside each other, of count elements that are by apart, the first of them at first. Two lines are gone
+// along at a time: each sum waits for the one before.
 func (r *running[T, A]) along(o, s []T, first, by, count, beside int) {
-	var results [fewLines]A
-	if r.multiplies {
-		for i := range results {
-			results[i] = 1
-		}
-	} else if beside == 1 && !r.exclusive { // the loops below take three times as long for single elements
-		var sum A
-		for range count {
-			sum += A(s[first])
-			o[first] = T(sum)
-			first += by
-		}
-		return
+	two, one := addTwo[T, A], addOne[T, A]
+	switch {
+	case r.exclusive && r.multiplies:
+		two, one = multipliedTwoBefore[T, A], multipliedOneBefore[T, A]
+	case r.exclusive:
+		two, one = addedTwoBefore[T, A], addedOneBefore[T, A]
+	case r.multiplies:
+		two, one = multiplyTwo[T, A], multiplyOne[T, A]
 	}
+	for ; beside > 1; first, beside = first+2, beside-2 {
+		two(o, s, first, by, count)
+	}
+	if beside == 1 {
+		one(o, s, first, by, count)
+	}
+}
+
+// Sums and products along one line and along two beside each other, of all elements up to each one or, in those named before, of those in front of it.
+
+func addOne[T, A float32 | float64 | int32 | int64](o, s []T, at, by, count int) {
+	var sum A
 	for range count {
-		to, from, so := o[first:first+beside], s[first:first+beside], results[:beside]
-		switch {
-		case !r.exclusive && !r.multiplies:
-			for i, x := range from {
-				sum := so[i] + A(x)
-				so[i], to[i] = sum, T(sum)
-			}
-		case !r.exclusive:
-			for i, x := range from {
-				product := so[i] * A(x)
-				so[i], to[i] = product, T(product)
-			}
-		case !r.multiplies:
-			for i, x := range from {
-				to[i] = T(so[i])
-				so[i] += A(x)
-			}
-		default:
-			for i, x := range from {
-				to[i] = T(so[i])
-				so[i] *= A(x)
-			}
-		}
-		first += by
+		sum += A(s[at])
+		o[at] = T(sum)
+		at += by
+	}
+}
+
+func addTwo[T, A float32 | float64 | int32 | int64](o, s []T, at, by, count int) {
+	var a, b A
+	for range count {
+		x, y := s[at:at+2:at+2], o[at:at+2:at+2]
+		a += A(x[0])
+		b += A(x[1])
+		y[0], y[1] = T(a), T(b)
+		at += by
+	}
+}
+
+func addedOneBefore[T, A float32 | float64 | int32 | int64](o, s []T, at, by, count int) {
+	var sum A
+	for range count {
+		x := s[at]
+		o[at] = T(sum)
+		sum += A(x)
+		at += by
+	}
+}
+
+func addedTwoBefore[T, A float32 | float64 | int32 | int64](o, s []T, at, by, count int) {
+	var a, b A
+	for range count {
+		x, y := s[at:at+2:at+2], o[at:at+2:at+2]
+		y[0], y[1] = T(a), T(b)
+		a += A(x[0])
+		b += A(x[1])
+		at += by
+	}
+}
+
+func multiplyOne[T, A float32 | float64 | int32 | int64](o, s []T, at, by, count int) {
+	product := A(1)
+	for range count {
+		product *= A(s[at])
+		o[at] = T(product)
+		at += by
+	}
+}
+
+func multiplyTwo[T, A float32 | float64 | int32 | int64](o, s []T, at, by, count int) {
+	a, b := A(1), A(1)
+	for range count {
+		x, y := s[at:at+2:at+2], o[at:at+2:at+2]
+		a *= A(x[0])
+		b *= A(x[1])
+		y[0], y[1] = T(a), T(b)
+		at += by
+	}
+}
+
+func multipliedOneBefore[T, A float32 | float64 | int32 | int64](o, s []T, at, by, count int) {
+	product := A(1)
+	for range count {
+		x := s[at]
+		o[at] = T(product)
+		product *= A(x)
+		at += by
+	}
+}
+
+func multipliedTwoBefore[T, A float32 | float64 | int32 | int64](o, s []T, at, by, count int) {
+	a, b := A(1), A(1)
+	for range count {
+		x, y := s[at:at+2:at+2], o[at:at+2:at+2]
+		y[0], y[1] = T(a), T(b)
+		a *= A(x[0])
+		b *= A(x[1])
+		at += by
 	}
 }
 
