@@ -3,6 +3,7 @@ package cpu
 import (
 	"github.com/carve-dev/carve/backend"
 	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/internal/kernel/element"
 	"github.com/carve-dev/carve/internal/operators"
 	"github.com/carve-dev/carve/internal/place"
 	"github.com/carve-dev/carve/property"
@@ -29,15 +30,19 @@ func planReverseSequence(p *planner, n *graph.Node) error {
 	}
 	time, bytes := 1-batch, product(d[2:])*x.Type.DType.Size()
 	src, lens, dst := p.In(x), p.In(n.Inputs[1]), p.Out(n.Outputs[0])
-	if batch == 0 && len(d) == 2 {
-		switch bytes {
-		case 4:
-			reverseRows[uint32](p, n, src, lens, dst)
-			return nil
-		case 8:
-			reverseRows[uint64](p, n, src, lens, dst)
-			return nil
-		}
+	switch bytes {
+	case 1:
+		reverseElements[uint8](p, n, batch, src, lens, dst)
+		return nil
+	case 2:
+		reverseElements[uint16](p, n, batch, src, lens, dst)
+		return nil
+	case 4:
+		reverseElements[uint32](p, n, batch, src, lens, dst)
+		return nil
+	case 8:
+		reverseElements[uint64](p, n, batch, src, lens, dst)
+		return nil
 	}
 	p.emit(step{chunks: d[0] * d[1], grain: grainFor(float64(bytes)*0.05 + 4), body: func(st *state, _, lo, hi int) {
 		from, to, list := st.Bytes(src), st.Bytes(dst), of[int64](st, lens)
@@ -56,8 +61,39 @@ func planReverseSequence(p *planner, n *graph.Node) error {
 	return nil
 }
 
+// reverseElements emits a ReverseSequence of single elements at each time.
+func reverseElements[T element.Bits](p *planner, n *graph.Node, batch int, src, lens, dst place.Memory) {
+	if batch == 0 {
+		reverseRows[T](p, n, src, lens, dst)
+	} else {
+		reverseColumns[T](p, n, src, lens, dst)
+	}
+}
+
+// reverseColumns emits columns of elements, of which the first ones are reversed.
+func reverseColumns[T element.Bits](p *planner, n *graph.Node, src, lens, dst place.Memory) {
+	d := p.Dims[n.Inputs[0].ID]
+	times, wide := d[0], d[1]
+	p.emit(step{chunks: times, grain: grainFor(float64(wide)*1.5 + 4), body: func(st *state, _, lo, hi int) {
+		from, list := of[T](st, src), of[int64](st, lens)[:wide]
+		for _, l := range list {
+			if uint64(l) > uint64(times) {
+				panic(backend.OutOfRange(n, 1, l, 0, int64(times)))
+			}
+		}
+		for t := lo; t < hi; t++ {
+			to := of[T](st, dst)[t*wide:][:wide]
+			for b, l := range list {
+				other := int(l) - 1 - t
+				at := other&^(other>>63) | t&(other>>63) // without a branch, which lengths would mislead
+				to[b] = from[at*wide+b]
+			}
+		}
+	}}, []place.Memory{src, lens}, []place.Memory{dst})
+}
+
 // reverseRows emits rows of elements, of which the first ones are reversed.
-func reverseRows[T uint32 | uint64](p *planner, n *graph.Node, src, lens, dst place.Memory) {
+func reverseRows[T element.Bits](p *planner, n *graph.Node, src, lens, dst place.Memory) {
 	d := p.Dims[n.Inputs[0].ID]
 	p.emit(step{chunks: d[0], grain: grainFor(float64(d[1])*0.7 + 10), body: func(st *state, _, lo, hi int) {
 		for r := lo; r < hi; r++ {
