@@ -170,12 +170,16 @@ func (p *planner) doubleReduce(r doubleReduction, l reducedPlace, dst place.Memo
 		}}, []place.Memory{l.src}, []place.Memory{dst})
 		return
 	}
-	pieces := ceilDiv(l.inner, doubleScratch)
-	p.emit(step{chunks: l.outer * pieces, grain: grainFor(float64(l.count*min(l.inner, doubleScratch))*0.2 + 10), body: func(st *state, _, lo, hi int) {
+	wide := doubleScratch
+	if r.op == double.Sum || r.op == double.Greatest || r.op == double.Least { // which need no scratch memory
+		wide = doubleColumns
+	}
+	pieces := ceilDiv(l.inner, wide)
+	p.emit(step{chunks: l.outer * pieces, grain: grainFor(float64(l.count*min(l.inner, wide))*0.2 + 10), body: func(st *state, _, lo, hi int) {
 		o, s := f64(st, dst), f64(st, l.src)
 		for c := lo; c < hi; c++ {
-			i, from := c/pieces, c%pieces*doubleScratch
-			to := min(from+doubleScratch, l.inner)
+			i, from := c/pieces, c%pieces*wide
+			to := min(from+wide, l.inner)
 			r.columns(kernels, o[i*l.inner+from:i*l.inner+to], s[i*l.count*l.inner+from:], l.count, l.inner)
 		}
 	}}, []place.Memory{l.src}, []place.Memory{dst})
@@ -190,7 +194,10 @@ func (r *doubleReduction) row(k double.Kernels, s []float64) float64 {
 	return x
 }
 
-// columns reduces count rows, ld apart, to one of at most doubleScratch elements.
+// doubleColumns is how many columns are reduced at a time where rows are taken as they are: their results stay in the first cache.
+const doubleColumns = 1024
+
+// columns reduces count rows, ld apart, to one: of at most doubleScratch elements, where it makes others of theirs first.
 func (r *doubleReduction) columns(k double.Kernels, d, s []float64, count, ld int) {
 	var scratch [doubleScratch]float64
 	join := double.Add
@@ -202,7 +209,7 @@ func (r *doubleReduction) columns(k double.Kernels, d, s []float64, count, ld in
 	default:
 	}
 	for i := range count {
-		row, part := s[i*ld:][:len(d)], scratch[:len(d)]
+		row, part := s[i*ld:][:len(d)], scratch[:min(len(d), len(scratch))]
 		switch r.op {
 		case double.SumSquares:
 			k.Binary(double.Mul, double.VV, part, row, row)

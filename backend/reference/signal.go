@@ -26,14 +26,16 @@ func cosineWindow(a0, a1, a2 float64) func(*Call) {
 			n--
 		}
 		for i := range v {
-			w := 2 * math.Pi * float64(i) / n
-			if n == 0 {
-				w = 0
+			if other := int(n) - i; other < i && other >= 0 { // windows are symmetric
+				v[i] = v[other]
+				c.spend(1)
+				continue
 			}
-			v[i] = a0 - a1*math.Cos(w)
-			if a2 != 0 {
-				v[i] += a2 * math.Cos(2*w)
+			x := 1.0
+			if n != 0 {
+				x = math.Cos(2 * math.Pi * float64(i) / n)
 			}
+			v[i] = a0 - a1*x + a2*(2*x*x-1) // cos 2w = 2 cos² w - 1
 			c.spend(16)
 		}
 		c.putFloats(0, c.dtypeAttr("output_datatype", tensor.Float32), shape, v)
