@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 
 	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/internal/offheap"
 )
 
 // SaveOptions settles how a model is written. nil means the defaults.
@@ -23,7 +24,7 @@ type SaveOptions struct {
 
 // Save writes a model to a path, and its external data beside it. Both files are complete before either takes the place of one
 // that was there: a model may be saved over the files that it is mapped from, and where a disk is full both old ones stay.
-// Faults are an *Error.
+// What is no regular file, such as a folder or a device, is not replaced. Faults are an *Error.
 //
 // Constants, inputs and operators are written as Load reads them: loading the file gives the same graph. Functions stay
 // inlined. Dims values of symbols, and conversions of layout, which only carve has, give ErrUnsupported.
@@ -140,8 +141,10 @@ type pending struct {
 const maxPendingName = 200
 
 func newPending(path string) (*pending, error) {
-	if info, err := os.Lstat(path); err == nil && info.IsDir() {
-		return nil, fmt.Errorf("%w: %q is a folder", ErrNotRegular, short(path))
+	if info, err := os.Stat(path); err == nil { // by links too: devices such as /dev/stdout are behind them
+		if err := offheap.Regular(info); err != nil {
+			return nil, fmt.Errorf("%q: %w", short(path), err)
+		}
 	}
 	name := filepath.Base(path)
 	f, err := os.CreateTemp(filepath.Dir(path), "."+name[:min(len(name), maxPendingName)]+".*")

@@ -163,6 +163,15 @@ var _ = Describe("Save", func() {
 		Expect(os.ReadDir(dir)).To(HaveLen(1))
 	})
 
+	It("replaces no device", func(ctx context.Context) {
+		path := filepath.Join(GinkgoT().TempDir(), "m.onnx")
+		if err := os.Symlink(os.DevNull, path); err != nil {
+			Skip(err.Error())
+		}
+		Expect(onnx.Save(ctx, path, parse(relu()), nil)).To(MatchError(onnx.ErrNotRegular))
+		Expect(os.Readlink(path)).To(Equal(os.DevNull))
+	})
+
 	It("writes files of the longest names", func(ctx context.Context) {
 		path := filepath.Join(GinkgoT().TempDir(), strings.Repeat("m", 255))
 		Expect(onnx.Save(ctx, path, parse(relu()), nil)).To(Succeed())

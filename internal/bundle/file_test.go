@@ -224,6 +224,15 @@ var _ = Describe("A bundle", func() {
 		Expect(bundle.Create(path, make([]bundle.Part, 1<<16+1))).To(MatchError(ContainSubstring("65537 sections")))
 	})
 
+	It("takes the place of no device", func() {
+		path := filepath.Join(GinkgoT().TempDir(), "b")
+		if err := os.Symlink(os.DevNull, path); err != nil {
+			Skip(err.Error())
+		}
+		Expect(bundle.Create(path, nil)).To(MatchError(offheap.ErrNotRegular))
+		Expect(os.Readlink(path)).To(Equal(os.DevNull))
+	})
+
 	It("may have the longest name", func() {
 		path := filepath.Join(GinkgoT().TempDir(), strings.Repeat("b", 255))
 		Expect(bundle.Create(path, nil)).To(Succeed())

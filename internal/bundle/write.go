@@ -7,6 +7,8 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+
+	"github.com/carve-dev/carve/internal/offheap"
 )
 
 // Part is a section to be written: what Write writes. It is called once, and may write any number of bytes.
@@ -19,10 +21,15 @@ type Part struct {
 const maxPartName = 200
 
 // Create writes a bundle in the place of whatever is at path: under another name first, so that there is the old file or the new
-// one at every moment. After an error the old one is left.
+// one at every moment. After an error the old one is left. What is no regular file, such as a device, is not replaced.
 func Create(path string, parts []Part) (err error) {
 	if len(parts) > most {
 		return fmt.Errorf("a bundle of %d sections, of at most %d", len(parts), most)
+	}
+	if info, err := os.Stat(path); err == nil { // by links too: devices such as /dev/stdout are behind them
+		if err := offheap.Regular(info); err != nil {
+			return fmt.Errorf("%s: %w", path, err)
+		}
 	}
 	name := filepath.Base(path)
 	f, err := os.CreateTemp(filepath.Dir(path), "."+name[:min(len(name), maxPartName)]+".*.part")

@@ -72,9 +72,16 @@ func writeOutput(dir, name string, v tensor.Value) (string, error) {
 	})
 }
 
-// replaceFile gives path its content in one step. What was there is replaced and not written through: a link to
-// somewhere else stays a matter of that folder.
+// replaceFile gives path its content in one step. A file that was there is replaced and not written through: a link to
+// another stays a matter of that folder. What is no file, such as /dev/stdout or a pipe, is written to.
 func replaceFile(path string, fill func(io.Writer) error) error {
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() && !info.IsDir() {
+		f, err := os.OpenFile(path, os.O_WRONLY, 0)
+		if err != nil {
+			return err
+		}
+		return errors.Join(fill(f), f.Close())
+	}
 	f, err := os.CreateTemp(filepath.Dir(path), ".carve-*")
 	if err != nil {
 		return err

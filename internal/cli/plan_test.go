@@ -34,6 +34,17 @@ var _ = Describe("plan", func() {
 		Expect(d.stdout).To(Equal("identity: threads: 2 → 4\n"))
 	})
 
+	It("writes to a device, and replaces none", func(ctx SpecContext) {
+		model, device := save(ctx, stem()), filepath.Join(GinkgoT().TempDir(), "device")
+		if err := os.Symlink(os.DevNull, device); err != nil {
+			Skip(err.Error())
+		}
+		Expect(succeeds(ctx, "plan", "save", model, "-o", device).stdout).To(BeEmpty())
+		Expect(fails(ctx, "bundle", model, "-o", device)).To(ContainSubstring("not a regular file"))
+		Expect(fails(ctx, "convert", model, device)).To(ContainSubstring("not a regular file"))
+		Expect(os.Readlink(device)).To(Equal(os.DevNull))
+	})
+
 	It("says what is wrong with a plan and with flags", func(ctx SpecContext) {
 		model, file := save(ctx, stem()), filepath.Join(GinkgoT().TempDir(), "bad.plan")
 		Expect(os.WriteFile(file, []byte("carve plan 1\nnonsense\n"), 0o644)).To(Succeed())
