@@ -120,6 +120,34 @@ func callPairs(set isa.Set, kind pairKind, height int, p *pairsParams, a, b *byt
 	}
 }
 
+// callSigns runs the kernel of tiles of height rows of magnitudes and signs, n panels side by side.
+func callSigns(set isa.Set, height int, p *pairsParams, a, b *byte, start, c *int32, n int) {
+	switch set {
+	case isa.AVX2:
+		switch height {
+		case 1:
+			signs_1(p, a, b, start, c, n, p.columns)
+		case 2:
+			signs_2(p, a, b, start, c, n, p.columns)
+		case 3:
+			signs_3(p, a, b, start, c, n, p.columns)
+		case 4:
+			signs_4(p, a, b, start, c, n, p.columns)
+		}
+	default:
+		panic("quant: no kernel multiplies magnitudes")
+	}
+}
+
+// magnitudes writes the magnitudes of n groups of 32 signed bytes, and so many bytes behind them their signs, all bits or none, with upper bits turned around where turned is 1. It returns the sum of all magnitudes and, in the upper half, of those of negative elements.
+func magnitudes(set isa.Set, dst, src *byte, distance, turned, n int) int {
+	switch set {
+	case isa.AVX2:
+		return magnitudes2(dst, src, distance, turned, n)
+	}
+	panic("quant: no kernel multiplies magnitudes")
+}
+
 // callFours runs the kernel of tiles of height rows of bytes, whose products are added in fours, n panels side by side.
 func callFours(set isa.Set, kind pairKind, height int, p *pairsParams, a, b *byte, start, c *int32, n int) {
 	switch set {

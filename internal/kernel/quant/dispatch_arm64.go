@@ -73,6 +73,16 @@ func callPairs(set isa.Set, kind pairKind, height int, p *pairsParams, a, b *byt
 	panic("quant: no kernel adds products in pairs")
 }
 
+// callSigns runs the kernel of tiles of height rows of magnitudes and signs, n panels side by side.
+func callSigns(set isa.Set, height int, p *pairsParams, a, b *byte, start, c *int32, n int) {
+	panic("quant: no kernel multiplies magnitudes")
+}
+
+// magnitudes writes the magnitudes of n groups of 32 signed bytes, and so many bytes behind them their signs, all bits or none, with upper bits turned around where turned is 1. It returns the sum of all magnitudes and, in the upper half, of those of negative elements.
+func magnitudes(set isa.Set, dst, src *byte, distance, turned, n int) int {
+	panic("quant: no kernel multiplies magnitudes")
+}
+
 // callFours runs the kernel of tiles of height rows of bytes, whose products are added in fours, n panels side by side.
 func callFours(set isa.Set, kind pairKind, height int, p *pairsParams, a, b *byte, start, c *int32, n int) {
 	panic("quant: no kernel adds products in pairs")

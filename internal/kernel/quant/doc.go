@@ -9,7 +9,7 @@
 //
 // No sum saturates, whatever the signs. Where an instruction multiplies bytes it adds four products to each of 16 sums (VNNI) or of 4 (SDOT
 // and UDOT, whose operands are of one signedness, so that A's upper bits are turned around as it is read; USDOT and SUDOT); AVX2 adds two products
-// in 16 bits, for pairs that cannot saturate, and what others have too much behind (pairs.go); elsewhere, and where those are many, some
+// in 16 bits, for pairs that cannot saturate, and what others have too much behind (pairs.go), or, where those are many, magnitudes (signs.go); elsewhere some
 // rows of A are widened to 16 bits at a time, B's elements where they are read, and products are added in pairs. Results of all kernels,
 // sums and roundings alike, are the same, bit for bit, on every instruction set.
 //
@@ -27,4 +27,4 @@
 // This is a leaf: it imports packages amx, cpuid and isa only.
 package quant
 
-//go:generate go run gen.go gen_tile.go gen_pairs.go gen_fours.go gen_round.go gen_rows.go gen_widen.go gen_taps.go gen_columns.go gen_sums.go gen_weigh.go gen_lines.go gen_winograd.go gen_add.go gen_neon_tile.go gen_neon_matrix.go gen_neon_wide.go gen_neon_rows.go
+//go:generate go run gen.go gen_tile.go gen_pairs.go gen_fours.go gen_signs.go gen_round.go gen_rows.go gen_widen.go gen_taps.go gen_columns.go gen_sums.go gen_weigh.go gen_lines.go gen_winograd.go gen_add.go gen_neon_tile.go gen_neon_matrix.go gen_neon_wide.go gen_neon_rows.go

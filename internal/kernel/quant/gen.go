@@ -13,6 +13,7 @@ func main() {
 		asm.Unit{Base: "pairs", Arch: "amd64", Generate: func(f *asm.File) {
 			pairs(f)
 			fours(f)
+			signs(f)
 		}},
 		asm.Unit{Base: "round", Arch: "amd64", Generate: roundings},
 		asm.Unit{Base: "rows", Arch: "amd64", Generate: rowKernels},
@@ -55,6 +56,11 @@ var entries = []asm.Entry{
 	{Name: "callPairs", Doc: "runs the kernel of tiles of height rows of bytes, whose products are added in pairs, n panels side by side.",
 		Params:   "kind pairKind, height int, p *pairsParams, a, b *byte, start, c *int32, n int",
 		Portable: `panic("quant: no kernel adds products in pairs")`},
+	{Name: "callSigns", Doc: "runs the kernel of tiles of height rows of magnitudes and signs, n panels side by side.",
+		Params:   "height int, p *pairsParams, a, b *byte, start, c *int32, n int",
+		Portable: `panic("quant: no kernel multiplies magnitudes")`},
+	{Name: "magnitudes", Doc: "writes the magnitudes of n groups of 32 signed bytes, and so many bytes behind them their signs, all bits or none, with upper bits turned around where turned is 1. It returns the sum of all magnitudes and, in the upper half, of those of negative elements.",
+		Params: "dst, src *byte, distance, turned, n int", Result: "int", Portable: `panic("quant: no kernel multiplies magnitudes")`},
 	{Name: "callFours", Doc: "runs the kernel of tiles of height rows of bytes, whose products are added in fours, n panels side by side.",
 		Params:   "kind pairKind, height int, p *pairsParams, a, b *byte, start, c *int32, n int",
 		Portable: `panic("quant: no kernel adds products in pairs")`},

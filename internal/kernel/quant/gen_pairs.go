@@ -16,6 +16,7 @@ const (
 	offPairsLDC   = 24
 	offPairsLDS   = 32
 	offPairsTurns = 40
+	offPairsSigns = 56
 )
 
 // Offsets of the fields of excess, and its size.
@@ -42,7 +43,7 @@ func pairs(f *asm.File) {
 		name string
 		off  int
 	}{{"Offsetof(pairsParams{}.quads)", offPairsQuads}, {"Offsetof(pairsParams{}.lda)", offPairsLDA}, {"Offsetof(pairsParams{}.ldb)", offPairsLDB},
-		{"Offsetof(pairsParams{}.ldc)", offPairsLDC}, {"Offsetof(pairsParams{}.lds)", offPairsLDS}, {"Offsetof(pairsParams{}.turns)", offPairsTurns},
+		{"Offsetof(pairsParams{}.ldc)", offPairsLDC}, {"Offsetof(pairsParams{}.lds)", offPairsLDS}, {"Offsetof(pairsParams{}.turns)", offPairsTurns}, {"Offsetof(pairsParams{}.signs)", offPairsSigns},
 		{"Offsetof(excess{}.at)", offExcessAt}, {"Offsetof(excess{}.bytes)", offExcessBytes}, {"Sizeof(excess{})", excessSize}} {
 		src += fmt.Sprintf("_ = [1]byte{}[unsafe.%s-%d]\n", c.name, c.off)
 	}
@@ -75,6 +76,8 @@ func pairs(f *asm.File) {
 type paired struct {
 	*asm.Func
 	kind, height int
+
+	optional bool // columns may be nil, and add nothing then
 }
 
 func (t *paired) emit(f *asm.File) string {
@@ -122,10 +125,19 @@ func (t *paired) end() {
 	if turned {
 		t.I("MOVQ %d(DI), R15", offPairsTurns)
 		t.Load("columns", "CX")
+		if t.optional {
+			t.I("VPXOR Y12, Y12, Y12")
+			t.I("VPXOR Y13, Y13, Y13")
+			t.I("TESTQ CX, CX")
+			t.I("JZ none")
+		}
 		t.I("ADDQ $64, %s", t.Addr("columns"))
 		for j := range 2 { // 128 times the sums
 			t.I("VMOVDQU %d(CX), Y%d", 32*j, 12+j)
 			t.I("VPSLLD $7, Y%[1]d, Y%[1]d", 12+j)
+		}
+		if t.optional {
+			t.Label("none")
 		}
 	}
 	for r := range t.height {

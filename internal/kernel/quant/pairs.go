@@ -9,7 +9,8 @@ import "math/bits"
 //
 // So rows are copied, some quads at a time, and pairs that add up to more are lessened to that; what they were lessened by is such
 // a pair itself, and goes to a list, whose products are added behind. Unsigned elements whose zero is in the middle are turned to signed
-// ones, and B to the other kind as it is read. Where the list would be long either way, elements are widened to 16 bits. Sums are exact.
+// ones, and B to the other kind as it is read. Where the list would be long either way, magnitudes are multiplied (signs.go), or, of a B of signed elements
+// the sums of whose columns are not there, elements are widened to 16 bits. Sums are exact.
 //
 // Where four elements, the pairs at one place in two quads, add up to as little, the products of both are added in 16 bits, before they are
 // added to sums of 32: three multiplications in the place of four. Of signed elements, the positive ones and the negative ones of a four
@@ -30,6 +31,8 @@ type pairsParams struct {
 	lda, ldb, ldc, lds int // of rows of A, panels of B, rows of the result, and of what sums begin with
 
 	turns, columns *int32 // of turned operands: what is added to the sums of each row, and the sums of B's columns. Kernels move on copies: behind the last panel they point to nothing, which no struct of Go's may
+
+	signs int // of magnitudes: how far behind a row its signs are, in bytes
 }
 
 // excess is what a quad of A was lessened by.
@@ -43,6 +46,7 @@ const (
 	pairRow      = 4 * 384 // bytes of a row
 	pairGroup    = 32      // bytes in which pairs are looked for at a time
 	manyPairs    = 6       // lists have no more quads than one in so many
+	signedPairs  = 8       // the same, where magnitudes can be multiplied, which takes a tenth longer than pairs without a list
 	aloneRows    = 3       // rows below which elements are widened for so few tiles that lists may be longer:
 	aloneList    = 2       // no more quads than one in so many
 	manyFours    = 16      // of fours, no more pairs of quads are lessened than one in so many
@@ -106,6 +110,9 @@ func (k Kernels) multiplyParts(near *pairRows, p *Product, c *int32, a *byte, ro
 	if len(rows) < Height { // it is rather the rows that are prepared too often
 		most = panels
 	}
+	if quads > pairRow/4 {
+		most = min(most, pairPanels)
+	}
 	for q := 0; q < quads; q += pairRow / 4 {
 		for at := 0; at < panels; at += most {
 			x := pairPart{p: p, near: near, q: q, sums: near.columns[:], b: advance(b, at*PanelBytes(quads)+q*4*Panel), c: advance(c, at*Panel), panels: min(most, panels-at)}
@@ -117,8 +124,13 @@ func (k Kernels) multiplyParts(near *pairRows, p *Product, c *int32, a *byte, ro
 			if p.Signed {
 				x.kind, x.turns = pairsSigned, len(rows) >= manyRows
 			}
-			if p.Columns != nil && quads <= pairRow/4 {
-				x.sums, x.turns, x.summed = p.Columns[at*Panel:][:x.panels*Panel], p.Signed, true
+			if p.Columns != nil {
+				x.turns, x.summed = p.Signed, true
+				if q == 0 {
+					x.sums = p.Columns[at*Panel:][:x.panels*Panel]
+				} else { // the first part has what all add
+					clear(x.sums)
+				}
 			}
 			k.multiplyPart(&x, a, rows)
 		}
@@ -134,6 +146,7 @@ type pairPart struct {
 	turns  bool     // there are rows enough for that to be worth the sums of columns
 	summed bool     // these are there
 	single bool     // pairs are not added in fours
+	signs  bool     // magnitudes are multiplied
 	failed int      // tiles whose lists were too long
 
 	sums      []int32 // of columns of B
@@ -174,26 +187,33 @@ func (k Kernels) multiplyPart(x *pairPart, a *byte, rows []int) {
 	}
 }
 
-// nearRows brings rows near, as the last ones were or turned, with pairs that are lessened. It reports whether the list is long enough.
+// nearRows brings rows near, as the last ones were or turned, with pairs that are lessened, or for their magnitudes to be multiplied. It reports whether they can be
+// multiplied as bytes.
 func (k Kernels) nearRows(x *pairPart, a *byte, rows []int) bool {
 	x.near.copy(x.p, a, rows, x.q, x.params.quads, x.params.lda)
 	if x.kind == pairsTurned {
 		k.turn(x, len(rows))
 	}
-	if k.lessen(x, len(rows)) {
+	if x.signs || k.lessen(x, len(rows)) {
 		return true
 	}
-	if x.kind == pairsUnsigned || !x.turns {
-		x.failed++
-		return false
+	if x.kind != pairsUnsigned {
+		if !x.turns {
+			x.failed++
+			return false
+		}
+		x.kind = pairsSigned + pairsTurned - x.kind
+		x.single = false
+		k.turn(x, len(rows))
+		if k.lessen(x, len(rows)) {
+			return true
+		}
+		if x.kind == pairsSigned {
+			x.kind = pairsTurned
+			k.turn(x, len(rows))
+		}
 	}
-	x.kind = pairsSigned + pairsTurned - x.kind
-	x.single = false
-	k.turn(x, len(rows))
-	if !k.lessen(x, len(rows)) {
-		x.failed++
-		return false
-	}
+	x.signs = true
 	return true
 }
 
@@ -215,6 +235,10 @@ func (k Kernels) multiplyNear(x *pairPart, height int) {
 	if x.kind == pairsTurned && !x.summed {
 		k.sumColumns(x)
 		x.summed = true
+	}
+	if x.signs {
+		k.multiplySigns(x, height)
+		return
 	}
 	params := x.params
 	start, c := x.at()
@@ -282,7 +306,16 @@ func (k Kernels) lessen(x *pairPart, height int) bool {
 		return true
 	}
 	x.single = true
-	return k.lessenPairs(x.near, x.kind, height, x.params.lda)
+	quads := height * x.params.lda / 4
+	switch {
+	case x.turns || x.kind == pairsUnsigned:
+		quads /= signedPairs
+	case height < aloneRows:
+		quads /= aloneList
+	default:
+		quads /= manyPairs
+	}
+	return k.lessenPairs(x.near, x.kind, height, x.params.lda, quads)
 }
 
 // lessenFours is lessen for fours.
@@ -389,17 +422,13 @@ func (kind pairKind) size(b byte) int {
 	return max(int(int8(b)), -int(int8(b)))
 }
 
-// lessenPairs is lessen for pairs.
-func (k Kernels) lessenPairs(x *pairRows, kind pairKind, height, ld int) bool {
+// lessenPairs is lessen for pairs, of which the list has at most so many quads.
+func (k Kernels) lessenPairs(x *pairRows, kind pairKind, height, ld, most int) bool {
 	groups := ld / pairGroup
 	found := findExcess(k.set, kind != pairsSigned, &x.masks[0], &x.bytes[0], height*groups)
 	if found == 0 {
 		clear(x.ends[:height])
 		return true
-	}
-	most := height * ld / 4 / manyPairs
-	if height < aloneRows {
-		most = height * ld / 4 / aloneList
 	}
 	if found/2 > min(most, len(x.list)) { // a pair has two bits, and a quad one pair or two
 		return false

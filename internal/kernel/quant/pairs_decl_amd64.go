@@ -199,6 +199,31 @@ func findFoursSigned(masks *uint32, src *byte, n int) (found int)
 //go:noescape
 func findFoursUnsigned(masks *uint32, src *byte, n int) (found int)
 
+// signs_1 sums n tiles of 1 rows, side by side; n > 0, columns = p.columns; see pairsParams.
+//
+//go:noescape
+func signs_1(p *pairsParams, a *byte, b *byte, start *int32, c *int32, n int, columns *int32)
+
+// signs_2 sums n tiles of 2 rows, side by side; n > 0, columns = p.columns; see pairsParams.
+//
+//go:noescape
+func signs_2(p *pairsParams, a *byte, b *byte, start *int32, c *int32, n int, columns *int32)
+
+// signs_3 sums n tiles of 3 rows, side by side; n > 0, columns = p.columns; see pairsParams.
+//
+//go:noescape
+func signs_3(p *pairsParams, a *byte, b *byte, start *int32, c *int32, n int, columns *int32)
+
+// signs_4 sums n tiles of 4 rows, side by side; n > 0, columns = p.columns; see pairsParams.
+//
+//go:noescape
+func signs_4(p *pairsParams, a *byte, b *byte, start *int32, c *int32, n int, columns *int32)
+
+// magnitudes2 writes the magnitudes of n groups of 32 signed bytes, n > 0, and so many bytes behind them their signs, all bits or none, with upper bits turned around where turned is 1. It returns the sum of all magnitudes and, in the upper half, of those of negative elements.
+//
+//go:noescape
+func magnitudes2(dst *byte, src *byte, distance int, turned int, n int) (sums int)
+
 // The offsets that the assembly assumes.
 var (
 	_ = [1]byte{}[unsafe.Offsetof(pairsParams{}.quads)-0]
@@ -207,6 +232,7 @@ var (
 	_ = [1]byte{}[unsafe.Offsetof(pairsParams{}.ldc)-24]
 	_ = [1]byte{}[unsafe.Offsetof(pairsParams{}.lds)-32]
 	_ = [1]byte{}[unsafe.Offsetof(pairsParams{}.turns)-40]
+	_ = [1]byte{}[unsafe.Offsetof(pairsParams{}.signs)-56]
 	_ = [1]byte{}[unsafe.Offsetof(excess{}.at)-0]
 	_ = [1]byte{}[unsafe.Offsetof(excess{}.bytes)-4]
 	_ = [1]byte{}[unsafe.Sizeof(excess{})-8]

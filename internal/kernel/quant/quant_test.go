@@ -20,7 +20,7 @@ import (
 )
 
 var _ = It("generated files are up to date", func(ctx SpecContext) {
-	err := asm.Verify(ctx, "gen.go", "gen_tile.go", "gen_pairs.go", "gen_fours.go", "gen_round.go", "gen_rows.go", "gen_widen.go", "gen_taps.go", "gen_columns.go", "gen_sums.go", "gen_weigh.go", "gen_lines.go", "gen_winograd.go", "gen_add.go", "gen_neon_tile.go", "gen_neon_matrix.go", "gen_neon_wide.go", "gen_neon_rows.go")
+	err := asm.Verify(ctx, "gen.go", "gen_tile.go", "gen_pairs.go", "gen_fours.go", "gen_signs.go", "gen_round.go", "gen_rows.go", "gen_widen.go", "gen_taps.go", "gen_columns.go", "gen_sums.go", "gen_weigh.go", "gen_lines.go", "gen_winograd.go", "gen_add.go", "gen_neon_tile.go", "gen_neon_matrix.go", "gen_neon_wide.go", "gen_neon_rows.go")
 	if errors.Is(err, exec.ErrNotFound) {
 		Skip("no go command")
 	}
@@ -241,6 +241,44 @@ var _ = Describe("products", func() {
 						sum += v * value(b[0], signed)
 					}
 					Expect(c).To(HaveEach(int32(sum)))
+				}
+			}
+		})
+	})
+
+	It("do not saturate where magnitudes are multiplied, which are 128 at most", func() {
+		everywhere(func(k quant.Kernels, _ *rand.Rand, front bool) {
+			for _, size := range [][3]int{{31, 1, 6}, {40, 5, 4}, {130, 9, 5}, {401, 2, 3}} { // quads, rows and panels
+				quads, height, panels := size[0], size[1], size[2]
+				a, b := guarded[byte](4*quads, front), guarded[byte](panels*quant.PanelBytes(quads), front)
+				columns, c := guarded[int32](panels*quant.Panel, front), guarded[int32](height*panels*quant.Panel, front)
+				for _, signed := range []bool{false, true} {
+					for i := range 16 { // elements of every second place, and of the others
+						ends := []byte{0, 127, 128, 255}
+						for j := range a {
+							a[j] = ends[i/4]
+							if j%2 != 0 {
+								a[j] = ends[i%4]
+							}
+						}
+						for _, y := range ends {
+							for j := range b {
+								b[j] = y
+							}
+							k.ColumnSums(columns, b, quads, panels, signed)
+							p := &quant.Product{Segments: []int{0}, Quads: quads, LDC: panels * quant.Panel, Signed: signed, Columns: columns}
+							k.Multiply(p, c, a, make([]int, height), b, make([]int32, panels*quant.Panel), panels)
+							sum := 0
+							for _, v := range valuesOf(a, !signed) {
+								sum += v * value(y, signed)
+							}
+							for _, x := range c {
+								if x != int32(sum) {
+									Expect(x).To(Equal(int32(sum)), "%d rows of %d and %d by %d", height, a[0], a[1], y)
+								}
+							}
+						}
+					}
 				}
 			}
 		})
