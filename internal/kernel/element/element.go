@@ -94,13 +94,16 @@ func Binary[T Integer](set isa.Set, op Op, dst, a, b []T) {
 		return
 	}
 	if n-done < fewest {
-		for ; done < n; done++ {
-			at := done
-			if one {
-				at = 0
+		var few [fewest]T
+		second := few[:n-done]
+		if one {
+			for i := range second {
+				second[i] = b[0]
 			}
-			loop(op, dst[done:done+1], a[done:], b[at:])
+		} else {
+			second = b[done:]
 		}
+		loop(op, dst[done:], a[done:], second)
 		return
 	}
 	var second spread[T]
@@ -109,7 +112,7 @@ func Binary[T Integer](set isa.Set, op Op, dst, a, b []T) {
 }
 
 // fewest is how many elements are left for which a kernel takes less than a loop, with copies to whole vectors and back.
-const fewest = 4
+const fewest = 8
 
 // vector has room for the elements of one.
 type vector [width / 8]uint64
@@ -202,12 +205,12 @@ func Compare[T Ordered](set isa.Set, c Comparison, dst []bool, a, b []T) {
 			compare(set, c, kind, one, bytesAt(dst, done), bytesAt(a, done), same.of(b, done, one), some)
 			groups, done = groups-some, done+some*width
 		}
-		if n-done >= 2*fewest {
+		if n-done >= fewest {
 			compareRest(set, c, kind, dst[done:], a[done:], b, done, one)
 			return
 		}
 	}
-	if n-done < 2*fewest {
+	if n-done < fewest {
 		for ; done < n; done++ {
 			at := done
 			if one {
