@@ -152,6 +152,24 @@ var _ = Describe("groups whose shapes depend on data", func() {
   %%b = MatMul(%%a, %%w) "product"
   %%c = Relu(%%b) "relu"
   output %%c`, twice, constant("w", 8, 4)), "rows", "product", "relu"),
+		Entry("in a branch, of which only the sum of two lengths is an operand's", fmt.Sprintf(`  %s  %%all = Concat(%%rows, %%rows2; axis=0) "join"
+  const %%low = f32[]{-9}
+  %%most = ReduceMax(%%x; keepdims=0) "most"
+  %%c = Greater(%%most, %%low) "condition"
+  %%y = If(%%c | %%all) "which" {
+    then_branch: graph {
+      capture %%all: f32[M,8]
+      %s
+      %%p = MatMul(%%all, %%w) "product"
+      %%r = Relu(%%p) "relu"
+      output %%r
+    }
+    else_branch: graph {
+      capture %%all: f32[M,8]
+      output %%all
+    }
+  }
+  output %%y`, twice, constant("w", 8, 8)), "rows", "product", "relu"),
 		Entry("layers that broadcast what the ones before have added", fmt.Sprintf(`  %s%s
   const %%cols = i64[2]{0, 4}
   const %%three = i64[3]{-1, 2, 8}

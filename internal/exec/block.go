@@ -21,6 +21,7 @@ type Block struct {
 
 	lanes []lane    // the first is the host
 	finds []finding // in the operands
+	asks  []string  // symbols that groups of a region need and that no value of it tells, in order
 }
 
 // Slot is a value of the block.

@@ -9,7 +9,8 @@ import (
 )
 
 // A symbol of a dim that depends on data is found when the first value is made that has it as a dim. Groups behind that need not have an
-// operand that tells: of bcast(?1,N), which is how long the sum of two values is, ?1 does not follow.
+// operand that tells: of bcast(?1,N), which is how long the sum of two values is, ?1 does not follow. Groups in the branch of an If, or in a loop's body, behind
+// it neither: what the region's values do not tell it asks the run around it for.
 
 // finding says where a run finds the value of a symbol.
 type finding struct {
@@ -17,13 +18,19 @@ type finding struct {
 	slot, axis int
 }
 
-// chooseFindings notes which symbols the groups of a block need that their operands do not tell, and where a run of the block finds them.
+// chooseFindings notes which symbols the groups of a block and of its regions need that their operands do not tell, and where a run of the block finds them, or
+// that it has to ask.
 func (b *Block) chooseFindings() {
 	needed := map[string]bool{}
 	for i := range b.Steps {
 		if st := &b.Steps[i]; st.Kind == StepGroup && st.dynamic {
 			st.needs, st.contents = untold(st.Node.Regions[0].Graph), contentsRead(st.Node.Regions[0].Graph)
 			for _, s := range st.needs {
+				needed[s] = true
+			}
+		}
+		for _, r := range b.Steps[i].regions {
+			for _, s := range r.asks {
 				needed[s] = true
 			}
 		}
@@ -53,10 +60,36 @@ func (b *Block) chooseFindings() {
 			for _, s := range symbolsOf(st.Node.Regions[0].Graph) {
 				if needed[s] {
 					delete(needed, s)
-					st.settles = append(st.settles, s)
+					st.settles, b.asks = append(st.settles, s), append(b.asks, s) // it does not always tell
 				}
 			}
 		}
+	}
+	b.asks = slices.AppendSeq(b.asks, maps.Keys(needed))
+	slices.Sort(b.asks)
+}
+
+// tell gives a region's frame what this run has found of what the region asks for.
+func (f *frame) tell(g *frame) {
+	clear(g.told)
+	for _, s := range g.s.block.asks {
+		if x, ok := f.found[s]; ok {
+			if g.told == nil {
+				g.told = graph.Bindings{}
+			}
+			g.told[s] = x
+		}
+	}
+}
+
+// forget begins a run, of which nothing is found yet but what a region was told.
+func (f *frame) forget() {
+	clear(f.found)
+	if len(f.told) > 0 {
+		if f.found == nil {
+			f.found = graph.Bindings{}
+		}
+		maps.Copy(f.found, f.told)
 	}
 }
 

@@ -32,6 +32,7 @@ type frame struct {
 	zipped     *tensor.Sequence // of the last ZipMap; nil where the caller has it
 	filled     []filling        // per step, of lists that it fills; nil before there are any
 	found      graph.Bindings   // by the run: see found.go
+	told       graph.Bindings   // of a region: what the run around it has found
 	read       []int64          // of the operands of a late group
 	edges      *edges           // nil before the first operand that is no plain tensor of the host
 	patches    []patched        // operands of groups, as they were before this run changed them

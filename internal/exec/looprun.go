@@ -171,13 +171,8 @@ func (r *loopRun) counted(trips int64) bool {
 func (r *loopRun) begin(ctx context.Context, trips int64) error {
 	f, b := r.f, r.g.s.block
 	st := &f.s.block.Steps[r.i]
-	first := len(st.Node.Inputs)
-	for k, slot := range b.Captures {
-		v, err := f.value(st.in[first+k])
-		if err != nil {
-			return err
-		}
-		r.g.setValue(slot, v)
+	if err := f.capture(r.g, st); err != nil {
+		return err
 	}
 	if !r.l.scan {
 		r.g.setValue(b.Inputs[0], r.iter)

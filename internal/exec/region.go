@@ -103,8 +103,9 @@ func (f *frame) settleBranch(st *Step, g *frame, slot int) error {
 	return g.fresh(slot)
 }
 
-// capture gives a region's frame what the region captures.
+// capture gives a region's frame what the region captures, and the symbols that it asks for.
 func (f *frame) capture(g *frame, st *Step) error {
+	f.tell(g)
 	first := len(st.Node.Inputs)
 	for k, slot := range g.s.block.Captures {
 		v, err := f.value(st.in[first+k])

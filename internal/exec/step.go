@@ -46,7 +46,7 @@ func (f *frame) walk(ctx context.Context) error {
 	if f.poison != nil {
 		f.poison.begin()
 	}
-	clear(f.found)
+	f.forget()
 	f.find(f.s.block.finds)
 	for i := range f.s.block.Steps {
 		err := ctx.Err()
