@@ -64,6 +64,9 @@ func convKindOf(n *graph.Node) (convKind, *property.Reason) {
 	if !ok1 || !ok2 {
 		return 0, property.Because(property.DynamicShape, "weights %v are %v", w, w.Type)
 	}
+	if why := largeKernel(w); why != nil {
+		return 0, why
+	}
 	groups := int(n.Int("group", 1))
 	switch {
 	case groups == 1 && ic <= planarChannels:
@@ -76,6 +79,18 @@ func convKindOf(n *graph.Node) (convKind, *property.Reason) {
 		return convDense, nil
 	}
 	return convMixed, nil
+}
+
+// largeKernel is why weights whose rows, columns or taps are too many are not run.
+func largeKernel(w *graph.Value) *property.Reason {
+	kernel := [2]int{1, 1}
+	for i := range min(len(w.Type.Shape)-2, 2) {
+		kernel[i], _ = operators.ConstDim(w, len(w.Type.Shape)-1-i)
+	}
+	if !conv.Fits(kernel) {
+		return property.Because(property.ShapeReason, "a kernel of %v is too large", w.Type.Shape)
+	}
+	return nil
 }
 
 // isImage reports whether v is float32 of one, two or three spatial axes.
@@ -418,6 +433,9 @@ func convTransposeSignatures(n *graph.Node) ([]graph.Signature, *property.Reason
 	}
 	if !isImage(x) || len(w.Type.Shape) != len(x.Type.Shape) {
 		return nil, property.Because(property.ShapeReason, "over one to three axes only, %v is %v", w, w.Type)
+	}
+	if why := largeKernel(w); why != nil {
+		return nil, why
 	}
 	if !fixed(w) {
 		return []graph.Signature{convSignature(n, convDense, rowMaj)}, nil

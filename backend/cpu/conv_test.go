@@ -1,6 +1,8 @@
 package cpu_test
 
 import (
+	"slices"
+
 	. "github.com/onsi/ginkgo/v2"
 
 	"github.com/carve-dev/carve/graph"
@@ -238,6 +240,36 @@ var _ = Describe("ConvTranspose", func() {
 			args = append(args, pads(int64(m.r.IntN(k[0])), int64(m.r.IntN(k[1])), 0, 0), dilations(m.int64s(2, 1, 2)...))
 		}
 		m.sample(activate(m, m.op("ConvTranspose", args...)))
+	}))
+})
+
+var _ = Describe("kernels of more than a thousand taps", func() {
+	It("agree with the reference kernels", seeds(12, func(m *model) {
+		k := []int{m.between(1025, 2100)}
+		if m.chance(2) {
+			k = []int{m.between(33, 40), m.between(33, 40)}
+		}
+		s, in := m.between(1, 40), []int{}
+		transposed := m.chance(2)
+		for _, n := range k {
+			if transposed {
+				in = append(in, m.between(1, 4))
+			} else {
+				in = append(in, n+m.between(0, 60))
+			}
+		}
+		g := pick(m, 1, 2, 3)
+		c, oc := g*m.between(1, 3), g*m.between(1, 3)
+		if m.chance(3) {
+			g, oc = c, c
+		}
+		steps := slices.Repeat([]int64{int64(s)}, len(k))
+		x := m.input(append([]int{1, c}, in...)...)
+		if transposed {
+			m.check(m.op("ConvTranspose", x, m.constant(append([]int{c, oc / g}, k...)...), group(g), strides(steps...)))
+			return
+		}
+		m.check(m.op("Conv", x, m.constant(append([]int{oc, c / g}, k...)...), group(g), strides(steps...)))
 	}))
 })
 

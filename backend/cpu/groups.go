@@ -90,12 +90,18 @@ func (w weightPacker) plan(t isa.Target, dims []int) (g groupWeights, err error)
 		dims = slices.Concat(dims[:2], dims[3:])
 	}
 	g.taps, g.pairs = product(dims[2:]), w.pairs
+	kernel := [2]int{1, dims[len(dims)-1]}
+	if len(dims) == 4 {
+		kernel[0] = dims[2]
+	}
 	c, oc := dims[1]*w.groups, dims[0]
+	window := conv.Map{H: kernel[0], W: kernel[1], Kernel: kernel} // a map of few pixels, each tap being read for one of them
 	if w.transposed {
 		c, oc = dims[0], dims[1]*w.groups
+		window.H, window.W = 1, 1
 	}
 	g.Plan, err = conv.NewConv(t, conv.Spec{N: 1, C: c, OC: oc, Groups: w.groups, Transposed: w.transposed, Pairs: w.pairs,
-		Map: conv.Map{H: 1, W: g.taps, Kernel: [2]int{1, g.taps}}})
+		Map: window})
 	return g, err
 }
 

@@ -128,6 +128,9 @@ func newTable(k tileKernel) *table {
 	return &table{tileKernel: k, width: k.pixels, lists: map[listKey]listAt{}, rowClass: map[string]int{}, colClass: map[string]int{}}
 }
 
+// overflows reports whether the lists are too long; they are not complete then.
+func (t *table) overflows() bool { return len(t.taps) > mostListed }
+
 // done drops what only building needs. Kernels look at the tile behind the one that they compute, so that there is one more.
 func (t *table) done() {
 	if n := len(t.tiles); n > 0 {
@@ -181,6 +184,9 @@ func (t *table) rows(l *lattice, row, n int) []byte {
 }
 
 func (t *table) add(id int, l *lattice, row int, rows []byte, col, width, n0, n1 int) {
+	if t.overflows() {
+		return
+	}
 	cols, key := t.cols[:0], append(t.key[:0], byte(n0), byte(n1))
 	for _, tx := range l.x.taps {
 		s := l.x.reach(tx, col, width)
@@ -228,6 +234,9 @@ func (t *table) list(l *lattice, rows []byte, cols []span, pieces []piece) (offs
 	offset = int64(len(t.taps)) * tapSize
 	for i := range pieces {
 		for iy, bits := range rows {
+			if t.overflows() {
+				return offset, steps
+			}
 			steps += t.rowTaps(l, l.y.taps[iy], bits, cols, &pieces[i])
 		}
 	}

@@ -96,12 +96,13 @@ type tileShape struct {
 const planarChannels = 16
 
 // NewConv plans a convolution for a target. It returns an *Error: ErrShape for numbers
-// that contradict each other, ErrUnsupported for a planar source with groups or more than 16 channels.
+// that contradict each other or are too large, ErrUnsupported for a planar source with groups or more than 16 channels, and for a kernel so large that
+// the taps of all kinds of tiles take more than 64 MiB.
 func NewConv(t isa.Target, s Spec) (*Plan, error) {
 	if s.Groups == 0 {
 		s.Groups = 1
 	}
-	if err := s.Map.normal(s.Transposed); err != nil {
+	if err := s.Map.normal(s.Transposed, longestRow); err != nil {
 		return nil, err
 	}
 	if s.N < 1 || s.C < 1 || s.OC < 1 || s.N > maxDim || s.C > maxDim || s.OC > maxDim {
@@ -201,7 +202,7 @@ func (s *Spec) fewLanes() bool {
 
 // NewPool plans a pooling operator for a target. Errors are as for NewConv.
 func NewPool(t isa.Target, s PoolSpec) (*Plan, error) {
-	if err := s.Map.normal(false); err != nil {
+	if err := s.Map.normal(false, longestPool); err != nil {
 		return nil, err
 	}
 	if s.N < 1 || s.C < 1 || s.N > maxDim || s.C > maxDim {
@@ -244,7 +245,9 @@ func (p *Plan) build(padded *Map) error {
 	p.points = p.order == orderDense && p.spec.points()
 	p.prototype()
 	p.channelTiles()
-	p.plane(padded)
+	if err := p.plane(padded); err != nil {
+		return err
+	}
 	p.chunks()
 	return nil
 }

@@ -283,6 +283,16 @@ var _ = Describe("Plan", func() {
 	}
 
 	onTargets("computes convolutions", func(target isa.Target) { fuzz(target, 150, 1, func(r *rand.Rand, s *conv.Spec) {}) })
+	It("turns down kernels whose taps it would list for each pixel, before they fill memory", func() {
+		s := conv.Spec{N: 1, C: 4, OC: 4, Map: conv.Map{H: 200, W: 200, Kernel: [2]int{255, 255}, Pad: [4]int{127, 127, 127, 127}}}
+		_, err := conv.NewConv(isa.Host(), s)
+		Expect(err).To(MatchError(conv.ErrUnsupported))
+		for _, kernel := range [][2]int{{1 << 17, 1}, {1 << 11, 1 << 10}} {
+			s.Map = conv.Map{H: 1 << 18, W: 1 << 12, Kernel: kernel}
+			_, err = conv.NewConv(isa.Host(), s)
+			Expect(err).To(MatchError(conv.ErrShape))
+		}
+	})
 	onTargets("computes convolutions whose sums are in parts, and the same bits as of whole ones", func(target isa.Target) {
 		whole := target
 		target.Caches[0].Bytes, target.Caches[1].Bytes = 4<<10, 8<<10

@@ -2,8 +2,12 @@ package conv
 
 import "github.com/carve-dev/carve/internal/kernel/isa"
 
+// mostListed is how many taps the lists of a plan may have, of 32 bytes each: at the edges of a map each tile has a list of its own, which of
+// large kernels would take gigabytes.
+const mostListed = 1 << 21
+
 // plane makes the tile tables.
-func (p *Plan) plane(padded *Map) {
+func (p *Plan) plane(padded *Map) error {
 	s := &p.spec
 	lattices := p.lattices(padded)
 	flat := p.needsWeight && s.flat()
@@ -54,10 +58,14 @@ func (p *Plan) plane(padded *Map) {
 		} else {
 			t.rowUnits(lattices, rows, cols, segment, pairs)
 		}
+		if t.overflows() {
+			return failf("plan", ErrUnsupported, "kernel %v over %dx%d pixels of %dx%d: more than %d taps of tiles", s.Kernel, s.OH, s.OW, s.H, s.W, mostListed)
+		}
 		t.done()
 		ct.table, tables[ct.tileShape] = t, t
 	}
 	p.spansOf(flat, pairs, segment, rows, cols)
+	return nil
 }
 
 // fillsWide reports whether tiles of 14 pixels are wanted where others have fewer: of depthwise kernels, of which smaller tiles have the faster code for

@@ -115,8 +115,22 @@ const maxPlane = 1 << 28
 // fits reports whether an image of that many floats, or a distance to the last one, can be addressed in bytes.
 func fits(floats float64) bool { return floats <= min(math.MaxInt/8, 1<<42) }
 
-// normal fills in defaults and checks ranges.
-func (m *Map) normal(transposed bool) error {
+// Limits of kernels: of the taps in a row or column and in all, where the Fourier transforms of sound are convolutions with some thousands; of pools' rows
+// and columns; and of the distance between the first tap and the last.
+const (
+	longestRow  = 1 << 16
+	mostTaps    = 1 << 20
+	longestPool = 1 << 10
+	widest      = 1 << 26
+)
+
+// Fits reports whether a kernel of that height and width has no more taps than a convolution may have: 65536 in a row or column, and 2^20.
+func Fits(kernel [2]int) bool {
+	return kernel[0] <= longestRow && kernel[1] <= longestRow && int64(kernel[0])*int64(kernel[1]) <= mostTaps
+}
+
+// normal fills in defaults and checks ranges, of rows and columns of up to longest taps.
+func (m *Map) normal(transposed bool, longest int) error {
 	for i := range 2 {
 		if m.Stride[i] == 0 {
 			m.Stride[i] = 1
@@ -124,7 +138,7 @@ func (m *Map) normal(transposed bool) error {
 		if m.Dilate[i] == 0 {
 			m.Dilate[i] = 1
 		}
-		if m.Kernel[i] < 1 || m.Stride[i] < 1 || m.Dilate[i] < 1 || m.Kernel[i] > 1<<10 || m.Stride[i] > maxDim || m.Dilate[i] > 1<<16 {
+		if m.Kernel[i] < 1 || m.Stride[i] < 1 || m.Dilate[i] < 1 || m.Kernel[i] > longest || !Fits(m.Kernel) || m.Stride[i] > maxDim || m.Dilate[i] > widest/m.Kernel[i] {
 			return failf("plan", ErrShape, "kernel %v, stride %v, dilation %v", m.Kernel, m.Stride, m.Dilate)
 		}
 	}
