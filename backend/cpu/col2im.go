@@ -32,6 +32,7 @@ func colImSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 // overlapped is a Col2Im: in is the image, and out the positions of blocks, of each axis.
 type overlapped struct {
 	axes            [3]poolAxis
+	size            int     // bytes of an element
 	taps, positions int     // of a block, and of an image
 	along           rowTaps // along a row
 	phases, wide    int     // of a row, and elements of each, some of which may lie behind it
@@ -55,40 +56,53 @@ func planColIm(p *planner, n *graph.Node) error {
 	if err != nil {
 		return err
 	}
-	l := &overlapped{axes: poolAxes(&w, dy[2:], out), taps: product(block), positions: product(out)}
+	l := newOverlapped(poolAxes(&w, dy[2:], out), n.Inputs[0].Type.DType.Size())
 	if dx[2] != l.positions || dx[1] != dy[1]*l.taps {
 		return property.Because(property.ShapeReason, "%v for blocks of %v at %v positions", dx, block, out)
 	}
-	size := n.Inputs[0].Type.DType.Size()
-	a := &l.axes
-	few := a[2].kernel == 3 || a[2].kernel == 4 // phases of whole images are interleaved in half the time of those of rows
-	if !few && !slices.ContainsFunc(a[:], func(a poolAxis) bool { return !a.tiled() }) {
-		dims := []int{dy[0] * dy[1], a[0].kernel, a[1].kernel, a[2].kernel, a[0].out, a[1].out, a[2].out}
-		p.permute(dims, []int{0, 4, 1, 5, 2, 6, 3}, size, p.In(n.Inputs[0]), p.Out(n.Outputs[0]))
-		return nil
+	p.addBlocks(l, p.In(n.Inputs[0]), p.Out(n.Outputs[0]), dy[0]*dy[1])
+	return nil
+}
+
+// newOverlapped returns blocks of elements of so many bytes over the last of these axes.
+func newOverlapped(axes [3]poolAxis, size int) *overlapped {
+	l := &overlapped{axes: axes, size: size, taps: 1, positions: 1}
+	for _, a := range axes {
+		l.taps, l.positions = l.taps*a.kernel, l.positions*a.out
 	}
-	x := &a[2]
+	x := &l.axes[2]
 	l.phases = max(1, min(x.stride, x.in))
 	l.wide = ceilDiv(x.in, l.phases)
 	l.along = tapsOf(x)
-	l.band = max(1, min(addedBytes/(size*max(x.in, 1)), a[1].in))
-	if size == 8 {
+	l.band = max(1, min(addedBytes/(size*max(x.in, 1)), l.axes[1].in))
+	return l
+}
+
+// addBlocks emits what adds up the blocks of so many images of one channel.
+func (p *planner) addBlocks(l *overlapped, src, dst place.Memory, planes int) {
+	a := &l.axes
+	few := a[2].kernel == 3 || a[2].kernel == 4 // phases of whole images are interleaved in half the time of those of rows
+	if !few && !slices.ContainsFunc(a[:], func(a poolAxis) bool { return !a.tiled() }) {
+		dims := []int{planes, a[0].kernel, a[1].kernel, a[2].kernel, a[0].out, a[1].out, a[2].out}
+		p.permute(dims, []int{0, 4, 1, 5, 2, 6, 3}, l.size, src, dst)
+		return
+	}
+	if l.size == 8 {
 		kernels := p.doubles()
-		planOverlapped(p, n, l, func(to []float64, ldd int, x []float64, ldx, rows, cols int) {
+		planOverlapped(p, l, src, dst, planes, func(to []float64, ldd int, x []float64, ldx, rows, cols int) {
 			for i := range rows {
 				to := to[i*ldd:][:cols]
 				kernels.Binary(double.Add, double.VV, to, to, x[i*ldx:][:cols])
 			}
 		}, interleave)
-		return nil
+		return
 	}
 	kernels, target := p.kernels, p.target
-	planOverlapped(p, n, l, func(to []float32, ldd int, x []float32, ldx, rows, cols int) {
+	planOverlapped(p, l, src, dst, planes, func(to []float32, ldd int, x []float32, ldx, rows, cols int) {
 		kernels.BinaryRows(vec.Add, vec.VV, to, ldd, to, ldd, x, ldx, rows, cols)
 	}, func(to, from []float32, phases, apart, n int) {
 		reorder.Transpose2D(target, to, from, phases, n, apart, phases)
 	})
-	return nil
 }
 
 // tiled reports whether blocks cover the axis, each element once.
@@ -104,9 +118,8 @@ func (a *poolAxis) position(at, k int) (i int, ok bool) {
 }
 
 // planOverlapped emits a step whose chunks are bands of rows of an image of a channel. add adds rows, and weave interleaves n elements of phases that lie apart.
-func planOverlapped[T float32 | float64](p *planner, n *graph.Node, l *overlapped, add func(to []T, ldd int, x []T, ldx, rows, cols int), weave func(to, from []T, phases, apart, n int)) {
-	src, dst := p.In(n.Inputs[0]), p.Out(n.Outputs[0])
-	dy, a := p.Dims[n.Outputs[0].ID], &l.axes
+func planOverlapped[T float32 | float64](p *planner, l *overlapped, src, dst place.Memory, planes int, add func(to []T, ldd int, x []T, ldx, rows, cols int), weave func(to, from []T, phases, apart, n int)) {
+	a := &l.axes
 	width, height, channel := a[2].in, a[1].in, l.taps*l.positions
 	bands := ceilDiv(height, l.band)
 	each := a[0].in * bands // chunks of a channel
@@ -114,8 +127,8 @@ func planOverlapped[T float32 | float64](p *planner, n *graph.Node, l *overlappe
 	if l.phases > 1 {
 		size = l.phases * l.wide * l.band
 	}
-	room := p.scratch(n.Inputs[0].Type.DType.Size() * size)
-	p.emit(step{chunks: dy[0] * dy[1] * each, grain: grainFor(float64(channel)/float64(4*max(each, 1)) + float64(l.band*width)/4), body: func(st *state, worker, lo, hi int) {
+	room := p.scratch(l.size * size)
+	p.emit(step{chunks: planes * each, grain: grainFor(float64(channel)/float64(4*max(each, 1)) + float64(l.band*width)/4), body: func(st *state, worker, lo, hi int) {
 		x, y, free := of[T](st, src), of[T](st, dst), place.Elements[T](room.bytes(st, worker))
 		for i := lo; i < hi; i++ {
 			first := i % bands * l.band

@@ -173,6 +173,9 @@ func planar(d []int) []int {
 
 // conv emits a convolution or transposed convolution with its tail.
 func (p *planner) conv(n *graph.Node, in []*graph.Value, out *graph.Value, t tail) error {
+	if n.Is("ConvTranspose") && in[1].Format == scatteredWeights[len(p.Dims[out.ID])] {
+		return p.scattered(n, in, out, t)
+	}
 	if len(p.Dims[out.ID]) == 5 {
 		return p.volumeConv(n, in, out, t)
 	}
@@ -439,6 +442,9 @@ func convTransposeSignatures(n *graph.Node) ([]graph.Signature, *property.Reason
 	}
 	if !fixed(w) {
 		return []graph.Signature{convSignature(n, convDense, rowMaj)}, nil
+	}
+	if scatters(n) {
+		return []graph.Signature{scatteredSignature(n)}, nil
 	}
 	if g := int(n.Int("group", 1)); g != 1 {
 		return []graph.Signature{convSignature(n, convMixed, groupedWeights(g, true))}, nil

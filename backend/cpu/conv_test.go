@@ -243,6 +243,29 @@ var _ = Describe("ConvTranspose", func() {
 	}))
 })
 
+var _ = Describe("ConvTranspose of few results", func() {
+	It("agrees with the reference kernels over one to three axes", seeds(40, func(m *model) {
+		rank := m.between(1, 3)
+		c, oc := m.between(6, 80), m.between(1, 4)
+		in, k := []int{m.between(1, 3), c}, []int{c, oc}
+		var s, d, begin, more []int64
+		for range rank {
+			in, k = append(in, m.between(1, 24/rank)), append(k, m.between(1, 20/rank))
+			s, d = append(s, int64(m.between(1, 5))), append(d, int64(m.between(1, 2)))
+			begin, more = append(begin, int64(m.r.IntN(2))), append(more, int64(m.r.IntN(int(s[len(s)-1]))))
+		}
+		args := []any{m.input(in...), m.constant(k...)}
+		if m.chance(2) {
+			args = append(args, operand(m, oc))
+		}
+		args = append(args, strides(s...), graph.IntsAttr("output_padding", more...))
+		if m.chance(2) {
+			args = append(args, dilations(d...), pads(append(begin, make([]int64, rank)...)...))
+		}
+		m.sample(activate(m, m.op("ConvTranspose", args...)))
+	}))
+})
+
 var _ = Describe("kernels of more than a thousand taps", func() {
 	It("agree with the reference kernels", seeds(12, func(m *model) {
 		k := []int{m.between(1025, 2100)}
