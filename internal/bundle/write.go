@@ -52,6 +52,9 @@ func Create(path string, parts []Part) (err error) {
 	if err = f.Chmod(0o644); err != nil {
 		return err
 	}
+	if err = f.Sync(); err != nil { // so that the name never stands for less than the whole
+		return err
+	}
 	if err = f.Close(); err != nil {
 		return err
 	}
