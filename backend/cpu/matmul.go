@@ -407,9 +407,9 @@ func (p *planner) product(spec gemm.Spec, o operands, bias *graph.Value, t tail,
 	if spec.B == gemm.Rows && spec.N == 1 && spec.LDB == 1 && spec.K >= leastColumn {
 		spec.B, spec.LDB = gemm.Columns, 0
 	}
-	if d.batch == 1 && packsFirst(p.target, &spec) {
-		o.b = p.packedFirst(o.b, d.b.off[0], &spec)
-		spec.B, spec.LDB, d.b.off = gemm.Packed, 0, []int{0}
+	if (d.batch == 1 || crowded(&spec)) && packsFirst(p.target, &spec) {
+		o.b, d.b.off = p.packedFirst(o.b, d.b.off, &spec)
+		spec.B, spec.LDB = gemm.Packed, 0
 	}
 	plan, err := gemm.NewPlan(p.target, spec)
 	if err != nil {
@@ -440,24 +440,40 @@ func packsFirst(t isa.Target, s *gemm.Spec) bool {
 	if s.B == gemm.Columns {
 		return s.M >= leastTurned && s.N >= gemm.Panel
 	}
-	if s.B == gemm.Rows && s.M >= leastCrowded && 4*s.LDB%crowdedBytes == 0 && s.N >= gemm.Panel {
-		return true
-	}
-	return s.B == gemm.Rows && s.M >= leastPacked && 4*s.K*s.N > t.SecondCache()/2
+	return crowded(s) || s.B == gemm.Rows && s.M >= leastPacked && 4*s.K*s.N > t.SecondCache()/2
 }
 
-// packedFirst emits the step that packs the matrix that begins at an element of src, and returns where its panels are.
-func (p *planner) packedFirst(src place.Memory, from int, s *gemm.Spec) place.Memory {
+// crowded reports whether lines of the second operand displace each other.
+func crowded(s *gemm.Spec) bool {
+	return s.B == gemm.Rows && s.M >= leastCrowded && 4*s.LDB%crowdedBytes == 0 && s.N >= gemm.Panel
+}
+
+// packedFirst emits the step that packs the matrices that begin at some elements of src, and returns where their panels are.
+func (p *planner) packedFirst(src place.Memory, from []int, s *gemm.Spec) (panels place.Memory, at []int) {
 	k, n, ld, target := s.K, s.N, s.LDB, p.target
 	pack := gemm.PackBPanels
 	if s.B == gemm.Columns {
 		pack, ld = gemm.PackBTPanels, max(ld, k)
 	}
-	dst := p.Temp(4 * gemm.PackedLen(k, n))
-	p.emit(step{chunks: gemm.Panels(n), grain: grainFor(float64(k*gemm.Panel) / 8), body: func(st *state, _, lo, hi int) {
-		pack(target, st.F32(dst), st.F32(src)[from:], k, n, ld, lo, hi)
+	each, size := gemm.Panels(n), gemm.PackedLen(k, n)
+	var list []int // a matrix that several products read is packed once
+	for _, f := range from {
+		i := slices.Index(list, f)
+		if i < 0 {
+			i, list = len(list), append(list, f)
+		}
+		at = append(at, i*size)
+	}
+	dst := p.Temp(4 * size * len(list))
+	p.emit(step{chunks: len(list) * each, grain: grainFor(float64(k*gemm.Panel) / 8), body: func(st *state, _, lo, hi int) {
+		for lo < hi {
+			i, first := lo/each, lo%each
+			last := min(each, first+hi-lo)
+			pack(target, st.F32(dst)[i*size:], st.F32(src)[list[i]:], k, n, ld, first, last)
+			lo += last - first
+		}
 	}}, []place.Memory{src}, []place.Memory{dst})
-	return dst
+	return dst, at
 }
 
 func init() {

@@ -26,6 +26,13 @@ func sameBits(m *model, on []isa.Target, outputs ...*graph.Value) {
 }
 
 var _ = Describe("MatMul", func() {
+	It("of a second operand whose rows lie pages apart agrees with the reference kernels", seeds(8, func(m *model) {
+		rows, k, n := m.between(30, 70), m.between(1, 40), 1024*m.between(1, 2)
+		a := m.input(m.between(1, 3), m.between(1, 2), rows, k)
+		b := append(slices.Clone(pick(m, m.known[a].Shape[:2], []int{1, m.known[a].Shape[1]}, []int{m.known[a].Shape[0], 1}, nil)), k, n)
+		m.sample(activate(m, m.op("MatMul", a, m.input(b...))))
+	}))
+
 	It("broadcasts ranks from 1 to 5", seeds(80, func(m *model) {
 		rows, k, cols := m.between(1, 20), m.between(1, 40), m.between(1, 40)
 		if m.chance(12) {

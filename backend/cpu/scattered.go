@@ -83,8 +83,8 @@ func (p *planner) imageProducts(spec gemm.Spec, images int, a, b, c place.Memory
 	for i := range images {
 		batch.B[i], batch.C[i] = i*spec.K*spec.N, i*spec.M*spec.N
 	}
-	if spec.LDB = spec.N; images == 1 && packsFirst(p.target, &spec) {
-		b = p.packedFirst(b, 0, &spec)
+	if spec.LDB = spec.N; packsFirst(p.target, &spec) {
+		b, batch.B = p.packedFirst(b, batch.B, &spec)
 		spec.B, spec.LDB = gemm.Packed, 0
 	}
 	plan, err := gemm.NewPlan(p.target, spec)
