@@ -457,10 +457,12 @@ func (p *planner) packedFirst(src place.Memory, from []int, s *gemm.Spec) (panel
 	}
 	each, size := gemm.Panels(n), gemm.PackedLen(k, n)
 	var list []int // a matrix that several products read is packed once
+	numbers := make(map[int]int, len(from))
 	for _, f := range from {
-		i := slices.Index(list, f)
-		if i < 0 {
+		i, ok := numbers[f]
+		if !ok {
 			i, list = len(list), append(list, f)
+			numbers[f] = i
 		}
 		at = append(at, i*size)
 	}

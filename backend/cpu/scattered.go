@@ -25,7 +25,7 @@ const (
 func scatters(n *graph.Node) bool {
 	w := n.Inputs[1]
 	dims, static := w.Type.Shape.Static()
-	if !static || !w.IsConst() || n.Int("group", 1) != 1 || dims[1] > mostScattered || dims[1]*(dims[0]+addingTaps) >= 8*dims[0] {
+	if !static || !w.IsConst() || n.Int("group", 1) != 1 || dims[1] < 1 || dims[1] > mostScattered || dims[1]*(dims[0]+addingTaps) >= 8*dims[0] {
 		return false
 	}
 	overlaps := product(dims[2:])
