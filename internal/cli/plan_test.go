@@ -37,7 +37,7 @@ var _ = Describe("plan", func() {
 	It("writes to a device, and replaces none", func(ctx SpecContext) {
 		model, device := save(ctx, stem()), filepath.Join(GinkgoT().TempDir(), "device")
 		if err := os.Symlink(os.DevNull, device); err != nil {
-			Skip(err.Error())
+			Skip("links cannot be made here: " + err.Error())
 		}
 		Expect(succeeds(ctx, "plan", "save", model, "-o", device).stdout).To(BeEmpty())
 		Expect(fails(ctx, "bundle", model, "-o", device)).To(ContainSubstring("not a regular file"))
