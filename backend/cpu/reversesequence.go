@@ -30,18 +30,8 @@ func planReverseSequence(p *planner, n *graph.Node) error {
 	}
 	time, bytes := 1-batch, product(d[2:])*x.Type.DType.Size()
 	src, lens, dst := p.In(x), p.In(n.Inputs[1]), p.Out(n.Outputs[0])
-	switch bytes {
-	case 1:
-		reverseElements[uint8](p, n, batch, src, lens, dst)
-		return nil
-	case 2:
-		reverseElements[uint16](p, n, batch, src, lens, dst)
-		return nil
-	case 4:
-		reverseElements[uint32](p, n, batch, src, lens, dst)
-		return nil
-	case 8:
-		reverseElements[uint64](p, n, batch, src, lens, dst)
+	if reverse := reversals[bytes]; reverse != nil {
+		reverse(p, n, batch, src, lens, dst)
 		return nil
 	}
 	p.emit(step{chunks: d[0] * d[1], grain: grainFor(float64(bytes)*0.05 + 4), body: func(st *state, _, lo, hi int) {
@@ -59,6 +49,11 @@ func planReverseSequence(p *planner, n *graph.Node) error {
 		}
 	}}, []place.Memory{src, lens}, []place.Memory{dst})
 	return nil
+}
+
+// reversals are those of single elements at each time, by their bytes.
+var reversals = map[int]func(p *planner, n *graph.Node, batch int, src, lens, dst place.Memory){
+	1: reverseElements[uint8], 2: reverseElements[uint16], 4: reverseElements[uint32], 8: reverseElements[uint64],
 }
 
 // reverseElements emits a ReverseSequence of single elements at each time.
