@@ -423,6 +423,14 @@ var _ = Describe("Run", func() {
 					}
 				}
 			}
+			for _, m := range []int{7, 64} { // of few multiply-adds and long rows, of which B has its own
+				for _, n := range []int{4096, 4101, 4850} {
+					for _, k := range []int{1, 3, 10, 24} {
+						s := gemm.Spec{M: m, N: n, K: k, B: gemm.Rows, LDB: n + rng.IntN(3), LDC: n + rng.IntN(3), Bias: rng.IntN(2) == 0, Residual: rng.IntN(2) == 0}
+						newProduct(s, rng, guard.Side(rng.IntN(2))).check(target)
+					}
+				}
+			}
 		})
 	})
 

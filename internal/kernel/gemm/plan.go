@@ -73,6 +73,8 @@ const (
 	joinedBytes   = 1 << 20   // of A, at most, for such a plan where k is not divided: tall products have units whose A stays in the second-level cache
 	acrossSum     = 96        // multiply-adds of a result, at least, of products of rows of B that are computed by rows of tiles
 	mostAcross    = 16        // panels of a group of products of panels that are, at most
+	fewSum        = 24        // multiply-adds of a result, at most, of products of rows of B that are computed by rows of tiles where these are long:
+	longAcross    = 4096      // of so many columns, at least
 	fewBelow      = 2         // tiles below each other, at most, that have no rows of A fetched
 	callNs        = 40_000    // of tiles in a call, at most, but for one
 	shortSum      = 128       // multiply-adds of a result, up to which tiles have fewer where vectors are computed in halves: a store of one
@@ -101,10 +103,13 @@ const groupPanels = 4
 // single panels, 128x768x768 0.96; 3136x96x96 would take 1.1. Rows of tiles (acrossPanels) may have a quarter of it.
 func (p *Plan) mostPanels() int {
 	s := &p.spec
+	bytes := p.panel() * p.sizeB() * max(1, s.K)
+	if p.shortRows() {
+		return min(mostAcross, p.firstCache()/2/bytes)
+	}
 	if !p.avx2 || s.B != Packed {
 		return groupPanels
 	}
-	bytes := p.panel() * p.sizeB() * max(1, s.K)
 	if p.acrossPanels() {
 		return max(1, min(mostAcross, p.target.SecondCache()/4/bytes))
 	}
