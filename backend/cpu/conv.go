@@ -116,6 +116,8 @@ func weightFormat(n *graph.Node, k convKind) graph.Format {
 		return denseLineWeights
 	case k == convDense:
 		return denseWeights
+	case k == convPlanar && shortLine(n.Inputs[1]):
+		return rowMaj
 	case (k == convDepthwise || k == convPlanar) && rank == 5:
 		return slimVolumeWeights
 	case (k == convDepthwise || k == convPlanar) && rank == 3:
@@ -195,6 +197,9 @@ func (p *planner) conv(n *graph.Node, in []*graph.Value, out *graph.Value, t tai
 	var err error
 	if spec.Map, err = convWindow(n, p.Dims[x.ID][2:], p.Dims[w.ID][2:], p.Dims[out.ID][2:]); err != nil {
 		return err
+	}
+	if line && spec.Source == conv.Planar && shortLine(w) {
+		return p.lineProduct(&spec, in, out, t)
 	}
 	t.epilogue(p.kernels, &spec.Epilogue)
 	c := convCall{src: p.In(x), residual: place.Nowhere, work: 1}

@@ -40,14 +40,14 @@ var _ = Describe("operators over one axis", func() {
 		m.sample(y)
 	}))
 
-	It("convolve sound, of one channel, in pieces as the reference kernels do", seeds(16, func(m *model) {
-		oc, k, d := m.between(1, 80), m.between(1, 12), m.between(1, 2)
-		x := operand(m, m.between(1, 2), 1, m.between((k-1)*d+1, pick(m, 40, 9000)))
+	It("convolve sound, of few channels, in pieces and as products as the reference kernels do", seeds(24, func(m *model) {
+		c, oc, k, d := pick(m, 1, 1, m.between(2, 4)), pick(m, m.between(1, 80), m.between(120, 150)), m.between(1, 12), m.between(1, 2)
+		x := operand(m, m.between(1, 2), c, m.between((k-1)*d+1, pick(m, 40, 9000)))
 		var bias *graph.Value
 		if m.chance(2) {
-			bias = m.constant(oc)
+			bias = operand(m, oc)
 		}
-		args := append(present(x, operand(m, oc, 1, k), bias), dilations(int64(d)), strides(int64(m.between(1, 5))))
+		args := append(present(x, operand(m, oc, c, k), bias), dilations(int64(d)), strides(int64(m.between(1, 5))))
 		if m.chance(2) {
 			args = append(args, pads(int64(m.between(0, 2*k)), int64(m.between(0, 2*k))))
 		}

@@ -28,12 +28,12 @@ func (p *Plan) acrossRows() bool {
 	return p.far() && p.below != nil && p.spec.K >= acrossSum && len(p.groups) == 1 && g.panels > 1 && p.spec.K*p.panel()*p.size()*g.panels <= p.target.SecondCache()/4
 }
 
-// shortRows reports whether a product of very short sums whose B lies by rows is computed so, by groups of as many panels as half of the first-level cache holds:
-// where rows of results are so long that tiles below each other would store to a page each. On an AMD Zen 3, MxKxN, 32x7x24000 takes 0.41 of its time so,
-// 64x3x24000 0.49, 256x7x6000 0.91; of 40 multiply-adds, or 1000 columns, there is no gain.
+// shortRows reports whether a product of very short sums is computed so, by groups of as many panels as half of the first-level cache holds: where rows of results
+// are so long that tiles below each other would store to a page each. On an AMD Zen 3, MxKxN of rows of B, 32x7x24000 takes 0.41 of its time so, 64x3x24000 0.49,
+// 256x7x6000 0.91; of 40 multiply-adds, or 1000 columns, there is no gain.
 func (p *Plan) shortRows() bool {
 	s := &p.spec
-	return p.far() && p.has.across && s.B == Rows && s.K <= fewSum && s.N >= longAcross && s.M > p.has.tileRows[1]
+	return p.far() && p.has.across && s.B != Columns && s.K <= fewSum && s.N >= leastAcross && s.LDC >= longAcross && s.M > p.has.tileRows[1]
 }
 
 // acrossPanels reports whether a product of panels is computed so, however many a group has, by AVX2: where the first-level cache holds two panels, but not B, of which each tile reads

@@ -21,7 +21,7 @@ const (
 	packPanelN = 8
 )
 
-// PackB packs B[k, n], given as rows with stride ldb ≥ n, into dst[PackedLen(k, n)] and zeroes the padding. It runs at
+// PackB packs B[k, n], given as rows with stride ldb, which may overlap, into dst[PackedLen(k, n)] and zeroes the padding. It runs at
 // memory bandwidth. Slices that are too short panic.
 func PackB(t isa.Target, dst, src []float32, k, n, ldb int) {
 	PackBPanels(t, dst, src, k, n, ldb, 0, Panels(n))

@@ -74,7 +74,8 @@ const (
 	acrossSum     = 96        // multiply-adds of a result, at least, of products of rows of B that are computed by rows of tiles
 	mostAcross    = 16        // panels of a group of products of panels that are, at most
 	fewSum        = 24        // multiply-adds of a result, at most, of products of rows of B that are computed by rows of tiles where these are long:
-	longAcross    = 4096      // of so many columns, at least
+	leastAcross   = 1024      // of so many columns, at least,
+	longAcross    = 3072      // and so far apart
 	fewBelow      = 2         // tiles below each other, at most, that have no rows of A fetched
 	callNs        = 40_000    // of tiles in a call, at most, but for one
 	shortSum      = 128       // multiply-adds of a result, up to which tiles have fewer where vectors are computed in halves: a store of one
