@@ -73,7 +73,7 @@ const (
 	joinedBytes   = 1 << 20   // of A, at most, for such a plan where k is not divided: tall products have units whose A stays in the second-level cache
 	acrossSum     = 96        // multiply-adds of a result, at least, of products of rows of B that are computed by rows of tiles
 	mostAcross    = 16        // panels of a group of products of panels that are, at most
-	fewSum        = 24        // multiply-adds of a result, at most, of products of rows of B that are computed by rows of tiles where these are long:
+	fewSum        = 24        // multiply-adds of a result, at most, of products that are computed by rows of tiles where rows of results are long:
 	leastAcross   = 1024      // of so many columns, at least,
 	longAcross    = 3072      // and so far apart
 	fewBelow      = 2         // tiles below each other, at most, that have no rows of A fetched
