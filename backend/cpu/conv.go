@@ -48,6 +48,7 @@ const (
 	convDepthwise
 	convPlanar
 	convMixed // groups that do not fall on blocks: weights are packed by the backend itself
+	convFew   // of few results, which are planar
 )
 
 // convKindOf classifies a Conv by its weights.
@@ -71,6 +72,8 @@ func convKindOf(n *graph.Node) (convKind, *property.Reason) {
 	switch {
 	case groups == 1 && ic <= planarChannels:
 		return convPlanar, nil
+	case groups == 1 && sumsChannels(w):
+		return convFew, nil
 	case groups == 1:
 		return convDense, nil
 	case ic == 1 && oc == groups:
@@ -110,6 +113,8 @@ func weightFormat(n *graph.Node, k convKind) graph.Format {
 	switch {
 	case !fixed(n.Inputs[1]) && (rank == 5 || k == convMixed || !n.Inputs[1].Invariant()):
 		return rowMaj
+	case k == convFew:
+		return fewResultsWeights
 	case k == convDense && rank == 5:
 		return denseVolumeWeights
 	case k == convDense && rank == 3:
@@ -148,6 +153,8 @@ func convSignature(n *graph.Node, k convKind, weights graph.Format) graph.Signat
 		name, src, dst = "ncw", rowMaj, rowMaj
 	case k == convPlanar:
 		name, src = "nchw-nchw16c", rowMaj
+	case k == convFew:
+		name, dst = "nchw16c-nchw", rowMaj
 	}
 	in := len(n.Inputs)
 	ports := make([]graph.Port, in+1)
@@ -180,6 +187,9 @@ func (p *planner) conv(n *graph.Node, in []*graph.Value, out *graph.Value, t tai
 	}
 	if len(p.Dims[out.ID]) == 5 {
 		return p.volumeConv(n, in, out, t)
+	}
+	if in[1].Format == fewResultsWeights {
+		return p.fewResults(n, in, out, t)
 	}
 	x, w := in[0], in[1]
 	dx, dy := planar(p.Dims[x.ID]), planar(p.Dims[out.ID])

@@ -243,6 +243,34 @@ var _ = Describe("ConvTranspose", func() {
 	}))
 })
 
+var _ = Describe("Conv of few results", func() {
+	It("agrees with the reference kernels, with what comes in front and behind", seeds(60, func(m *model) {
+		v := &convolution{n: m.between(1, 3), c: m.between(5, 70), oc: m.between(1, 3), groups: 1, bias: m.chance(2)}
+		v.window(m)
+		x := operand(m, v.n, v.c, v.in[0], v.in[1])
+		switch m.r.IntN(4) {
+		case 0: // images that lie apart
+			x = m.op("Concat", m.op("Relu", operand(m, v.n, 16, v.in[0], v.in[1])), m.op("MaxPool", x, kernel(1, 1)), axis(1))
+			v.c += 16
+		case 1:
+			x = m.op("Relu", x)
+		}
+		y := v.build(m, x)
+		if m.chance(3) {
+			y = m.op("Add", y, operand(m, m.known[y].Shape...))
+		}
+		if y = activate(m, y); m.chance(3) {
+			y = m.op("MaxPool", y, kernel(1, 1))
+		}
+		m.sample(y)
+	}))
+
+	It("runs in every way", func() {
+		m := newModel(5)
+		m.check(m.op("Sigmoid", m.op("Conv", m.input(2, 40, 9, 21), m.constant(2, 40, 3, 3), m.constant(2), pads(1, 1, 1, 1))))
+	})
+})
+
 var _ = Describe("ConvTranspose of few results", func() {
 	It("agrees with the reference kernels over one to three axes", seeds(40, func(m *model) {
 		rank := m.between(1, 3)

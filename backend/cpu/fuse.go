@@ -65,14 +65,19 @@ func mayAdd(head *graph.Node, r *graph.Value) bool {
 		return false
 	}
 	k := slices.Index(head.Inputs, r)
+	kind := convDense
+	if head.Is("Conv") {
+		kind, _ = convKindOf(head)
+	}
 	switch {
+	case kind == convFew:
+		return false
 	case k < 0:
 		return true
 	case k > 0:
 		return false
 	case head.Is("Conv"):
-		kind, why := convKindOf(head)
-		return why == nil && kind != convPlanar
+		return kind != convPlanar
 	}
 	return true
 }
