@@ -3,6 +3,7 @@ package oip
 import (
 	"encoding/binary"
 	"fmt"
+	"unsafe"
 
 	"github.com/carve-dev/carve/graph/tensor"
 )
@@ -38,11 +39,11 @@ func DType(datatype string) (tensor.DType, error) {
 	return dt, nil
 }
 
-// Shape returns dims as ints and their product. The error is InvalidArgument where one is negative, the rank is above 64, or the
+// Shape returns dims as ints and their product. The error is InvalidArgument where one is negative, the rank is above MaxDims, or the
 // elements would be more than limit.
 func Shape(name string, dims []int64, limit int64) (shape []int, n int, err error) {
-	if len(dims) > 64 {
-		return nil, 0, Errorf(InvalidArgument, "input %q has %d dims", name, len(dims))
+	if len(dims) > MaxDims {
+		return nil, 0, Errorf(InvalidArgument, "input %q has more than %d dims", name, MaxDims)
 	}
 	product, empty := int64(1), false
 	shape = make([]int, len(dims))
@@ -65,24 +66,32 @@ func Shape(name string, dims []int64, limit int64) (shape []int, n int, err erro
 	return shape, int(product), nil
 }
 
+// Memory returns how many bytes n elements of a type take, strings without what they say.
+func Memory(dt tensor.DType, n int) int64 {
+	if dt == tensor.String {
+		return int64(n) * int64(unsafe.Sizeof(""))
+	}
+	return int64(dt.Bytes(n))
+}
+
 // ParseStrings reads n elements of datatype BYTES in raw form: each is its length, 4 bytes, little-endian, and so many bytes.
 func ParseStrings(name string, raw []byte, n int) ([]string, error) {
 	if n > len(raw)/4 {
 		return nil, Errorf(InvalidArgument, "input %q: %d bytes are too few for %d elements", name, len(raw), n)
 	}
-	out := make([]string, n)
+	out, rest := make([]string, n), string(raw) // one copy, of which the elements are parts
 	for i := range out {
-		if len(raw) < 4 {
+		if len(rest) < 4 {
 			return nil, Errorf(InvalidArgument, "input %q: the data end before element %d of %d", name, i, n)
 		}
-		size := binary.LittleEndian.Uint32(raw)
-		if raw = raw[4:]; uint64(size) > uint64(len(raw)) {
-			return nil, Errorf(InvalidArgument, "input %q: element %d says that it has %d bytes, %d are left", name, i, size, len(raw))
+		size := binary.LittleEndian.Uint32(raw[len(raw)-len(rest):])
+		if rest = rest[4:]; uint64(size) > uint64(len(rest)) {
+			return nil, Errorf(InvalidArgument, "input %q: element %d says that it has %d bytes, %d are left", name, i, size, len(rest))
 		}
-		out[i], raw = string(raw[:size]), raw[size:]
+		out[i], rest = rest[:size], rest[size:]
 	}
-	if len(raw) > 0 {
-		return nil, Errorf(InvalidArgument, "input %q: %d bytes follow the last element", name, len(raw))
+	if len(rest) > 0 {
+		return nil, Errorf(InvalidArgument, "input %q: %d bytes follow the last element", name, len(rest))
 	}
 	return out, nil
 }

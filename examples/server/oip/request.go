@@ -17,6 +17,17 @@ type Request struct {
 	Parameters
 }
 
+// Bounds of what a request lists. A few bytes of a message would have a hundred kept of them otherwise.
+const (
+	MaxTensors = 1 << 12 // inputs, and outputs that it names
+	MaxDims    = 64      // of a tensor
+)
+
+// TooMany is the error of a request that lists more than MaxTensors of something.
+func TooMany(what string) error {
+	return Errorf(InvalidArgument, "the request has more than %d %s", MaxTensors, what)
+}
+
 // Named is a tensor with its name.
 type Named struct {
 	Name   string

@@ -7,6 +7,7 @@ import (
 	"io"
 	"math"
 	"sync"
+	"unicode/utf8"
 
 	"google.golang.org/grpc/mem"
 	"google.golang.org/protobuf/encoding/protowire"
@@ -77,10 +78,14 @@ func kept(name string) string {
 	return name
 }
 
-// again returns bytes as a string: the one before where it is the same, as clients ask for the same model over and over.
-func again(before string, b []byte) string {
+// text returns a string of a message, which is in UTF-8: the one before where it is the same, as clients ask for the same model over and over.
+func (c *call) text(what, before string, b []byte) string {
 	if string(b) == before {
 		return before
+	}
+	if !utf8.Valid(b) {
+		c.fault = oip.Errorf(oip.InvalidArgument, "%s is no UTF-8", what)
+		return ""
 	}
 	return string(b)
 }
@@ -111,10 +116,13 @@ func (c *call) read(data mem.BufferSlice) error {
 			if err != nil {
 				return err
 			}
-			if n > 0 {
-				if _, err := io.ReadFull(r.r, t.Data); err != nil {
-					return err
-				}
+			if t == nil {
+				_, err = r.r.Discard(n)
+			} else if n > 0 {
+				_, err = io.ReadFull(r.r, t.Data)
+			}
+			if err != nil {
+				return err
 			}
 			continue
 		}
@@ -140,7 +148,7 @@ func (c *call) whole(number protowire.Number, v value) error {
 		return nil
 	case number == 7:
 		t, err := c.contents(len(v.b))
-		if err == nil {
+		if t != nil {
 			copy(t.Data, v.b)
 		}
 		return err
@@ -148,8 +156,12 @@ func (c *call) whole(number protowire.Number, v value) error {
 	return c.field(number, v.b)
 }
 
-// contents adds raw contents of n bytes, to be filled.
+// contents adds raw contents of n bytes, to be filled; nil where there are too many.
 func (c *call) contents(n int) (*tensor.Tensor, error) {
+	if len(c.raw) == oip.MaxTensors {
+		c.fault = oip.TooMany("raw_input_contents")
+		return nil, nil
+	}
 	t, err := oip.NewTensor(tensor.Uint8, nil, n)
 	if err == nil {
 		c.raw = append(c.raw, t)
@@ -161,12 +173,12 @@ func (c *call) contents(n int) (*tensor.Tensor, error) {
 func (c *call) field(number protowire.Number, b []byte) error {
 	switch number {
 	case 1:
-		c.last = again(c.last, b)
+		c.last = c.text("model_name", c.last, b)
 		c.Model = c.last
 	case 2:
-		c.Version = string(b)
+		c.Version = c.text("model_version", "", b)
 	case 3:
-		c.ID = string(b)
+		c.ID = c.text("id", "", b)
 	case 4:
 		name, value, err := parameter(b)
 		if err != nil {
@@ -176,6 +188,10 @@ func (c *call) field(number protowire.Number, b []byte) error {
 			c.fault = err
 		}
 	case 5:
+		if len(c.inputs) == oip.MaxTensors {
+			c.fault = oip.TooMany("inputs")
+			return nil
+		}
 		var before input
 		if n := len(c.inputs); n < cap(c.inputs) {
 			before = c.inputs[:n+1][n]
@@ -195,14 +211,18 @@ func (c *call) input(before input, b []byte) (in input, err error) {
 	err = fields(b, func(number protowire.Number, v value) error {
 		switch number {
 		case 1:
-			in.name = again(before.name, v.b)
+			in.name = c.text("an input's name", before.name, v.b)
 		case 2:
-			in.datatype = again(before.datatype, v.b)
+			in.datatype = c.text("a datatype", before.datatype, v.b)
 		case 3:
 			if in.shape == nil {
 				in.shape = make([]int64, 0, maxDims) // most have fewer
 			}
-			return v.varints(func(u uint64) { in.shape = append(in.shape, int64(u)) })
+			return v.varints(func(u uint64) {
+				if len(in.shape) <= oip.MaxDims { // one more is found to be too many
+					in.shape = append(in.shape, int64(u))
+				}
+			})
 		case 4:
 			c.shared(v.b, in.name)
 		case 5:
@@ -221,11 +241,15 @@ func (c *call) shared(b []byte, tensor string) {
 }
 
 func (c *call) output(b []byte) error {
+	if len(c.Outputs) == oip.MaxTensors {
+		c.fault = oip.TooMany("outputs")
+		return nil
+	}
 	var out oip.Output
 	err := fields(b, func(number protowire.Number, v value) error {
 		switch number {
 		case 1:
-			out.Name = string(v.b)
+			out.Name = c.text("an output's name", "", v.b)
 		case 2:
 			name, x, err := parameter(v.b)
 			if n, ok := x.(int64); err == nil && name == "classification" {
@@ -273,8 +297,11 @@ func parameter(b []byte) (name string, x any, err error) {
 	return name, x, err
 }
 
-// tensors makes the request's inputs of what was read; limit bounds the elements of one.
-func (c *call) tensors(limit int64) error {
+// holder is a serve.Admission.
+type holder interface{ Hold(bytes int64) error }
+
+// tensors makes the request's inputs of what was read; limit bounds the elements of one, and a counts what they take beside the message.
+func (c *call) tensors(limit int64, a holder) error {
 	defer c.recycle()
 	if c.fault != nil {
 		return c.fault
@@ -290,6 +317,11 @@ func (c *call) tensors(limit int64) error {
 		shape, n, err := oip.Shape(in.name, in.shape, limit)
 		if err != nil {
 			return err
+		}
+		if len(c.raw) == 0 && n <= len(in.contents) || dt == tensor.String && len(c.raw) > 0 && n <= len(c.raw[i].Data)/4 {
+			if err := a.Hold(oip.Memory(dt, n)); err != nil {
+				return err
+			}
 		}
 		var t *tensor.Tensor
 		switch {

@@ -35,7 +35,7 @@ func FuzzCall(f *testing.F) {
 		if err1 != nil {
 			return
 		}
-		err1, err2 = whole.tensors(1<<20), cut.tensors(1<<20)
+		err1, err2 = whole.tensors(1<<20, unlimited{}), cut.tensors(1<<20, unlimited{})
 		if (err1 == nil) != (err2 == nil) {
 			t.Fatalf("%v, and in pieces %v", err1, err2)
 		}
@@ -56,6 +56,11 @@ func FuzzCall(f *testing.F) {
 		cut.Recycle()
 	})
 }
+
+// unlimited is a holder.
+type unlimited struct{}
+
+func (unlimited) Hold(int64) error { return nil }
 
 // bytesIn yields pieces of so many bytes.
 func bytesIn(b []byte, size int) func(func([]byte) bool) {

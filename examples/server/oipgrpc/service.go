@@ -133,7 +133,7 @@ func (x *service) status(err error) error {
 	if e.Code == oip.Overloaded && x.o.ResourceExhausted {
 		code = codes.ResourceExhausted
 	}
-	return status.Error(code, strings.ToValidUTF8(e.Message, "\ufffd"))
+	return status.Error(code, e.Message)
 }
 
 func (x *service) live(context.Context, *small) (wire, error) { return boolean(true), nil }
@@ -234,6 +234,9 @@ func change(b []byte) (name string, kserve bool, u repository.Upload, err error)
 				return err
 			}
 			if file, ok := strings.CutPrefix(key, "file:"); ok {
+				if len(u.Files) == repository.MaxFiles {
+					return oip.Errorf(oip.InvalidArgument, "the request has more than %d files", repository.MaxFiles)
+				}
 				data, ok := x.([]byte)
 				if !ok {
 					return oip.Errorf(oip.InvalidArgument, "parameter %.200q has to be bytes", key)
@@ -293,7 +296,7 @@ func (x *service) answer(ctx context.Context, c *call) (mem.BufferSlice, error) 
 		return nil, err
 	}
 	defer c.Recycle()
-	if err := c.tensors(x.s.MaxRequestBytes()); err != nil {
+	if err := c.tensors(x.s.MaxRequestBytes(), a); err != nil {
 		return nil, err
 	}
 	r, err := x.s.Infer(ctx, &c.Request)

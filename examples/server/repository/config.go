@@ -24,9 +24,12 @@ type Config struct {
 	batch   int // max_batch_size, which each request asks for
 }
 
+// maxConfig bounds a configuration, in bytes: a hundred times as many are kept of one that is full of empty entries.
+const maxConfig = 1 << 20
+
 // ParseConfig reads the text form, config.pbtxt.
 func ParseConfig(text []byte) (*Config, error) {
-	c, err := newConfig()
+	c, err := configOf(text)
 	if err != nil {
 		return nil, err
 	}
@@ -38,7 +41,7 @@ func ParseConfig(text []byte) (*Config, error) {
 
 // ParseJSON reads the form that load calls carry.
 func ParseJSON(text []byte) (*Config, error) {
-	c, err := newConfig()
+	c, err := configOf(text)
 	if err != nil {
 		return nil, err
 	}
@@ -46,6 +49,14 @@ func ParseJSON(text []byte) (*Config, error) {
 		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
 	}
 	return c, c.check()
+}
+
+// configOf returns a configuration that a text is to be read into.
+func configOf(text []byte) (*Config, error) {
+	if len(text) > maxConfig {
+		return nil, fmt.Errorf("%w: it has %d bytes, at most %d are taken", ErrConfig, len(text), maxConfig)
+	}
+	return newConfig()
 }
 
 func newConfig() (*Config, error) {

@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// maxFiles bounds the files of one model.
-const maxFiles = 10000
+// MaxFiles bounds the files of one version, and of a call that carries a model's.
+const MaxFiles = 10000
 
 // folder is what lies under one model's name.
 type folder struct {
@@ -21,6 +21,7 @@ type folder struct {
 	config   string // path of config.pbtxt, "" where there is none
 	versions []found
 	stamp    string // of the files beside the versions
+	fault    error  // why it cannot be read, which is no other model's
 }
 
 // found is a version's file, and the sizes and times of all files that belong to it.
@@ -55,10 +56,13 @@ func (r *Repository) scan() (map[string]*folder, error) {
 			continue // gone, or half there
 		case info.IsDir():
 			f, err := readFolder(r.fsys, name, name)
-			if err != nil {
-				return nil, err
+			if errors.Is(err, fs.ErrNotExist) {
+				continue
 			}
-			if f.config != "" || len(f.versions) > 0 {
+			if err != nil {
+				f = &folder{name: name, dir: name, fault: err, stamp: err.Error()}
+			}
+			if f.fault != nil || f.config != "" || len(f.versions) > 0 {
 				out[name] = f
 			}
 		default:
@@ -137,10 +141,13 @@ func readVersion(fsys fs.FS, dir string) (file, stamp string, err error) {
 		if err != nil || e.IsDir() {
 			return err
 		}
-		if n++; n > maxFiles {
-			return fmt.Errorf("%s has more than %d files", dir, maxFiles)
+		if n++; n > MaxFiles {
+			return fmt.Errorf("%s has more than %d files", dir, MaxFiles)
 		}
 		info, err := fs.Stat(fsys, at)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil // gone, or a link to what is not there
+		}
 		if err != nil {
 			return err
 		}

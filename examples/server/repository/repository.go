@@ -239,6 +239,9 @@ func drop(list, kept []*slot) {
 
 // prepare loads the versions of a model that are not loaded as they lie there.
 func (r *Repository) prepare(ctx context.Context, e *entry, f *folder, from source, override *Config, old *snapshot) (_ *snapshot, err error) {
+	if f.fault != nil {
+		return nil, f.fault
+	}
 	c := override
 	if c == nil {
 		if c, err = r.config(from, f); err != nil {

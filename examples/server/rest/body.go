@@ -26,6 +26,7 @@ type body struct {
 	a      *serve.Admission
 	w      *http.ResponseController
 	length int64 // bytes that are left, -1 where that is not known
+	mixed  bool  // tensors in binary follow the JSON
 }
 
 // open begins to read a body.

@@ -1,16 +1,17 @@
 package rest
 
 import (
-	"encoding/json"
 	"net/http"
 	"strings"
+
+	"github.com/tidwall/gjson"
 
 	"github.com/carve-dev/carve/examples/server/oip"
 	"github.com/carve-dev/carve/examples/server/repository"
 )
 
-// body reads a whole body in JSON; an empty one leaves v as it is.
-func (h *handler) body(w http.ResponseWriter, r *http.Request, v any) (release func(), err error) {
+// body calls member for each member of a body in JSON, which may be empty.
+func (h *handler) body(w http.ResponseWriter, r *http.Request, member func(name string, v gjson.Result) error) (release func(), err error) {
 	a, err := h.s.Admit()
 	if err != nil {
 		return nil, err
@@ -20,8 +21,11 @@ func (h *handler) body(w http.ResponseWriter, r *http.Request, v any) (release f
 		defer b.close()
 		var all []byte
 		if all, err = b.rest(); err == nil && len(all) > 0 {
-			if err = json.Unmarshal(all, v); err != nil {
+			var v gjson.Result
+			if v, err = parse(all); err != nil {
 				err = oip.Errorf(oip.InvalidArgument, "failed to parse the request JSON: %w", err)
+			} else {
+				err = members(v, "the request", member)
 			}
 		}
 	}
@@ -34,10 +38,15 @@ func (h *handler) body(w http.ResponseWriter, r *http.Request, v any) (release f
 
 // index lists the models of the repository.
 func (h *handler) index(w http.ResponseWriter, r *http.Request) error {
-	var in struct {
-		Ready bool `json:"ready"`
-	}
-	release, err := h.body(w, r, &in)
+	ready := false
+	release, err := h.body(w, r, func(name string, v gjson.Result) error {
+		if name == "ready" {
+			if ready = v.Type == gjson.True; !ready && v.Type != gjson.False && v.Type != gjson.Null {
+				return mismatch(name, "bool")
+			}
+		}
+		return nil
+	})
 	if err != nil {
 		return err
 	}
@@ -49,26 +58,28 @@ func (h *handler) index(w http.ResponseWriter, r *http.Request) error {
 		Reason  string `json:"reason,omitempty"`
 	}
 	out := []entry{}
-	for _, x := range h.s.Index(in.Ready) {
+	for _, x := range h.s.Index(ready) {
 		out = append(out, entry(x))
 	}
 	write(w, http.StatusOK, out)
 	return nil
 }
 
-// change does what a call asks of a model, with the call's parameters, and answers that it is done: Triton's answer is empty, KServe's
-// client reads ours.
-func (h *handler) change(w http.ResponseWriter, r *http.Request, done string, do func(name string, parameters map[string]any) error) error {
-	var in struct {
-		Parameters map[string]any `json:"parameters"`
-	}
-	release, err := h.body(w, r, &in)
+// change does what a call asks of a model, of whose parameters parameter is told, and answers that it is done: Triton's answer is empty,
+// KServe's client reads ours.
+func (h *handler) change(w http.ResponseWriter, r *http.Request, done string, parameter func(name string, v gjson.Result) error, do func(name string) error) error {
+	release, err := h.body(w, r, func(name string, v gjson.Result) error {
+		if name == "parameters" {
+			return members(v, name, parameter)
+		}
+		return nil
+	})
 	if err != nil {
 		return err
 	}
 	defer release()
 	name := r.PathValue("model")
-	if err := do(name, in.Parameters); err != nil {
+	if err := do(name); err != nil {
 		return err
 	}
 	write(w, http.StatusOK, map[string]any{"name": name, done: true})
@@ -77,38 +88,30 @@ func (h *handler) change(w http.ResponseWriter, r *http.Request, done string, do
 
 // load loads a model: as it lies in the repository, or with a configuration and files that the call carries.
 func (h *handler) load(w http.ResponseWriter, r *http.Request) error {
-	return h.change(w, r, "load", func(name string, parameters map[string]any) error {
-		u, err := uploadOf(parameters)
-		if err != nil {
-			return err
-		}
-		return h.s.Load(r.Context(), name, u)
-	})
+	u := repository.Upload{Files: map[string][]byte{}}
+	return h.change(w, r, "load", func(name string, v gjson.Result) error { return uploaded(&u, name, v) },
+		func(name string) error { return h.s.Load(r.Context(), name, u) })
 }
 
-// uploadOf returns the configuration and the files that the parameters of a call to load carry.
-func uploadOf(parameters map[string]any) (u repository.Upload, err error) {
-	u.Files = map[string][]byte{}
-	for name, value := range parameters {
-		text, ok := value.(string)
-		file, isFile := strings.CutPrefix(name, "file:")
-		switch {
-		case !ok:
-			return u, oip.Errorf(oip.InvalidArgument, "parameter %.200q has to be a string", name)
-		case name == "config":
-			u.Config = []byte(text)
-		case isFile:
-			if u.Files[file], err = repository.DecodeFile(file, text); err != nil {
-				return u, err
-			}
-		default:
-			return u, oip.Errorf(oip.InvalidArgument, "parameter %.200q is none of config and file:…", name)
-		}
+// uploaded reads a parameter of a call to load: the configuration, or a file.
+func uploaded(u *repository.Upload, name string, v gjson.Result) (err error) {
+	file, isFile := strings.CutPrefix(name, "file:")
+	switch {
+	case v.Type != gjson.String:
+		return oip.Errorf(oip.InvalidArgument, "parameter %.200q has to be a string", name)
+	case name == "config":
+		u.Config = []byte(v.Str)
+	case isFile && len(u.Files) == repository.MaxFiles:
+		return oip.Errorf(oip.InvalidArgument, "the request has more than %d files", repository.MaxFiles)
+	case isFile:
+		u.Files[file], err = repository.DecodeFile(file, v.Str)
+	default:
+		return oip.Errorf(oip.InvalidArgument, "parameter %.200q is none of config and file:…", name)
 	}
-	return u, nil
+	return err
 }
 
 // unload unloads a model.
 func (h *handler) unload(w http.ResponseWriter, r *http.Request) error {
-	return h.change(w, r, "unload", func(name string, _ map[string]any) error { return h.s.Unload(name) })
+	return h.change(w, r, "unload", func(string, gjson.Result) error { return nil }, h.s.Unload)
 }

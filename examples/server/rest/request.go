@@ -87,7 +87,7 @@ func (h *handler) read(in *oip.Request, w http.ResponseWriter, r *http.Request, 
 	case "":
 		var all []byte
 		if all, err = b.rest(); err == nil {
-			want, err = h.readHead(in, all, nil)
+			want, err = h.readHead(in, all, b)
 		}
 	case "0":
 		want.all = true
@@ -104,6 +104,7 @@ func (h *handler) mixed(in *oip.Request, b *body, header string) (wish, error) {
 	if err != nil || n < 0 {
 		return wish{}, oip.Errorf(oip.InvalidArgument, "%s is %.40q, which is no number of bytes", lengthHeader, header)
 	}
+	b.mixed = true
 	head, err := b.take(n)
 	if err != nil {
 		return wish{}, err
@@ -148,8 +149,11 @@ func (h *handler) bare(in *oip.Request, b *body) error {
 			dims[open] = 1
 		}
 		t := tensor.FromStrings([]string{string(raw)}, ints(dims)...)
+		if err := t.Check(); err != nil { // the body is one string
+			return oip.Errorf(oip.InvalidArgument, "a raw body is no input %v of %s: %w", p.Shape, p.Datatype, err)
+		}
 		in.Inputs = []oip.Named{{Name: p.Name, Tensor: t}}
-		return t.Check()
+		return nil
 	}
 	if open >= 0 && known > 0 {
 		dims[open] = int64(len(raw)) / (size * known)
@@ -175,7 +179,7 @@ func ints(dims []int64) []int {
 	return out
 }
 
-// readHead reads the JSON of a request, and from b the tensors that it says are in binary.
+// readHead reads the JSON of a request, and from the rest of its body the tensors that it says are in binary.
 func (h *handler) readHead(in *oip.Request, head []byte, b *body) (want wish, err error) {
 	request, err := parse(head)
 	if err != nil {
@@ -191,6 +195,9 @@ func (h *handler) readHead(in *oip.Request, head []byte, b *body) (want wish, er
 		case "inputs":
 			inputs = inputs[:0]
 			err = elements(v, name, func(v gjson.Result) error {
+				if len(inputs) == oip.MaxTensors {
+					return oip.TooMany(name)
+				}
 				inputs = append(inputs, tensorJSON{})
 				return inputs[len(inputs)-1].read(v)
 			})
@@ -232,6 +239,9 @@ func requestParameter(in *oip.Request, want *wish, name string, value gjson.Resu
 
 // output reads what a request says of an output.
 func output(in *oip.Request, want *wish, v gjson.Result) error {
+	if len(in.Outputs) == oip.MaxTensors {
+		return oip.TooMany("outputs")
+	}
 	var out oip.Output
 	binary := unsaid
 	err := members(v, "an output", func(name string, v gjson.Result) (err error) {
@@ -320,7 +330,7 @@ func (h *handler) input(j *tensorJSON, b *body) (*tensor.Tensor, error) {
 		switch {
 		case !ok || size < 0:
 			return nil, oip.Errorf(oip.InvalidArgument, "input %.200q: binary_data_size has to be a number of bytes", j.name)
-		case b == nil:
+		case !b.mixed:
 			return nil, oip.Errorf(oip.InvalidArgument, "input %.200q: binary_data_size without the header %s", j.name, lengthHeader)
 		case j.data != "":
 			return nil, oip.Errorf(oip.InvalidArgument, "input %.200q has both data and binary_data_size", j.name)
@@ -333,6 +343,9 @@ func (h *handler) input(j *tensorJSON, b *body) (*tensor.Tensor, error) {
 	if n > len(j.data) {
 		return nil, oip.Errorf(oip.InvalidArgument, "input %.200q has fewer data than its shape %v", j.name, j.shape)
 	}
+	if err := b.a.Hold(oip.Memory(dt, n)); err != nil {
+		return nil, err
+	}
 	return parseData(j.name, dt, shape, n, j.data)
 }
 
@@ -342,6 +355,11 @@ func binaryInput(b *body, name string, dt tensor.DType, shape []int, n int, size
 		raw, err := b.take(size)
 		if err != nil {
 			return nil, err
+		}
+		if n <= len(raw)/4 {
+			if err := b.a.Hold(oip.Memory(dt, n)); err != nil {
+				return nil, err
+			}
 		}
 		list, err := oip.ParseStrings(name, raw, n)
 		if err != nil {

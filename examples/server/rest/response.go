@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"unicode/utf8"
 
 	"github.com/carve-dev/carve/examples/server/oip"
 	"github.com/carve-dev/carve/graph/tensor"
@@ -145,6 +146,9 @@ func appendData(b []byte, o oip.Named) ([]byte, error) {
 		return b, oip.Errorf(oip.InvalidArgument, "output '%s' has floats of 16 bits, which have no form in JSON: ask for binary data", o.Name)
 	case t.DType == tensor.String:
 		for i, s := range t.Strings[:t.Len()] {
+			if !utf8.ValidString(s) {
+				return b, oip.Errorf(oip.InvalidArgument, "output '%s' has bytes that are no UTF-8 as element %d, which JSON cannot say: ask for binary data", o.Name, i)
+			}
 			if i > 0 {
 				b = append(b, ',')
 			}

@@ -2,15 +2,23 @@ package rest
 
 import (
 	"encoding/json"
+	"errors"
 	"strconv"
+	"unicode/utf8"
 
 	"github.com/tidwall/gjson"
 
 	"github.com/carve-dev/carve/examples/server/oip"
 )
 
+// errText is the error of JSON in another form than UTF-8, whose strings would be changed by reading them.
+var errText = errors.New("it is no UTF-8")
+
 // parse returns the value that a text is, which is copied; the error says what is wrong with it.
 func parse(text []byte) (gjson.Result, error) {
+	if !utf8.Valid(text) {
+		return gjson.Result{}, errText
+	}
 	if json.Valid(text) {
 		return gjson.ParseBytes(text), nil
 	}
@@ -58,6 +66,9 @@ func dims(v gjson.Result, what string) (shape []int64, err error) {
 	shape = make([]int64, 0, 4)
 	err = elements(v, what, func(v gjson.Result) error {
 		n, err := strconv.ParseInt(v.Raw, 10, 64)
+		if len(shape) > oip.MaxDims { // one more is found to be too many
+			return err
+		}
 		if shape = append(shape, n); err != nil {
 			return mismatch(what, "array of whole numbers")
 		}

@@ -83,7 +83,8 @@ func (s *Server) Models() *repository.Repository { return s.models }
 // Admission is a request's place in the server. Its bytes count until it is released.
 type Admission struct {
 	s     *Server
-	bytes int64
+	bytes int64 // of the message
+	held  int64 // of tensors beside it
 }
 
 // Admit takes a request in, before anything of it is read. The error is Overloaded, or Unavailable once the server has drained.
@@ -108,18 +109,36 @@ func (a *Admission) Reserve(n int64) error {
 	if n < 0 || a.bytes+n > a.s.o.MaxRequestBytes {
 		return oip.Errorf(oip.TooLarge, "the request has more than %d bytes", a.s.o.MaxRequestBytes)
 	}
-	if a.s.bytes.Add(n) > a.s.o.MaxBytes {
-		a.s.bytes.Add(-n)
-		a.s.models.Strained()
-		return oip.Errorf(oip.Overloaded, "the requests under way have %d bytes together", a.s.o.MaxBytes)
+	err := a.s.reserve(n)
+	if err == nil {
+		a.bytes += n
 	}
-	a.bytes += n
+	return err
+}
+
+// reserve counts bytes among those of all requests.
+func (s *Server) reserve(n int64) error {
+	if s.bytes.Add(n) > s.o.MaxBytes {
+		s.bytes.Add(-n)
+		s.models.Strained()
+		return oip.Errorf(oip.Overloaded, "the requests under way have %d bytes together", s.o.MaxBytes)
+	}
 	return nil
+}
+
+// Hold counts memory of the request's tensors that is not part of its message: numbers that are written out, and strings, take several times
+// the bytes that they have there. It counts among those of all requests alone. The error is Overloaded.
+func (a *Admission) Hold(n int64) error {
+	err := a.s.reserve(n)
+	if err == nil {
+		a.held += n
+	}
+	return err
 }
 
 // Release ends the request's place, when its answer has been written.
 func (a *Admission) Release() {
-	a.s.bytes.Add(-a.bytes)
+	a.s.bytes.Add(-a.bytes - a.held)
 	a.s.requests.Add(-1)
 	a.s.mu.Lock()
 	defer a.s.mu.Unlock()
