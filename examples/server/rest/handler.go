@@ -3,6 +3,7 @@ package rest
 import (
 	"encoding/json"
 	"errors"
+	"hash/maphash"
 	"net/http"
 	"strconv"
 	"time"
@@ -25,6 +26,8 @@ type handler struct {
 	s   *serve.Server
 	o   Options
 	mux *http.ServeMux
+
+	headings headings
 }
 
 // Handler returns a handler of all paths of the protocol.
@@ -32,7 +35,7 @@ func Handler(s *serve.Server, o Options) http.Handler {
 	if o.BodyTimeout <= 0 {
 		o.BodyTimeout = 30 * time.Second
 	}
-	h := &handler{s: s, o: o, mux: http.NewServeMux()}
+	h := &handler{s: s, o: o, mux: http.NewServeMux(), headings: headings{seed: maphash.MakeSeed()}}
 	h.handle("GET /v2/{$}", h.metadata)
 	h.handle("GET /v2", h.metadata)
 	h.handle("GET /v2/health/live", h.live)

@@ -180,45 +180,21 @@ func ints(dims []int64) []int {
 }
 
 // readHead reads the JSON of a request, and from the rest of its body the tensors that it says are in binary.
-func (h *handler) readHead(in *oip.Request, head []byte, b *body) (want wish, err error) {
-	request, err := parse(head)
+func (h *handler) readHead(in *oip.Request, text []byte, b *body) (wish, error) {
+	x, err := h.headings.of(text)
 	if err != nil {
-		return want, oip.Errorf(oip.InvalidArgument, "failed to parse the request JSON: %w", err)
+		return wish{}, err
 	}
-	var inputs []tensorJSON
-	err = members(request, "the request", func(name string, v gjson.Result) (err error) {
-		switch name {
-		case "id":
-			in.ID, err = str(v, name)
-		case "parameters":
-			err = members(v, name, func(name string, v gjson.Result) error { return requestParameter(in, &want, name, v) })
-		case "inputs":
-			inputs = inputs[:0]
-			err = elements(v, name, func(v gjson.Result) error {
-				if len(inputs) == oip.MaxTensors {
-					return oip.TooMany(name)
-				}
-				inputs = append(inputs, tensorJSON{})
-				return inputs[len(inputs)-1].read(v)
-			})
-		case "outputs":
-			in.Outputs, want.binary = in.Outputs[:0], want.binary[:0]
-			err = elements(v, name, func(v gjson.Result) error { return output(in, &want, v) })
-		}
-		return err
-	})
-	if err != nil {
-		return want, err
-	}
-	in.Inputs = make([]oip.Named, 0, len(inputs))
-	for i := range inputs {
-		t, err := h.input(&inputs[i], b)
+	in.ID, in.Parameters, in.Outputs = x.request.ID, x.request.Parameters, x.request.Outputs
+	in.Inputs = make([]oip.Named, 0, len(x.inputs))
+	for i := range x.inputs {
+		t, err := h.input(&x.inputs[i], b)
 		if err != nil {
-			return want, err
+			return wish{}, err
 		}
-		in.Inputs = append(in.Inputs, oip.Named{Name: inputs[i].name, Tensor: t})
+		in.Inputs = append(in.Inputs, oip.Named{Name: x.inputs[i].name, Tensor: t})
 	}
-	return want, nil
+	return x.want, nil
 }
 
 // requestParameter reads a parameter of a request.
