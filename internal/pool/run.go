@@ -9,8 +9,11 @@ import (
 // valid Runs whose loops are serial. A Run is used by one goroutine at a time; different Runs may be active at once.
 type Run struct {
 	threads int  // 0 when not begun
+	claims  bool // shared counts it: workers are awake for it
 	parked  bool // inside Park
 	yields  bool // its workers leave their cores in short gaps
+	loops   bool // a loop of it had work for others since it began
+	serial  bool // none had, before it began again
 }
 
 // BeginRun starts a Run with at most the given number of threads, the caller's included. 0 means GOMAXPROCS, which is also
@@ -22,7 +25,8 @@ func BeginRun(threads int) *Run {
 }
 
 // Begin starts the Run, like BeginRun but without an allocation, for callers that keep a Run and use it again. Beginning a
-// Run that has begun ends it first.
+// Run that has begun ends it first. Where no loop since the Begin before was worth more than one thread, workers stay
+// asleep until one is: those of a small model's run would take processors from its caller's other goroutines for nothing.
 func (r *Run) Begin(threads int) { r.begin(threads, false) }
 
 // BeginYielding is Begin for a caller who has goroutines at work beside its loops, such as a device's queue: workers that
@@ -36,6 +40,14 @@ func (r *Run) begin(threads int, yields bool) {
 	if yields {
 		shared.yielding.Add(1)
 	}
+	if !r.serial {
+		r.claim()
+	}
+}
+
+// claim has workers awake for the Run.
+func (r *Run) claim() {
+	r.claims = true
 	shared.begin(r.threads)
 }
 
@@ -44,13 +56,13 @@ func (r *Run) End() {
 	if r == nil || r.threads == 0 {
 		return
 	}
-	if !r.parked {
+	if r.claims && !r.parked {
 		shared.end(r.threads, false)
 	}
 	if r.yields {
 		shared.yielding.Add(-1)
 	}
-	r.threads, r.parked, r.yields = 0, false, false
+	*r = Run{serial: !r.loops}
 }
 
 // Park takes the Run's claim on the workers back until Resume: before the caller hands the cores to a library with threads
@@ -60,16 +72,20 @@ func (r *Run) Park() {
 		return
 	}
 	r.parked = true
-	shared.end(r.threads, true)
+	if r.claims {
+		shared.end(r.threads, true)
+	}
 }
 
-// Resume undoes Park and wakes the workers. It reports false where the Run was not parked.
+// Resume undoes Park and wakes the workers that were awake. It reports false where the Run was not parked.
 func (r *Run) Resume() bool {
 	if r == nil || !r.parked {
 		return false
 	}
 	r.parked = false
-	shared.begin(r.threads)
+	if r.claims {
+		shared.begin(r.threads)
+	}
 	return true
 }
 
@@ -98,7 +114,17 @@ func (r *Run) For(n, grain int, fn func(arg any, worker, lo, hi int), arg any) {
 		return
 	}
 	grain = max(grain, 1)
-	if r == nil || r.threads <= 1 || r.parked || n <= grain || !shared.busy.TryLock() {
+	if r == nil || r.threads <= 1 || r.parked || n <= grain {
+		serial(n, fn, arg)
+		return
+	}
+	if !r.loops { // as it is not in a loop inside another, on whichever goroutine
+		r.loops = true
+		if !r.claims {
+			r.claim()
+		}
+	}
+	if !shared.busy.TryLock() {
 		serial(n, fn, arg)
 		return
 	}

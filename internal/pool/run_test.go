@@ -200,6 +200,41 @@ var _ = Describe("Run", func() {
 		r.End()
 	})
 
+	It("leaves workers asleep where no loop since the last Begin had work for them, until one has", func() {
+		const threads = 4
+		asleep := func() { GinkgoHelper(); Eventually(pool.Sleeping).Should(BeEquivalentTo(threads - 1)) }
+		r := pool.BeginRun(threads)
+		defer r.End()
+		r.End()
+		asleep()
+		for range 2 {
+			r.Begin(threads)
+			c := newCoverage(10, r.Threads())
+			r.For(10, 16, cover, c) // of one part
+			r.Park()
+			r.Resume()
+			Expect(c.once()).To(BeTrue())
+			Consistently(pool.Sleeping, "2ms", "100us").Should(BeEquivalentTo(threads - 1))
+		}
+		Eventually(func() (parts int64) { // the system may have no processor for them at once
+			c := newCoverage(64, r.Threads())
+			c.work = time.Millisecond
+			r.For(64, 1, cover, c)
+			Expect(c.once()).To(BeTrue())
+			for i := range c.used[1:] {
+				parts += c.used[1+i].Load()
+			}
+			return parts
+		}).Should(BeNumerically(">", 0))
+		r.End()
+		asleep()
+		r.Begin(threads) // a loop had
+		Expect(pool.Sleeping()).To(BeZero())
+		r.Park()
+		r.End()
+		asleep()
+	})
+
 	It("wakes workers that left their cores in a gap of a Run that yields", func() {
 		var run pool.Run
 		defer run.End()
