@@ -117,9 +117,14 @@ var _ = Describe("a server's process", func() {
 					})
 				}
 			}
-			group.Go(func() { // loads are under way all the time
+			sent := upload(weighty(1000))
+			group.Go(func() { // loads are under way all the time, of what lies there and of what comes with the call
 				for i := 0; ; i++ {
-					a, err := http.Post("http://"+p.addresses["http"]+"/v2/repository/models/digits/"+[]string{"load", "unload"}[i%2], "", nil) //nolint:noctx // the server answers, or is killed
+					path, body := "digits/"+[]string{"load", "unload"}[i%2], ""
+					if i%3 == 2 {
+						path, body = "sent/load", sent
+					}
+					a, err := http.Post("http://"+p.addresses["http"]+"/v2/repository/models/"+path, "", strings.NewReader(body)) //nolint:noctx // the server answers, or is killed
 					if err != nil {
 						return
 					}
