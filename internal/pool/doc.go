@@ -1,7 +1,8 @@
 // Package pool is the process-wide worker pool that carve's host kernels run their loops on.
 //
 // Waking a parked goroutine costs about 20 µs, which is as long as a whole operator, so the workers spin while a Run is
-// active and for a short time after the last one ended. A loop is cut into about four chunks per worker; the calling
+// active and for a short time after the last one ended. They do not for a Run whose last had no loop that was worth more
+// than its caller's thread, as a small model's: its first such loop wakes them. A loop is cut into about four chunks per worker; the calling
 // goroutine and the workers claim chunks one by one from a single atomic word, and the caller waits only for chunks that
 // were claimed and are not finished yet. When the operating system takes a worker off its core, the caller therefore does
 // the rest of the loop itself; a static split would wait for the sleeper.
