@@ -18,8 +18,8 @@ var gridTaps = map[string]int{"nearest": 1, "bilinear": 2, "linear": 2, "bicubic
 
 func gridSampleSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 	x, g := n.Inputs[0], n.Inputs[1]
-	if rank := len(x.Type.Shape); !operators.IsFloat32(x, g) || rank < 3 || rank > 5 || len(g.Type.Shape) != rank {
-		return nil, property.Because(property.ShapeReason, "float32 images of one to three axes only, %v is %v, %v is %v", x, x.Type, g, g.Type)
+	if rank := len(x.Type.Shape); !isDouble(x, g) && !operators.IsFloat32(x, g) || rank < 3 || rank > 5 || len(g.Type.Shape) != rank {
+		return nil, property.Because(property.ShapeReason, "float32 or float64 images of one to three axes only, %v is %v, %v is %v", x, x.Type, g, g.Type)
 	}
 	if mode := n.Str("mode", "linear"); gridTaps[mode] == 0 {
 		return nil, property.Because(property.Attribute, "mode %q", mode)
@@ -36,7 +36,18 @@ type gridSampler struct {
 	count, size int // points of an image, pixels of a plane
 }
 
-func planGridSample(p *planner, n *graph.Node) error {
+// A bilinearSum writes the points of a channel, each of which reads two by two pixels from first on, with four weights. Rows of the plane have so many pixels.
+type bilinearSum[T float32 | float64] func(out, plane []T, first []int32, weights []T, width int)
+
+func planGridFloats(p *planner, n *graph.Node) error {
+	return planGridSample(p, n, func(out, plane []float32, first []int32, weights []float32, width int) {
+		element.Bilinear(p.target.Set, out, plane, first, weights, width)
+	})
+}
+
+func planGridDoubles(p *planner, n *graph.Node) error { return planGridSample(p, n, bilinearDoubles) }
+
+func planGridSample[T float32 | float64](p *planner, n *graph.Node, bilinear bilinearSum[T]) error {
 	dx, dg := p.Dims[n.Inputs[0].ID], p.Dims[n.Inputs[1].ID]
 	images, channels, rank := dx[0], dx[1], len(dx)-2
 	s := gridSampler{dims: dx[2:], taps: gridTaps[n.Str("mode", "linear")], each: 1, padding: n.Str("padding_mode", "zeros"),
@@ -49,22 +60,22 @@ func planGridSample(p *planner, n *graph.Node) error {
 	}
 	src, grid, dst := p.In(n.Inputs[0]), p.In(n.Inputs[1]), p.Out(n.Outputs[0])
 	if s.each == 4 && s.taps == 2 && min(s.dims[0], s.dims[1]) > 1 {
-		planBilinear(p, &s, images, channels, src, grid, dst)
+		planBilinear(p, &s, images, channels, src, grid, dst, bilinear)
 		return nil
 	}
 	each := s.each
-	offsets, weights := p.Temp(images*s.count*each*4), p.Temp(images*s.count*each*4)
+	offsets, weights := p.Temp(images*s.count*each*4), p.Temp(images*s.count*each*width[T]())
 	p.emit(step{chunks: images * s.count, grain: grainFor(float64(each) * 10), body: func(st *state, _, lo, hi int) {
-		g, off, weight := st.F32(grid), of[int32](st, offsets), st.F32(weights)
+		g, off, weight := of[T](st, grid), of[int32](st, offsets), of[T](st, weights)
 		for i := lo; i < hi; i++ {
-			s.point(g[rank*i:][:rank], off[i*each:(i+1)*each], weight[i*each:(i+1)*each])
+			gridPoint(&s, g[rank*i:][:rank], off[i*each:(i+1)*each], weight[i*each:(i+1)*each])
 		}
 	}}, []place.Memory{grid}, []place.Memory{offsets, weights})
 	p.emit(step{chunks: images * channels, grain: grainFor(float64(s.count*each) * 1.5), body: func(st *state, _, lo, hi int) {
-		x, y, off, weight := st.F32(src), st.F32(dst), of[int32](st, offsets), st.F32(weights)
+		x, y, off, weight := of[T](st, src), of[T](st, dst), of[int32](st, offsets), of[T](st, weights)
 		for i := lo; i < hi; i++ {
 			at := i / channels * s.count * each
-			s.sum(y[i*s.count:(i+1)*s.count], x[i*s.size:(i+1)*s.size], off[at:at+s.count*each], weight[at:at+s.count*each])
+			gridSums(s.each, y[i*s.count:(i+1)*s.count], x[i*s.size:(i+1)*s.size], off[at:at+s.count*each], weight[at:at+s.count*each])
 		}
 	}}, []place.Memory{src, offsets, weights}, []place.Memory{dst})
 	return nil
@@ -75,34 +86,33 @@ const pointBlock = 64
 
 // planBilinear emits a GridSample that reads two by two pixels for a point. Of a point within the image its first pixel is kept, of one at its edges all four, and
 // its number in its block.
-func planBilinear(p *planner, s *gridSampler, images, channels int, src, grid, dst place.Memory) {
+func planBilinear[T float32 | float64](p *planner, s *gridSampler, images, channels int, src, grid, dst place.Memory, bilinear bilinearSum[T]) {
 	points, blocks := images*s.count, ceilDiv(s.count, pointBlock)
-	first, weights, edge := p.Temp(4*points), p.Temp(16*points), p.Temp(16*points)
+	first, weights, edge := p.Temp(4*points), p.Temp(4*width[T]()*points), p.Temp(16*points)
 	numbers, counts := p.Temp(images*blocks*pointBlock), p.Temp(images*blocks)
 	p.emit(step{chunks: images * blocks, grain: grainFor(pointBlock * 10), body: func(st *state, _, lo, hi int) {
-		g, at, weight, off := st.F32(grid), of[int32](st, first), st.F32(weights), of[int32](st, edge)
+		g, at, weight, off := of[T](st, grid), of[int32](st, first), of[T](st, weights), of[int32](st, edge)
 		for i := lo; i < hi; i++ {
 			begin := i % blocks * pointBlock
 			list := st.Bytes(numbers)[i*pointBlock:][:0]
 			for k := range min(pointBlock, s.count-begin) {
 				j := i/blocks*s.count + begin + k
 				var inside bool
-				if at[j], inside = s.within(g[2*j], g[2*j+1], weight[4*j:][:4]); !inside {
-					s.point(g[2*j:][:2], off[4*j:][:4], weight[4*j:][:4])
+				if at[j], inside = within(s, g[2*j], g[2*j+1], weight[4*j:][:4]); !inside {
+					gridPoint(s, g[2*j:][:2], off[4*j:][:4], weight[4*j:][:4])
 					list = append(list, byte(k))
 				}
 			}
 			st.Bytes(counts)[i] = byte(len(list))
 		}
 	}}, []place.Memory{grid}, []place.Memory{first, weights, edge, numbers, counts})
-	set := p.target.Set
 	p.emit(step{chunks: images * channels, grain: grainFor(float64(s.count)), body: func(st *state, _, lo, hi int) {
-		x, y := st.F32(src), st.F32(dst)
+		x, y := of[T](st, src), of[T](st, dst)
 		for i := lo; i < hi; i++ {
 			image := i / channels
 			at := image * s.count
-			out, plane, off, weight := y[i*s.count:][:s.count], x[i*s.size:][:s.size], of[int32](st, edge)[4*at:], st.F32(weights)[4*at:]
-			element.Bilinear(set, out, plane, of[int32](st, first)[at:], weight, s.dims[1])
+			out, plane, off, weight := y[i*s.count:][:s.count], x[i*s.size:][:s.size], of[int32](st, edge)[4*at:], of[T](st, weights)[4*at:]
+			bilinear(out, plane, of[int32](st, first)[at:], weight, s.dims[1])
 			for b, n := range st.Bytes(counts)[image*blocks:][:blocks] {
 				for _, k := range st.Bytes(numbers)[(image*blocks+b)*pointBlock:][:n] {
 					j := b*pointBlock + int(k)
@@ -113,8 +123,8 @@ func planBilinear(p *planner, s *gridSampler, images, channels int, src, grid, d
 	}}, []place.Memory{src, first, weights, edge, numbers, counts}, []place.Memory{dst})
 }
 
-// within finds the first pixel of a point, 0 where its four do not lie in the image, and their weights, as point does.
-func (s *gridSampler) within(gx, gy float32, weight []float32) (first int32, ok bool) {
+// within finds the first pixel of a point, 0 where its four do not lie in the image, and their weights, as gridPoint does.
+func within[T float32 | float64](s *gridSampler, gx, gy T, weight []T) (first int32, ok bool) {
 	height, width := s.dims[0], s.dims[1]
 	x, y := s.coordinate(float64(gx), width), s.coordinate(float64(gy), height)
 	if !(x >= 0 && y >= 0 && x < float64(width-1) && y < float64(height-1)) {
@@ -122,7 +132,7 @@ func (s *gridSampler) within(gx, gy float32, weight []float32) (first int32, ok 
 	}
 	i, j := int(x), int(y)
 	u, v := x-float64(i), y-float64(j)
-	weight[0], weight[1], weight[2], weight[3] = float32((1-u)*(1-v)), float32(u*(1-v)), float32((1-u)*v), float32(u*v)
+	weight[0], weight[1], weight[2], weight[3] = T((1-u)*(1-v)), T(u*(1-v)), T((1-u)*v), T(u*v)
 	return int32(j*width + i), true //nolint:gosec // a pixel's number
 }
 
@@ -134,8 +144,18 @@ func (s *gridSampler) coordinate(g float64, n int) float64 {
 	return ((g+1)*float64(n) - 1) / 2
 }
 
-// point finds the pixels of a point, whose coordinates begin with that along the last axis, and their weights; those that lie in zeros are -1.
-func (s *gridSampler) point(g []float32, off []int32, weight []float32) {
+// bilinearDoubles are the points of a channel of float64.
+func bilinearDoubles(out, plane []float64, first []int32, weights []float64, width int) {
+	below := plane[width:]
+	for i := range out {
+		at, w := first[i], (*[4]float64)(weights[4*i:])
+		a, b := (*[2]float64)(plane[at:]), (*[2]float64)(below[at:])
+		out[i] = (a[0]*w[0] + a[1]*w[1]) + (b[0]*w[2] + b[1]*w[3])
+	}
+}
+
+// gridPoint finds the pixels of a point, whose coordinates begin with that along the last axis, and their weights; those that lie in zeros are -1.
+func gridPoint[T float32 | float64](s *gridSampler, g []T, off []int32, weight []T) {
 	var at [4]int
 	var by [4]float64
 	done, scale := 1, 1
@@ -157,7 +177,7 @@ func (s *gridSampler) point(g []float32, off []int32, weight []float32) {
 		done, scale = done*s.taps, scale*s.dims[a]
 	}
 	for k := range weight {
-		weight[k] = float32(exact[k])
+		weight[k] = T(exact[k])
 	}
 }
 
@@ -228,12 +248,19 @@ func keys(d float64) float64 {
 	return 0
 }
 
-// sum computes the points of one channel.
-func (s *gridSampler) sum(out, plane []float32, off []int32, weight []float32) {
-	each := s.each
+// gridSums computes the points of one channel, each of so many pixels.
+func gridSums[T float32 | float64](each int, out, plane []T, off []int32, weight []T) {
+	if each == 1 {
+		for i := range out {
+			if out[i] = 0; off[i] >= 0 {
+				out[i] = plane[off[i]]
+			}
+		}
+		return
+	}
 	if each == 8 { // three axes
 		for i := range out {
-			o, w := (*[8]int32)(off[8*i:]), (*[8]float32)(weight[8*i:])
+			o, w := (*[8]int32)(off[8*i:]), (*[8]T)(weight[8*i:])
 			if o[0]|o[1]|o[2]|o[3]|o[4]|o[5]|o[6]|o[7] >= 0 {
 				out[i] = plane[o[0]]*w[0] + plane[o[1]]*w[1] + plane[o[2]]*w[2] + plane[o[3]]*w[3] +
 					(plane[o[4]]*w[4] + plane[o[5]]*w[5] + plane[o[6]]*w[6] + plane[o[7]]*w[7])
@@ -249,8 +276,8 @@ func (s *gridSampler) sum(out, plane []float32, off []int32, weight []float32) {
 }
 
 // sumInside leaves out what is -1.
-func sumInside(plane []float32, off []int32, weight []float32) float32 {
-	total := float32(0)
+func sumInside[T float32 | float64](plane []T, off []int32, weight []T) T {
+	total := T(0)
 	for k, o := range off {
 		if o >= 0 {
 			total += plane[o] * weight[k]
@@ -260,5 +287,6 @@ func sumInside(plane []float32, off []int32, weight []float32) float32 {
 }
 
 func init() {
-	table.Register("GridSample", operator{Signatures: gridSampleSignatures, Plan: planGridSample})
+	table.Register("GridSample", operator{Signatures: gridSampleSignatures, Plan: planGridFloats})
+	registerDoubles(operator{Signatures: gridSampleSignatures, Plan: planGridDoubles}, 0, "GridSample")
 }

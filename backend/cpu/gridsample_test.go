@@ -7,7 +7,7 @@ import (
 )
 
 var _ = Describe("GridSample", func() {
-	It("agrees with the reference kernels", seeds(90, func(m *model) {
+	sampled := func(m *model) *graph.Value {
 		n, c := m.between(1, 3), m.between(1, 5)
 		image, points := []int{n, c}, []int{n}
 		axes := pick(m, 1, 2, 2, 3)
@@ -16,7 +16,9 @@ var _ = Describe("GridSample", func() {
 		}
 		x := operand(m, image...)
 		grid := m.op("Mul", operand(m, append(points, axes)...), m.scalar(1.4)) // some points lie outside
-		m.sample(m.op("GridSample", x, grid, graph.StringAttr("mode", pick(m, "linear", "nearest", "cubic")),
-			graph.StringAttr("padding_mode", pick(m, "zeros", "border", "reflection")), graph.IntAttr("align_corners", int64(m.r.IntN(2)))))
-	}))
+		return m.op("GridSample", x, grid, graph.StringAttr("mode", pick(m, "linear", "nearest", "cubic")),
+			graph.StringAttr("padding_mode", pick(m, "zeros", "border", "reflection")), graph.IntAttr("align_corners", int64(m.r.IntN(2))))
+	}
+	It("agrees with the reference kernels", seeds(90, func(m *model) { m.sample(sampled(m)) }))
+	It("agrees with the reference kernels in float64", seeds(60, func(m *model) { m.sampleDouble(sampled(m)) }))
 })

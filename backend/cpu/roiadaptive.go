@@ -3,27 +3,44 @@ package cpu
 import (
 	"errors"
 	"math"
+	"unsafe"
 
 	"github.com/carve-dev/carve/backend"
 	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/graph/tensor"
 	"github.com/carve-dev/carve/internal/place"
 	"github.com/carve-dev/carve/property"
 )
 
-// RoiAlign whose bins have as many samples as they have pixels, which the regions tell. The mean of bilinear samples on a grid is a sum over pixels
-// whose weights are products of one for the row and one for the column: for each axis of a region the weights of each bin's pixels are summed up
-// once, before the channels are read. Images are row-major.
+// RoiAlign of row-major images: of float64, and whose bins have as many samples as they have pixels, which the regions tell. The mean of bilinear
+// samples on a grid is a sum over pixels whose weights are products of one for the row and one for the column: for each axis of a region the
+// weights of each bin's pixels are summed up once, before the channels are read. Bins of few pixels are sums over a list of them; of more, the rows
+// of a bin are summed up first.
 
 // adaptive are such regions. The tables of a region's axis are, for each bin, its first pixel, how many it has and where their weights begin, and
 // the weights.
-type adaptive struct {
+type adaptive[T float32 | float64] struct {
 	regionGrid
 	n                   *graph.Node
 	images, channels    int
 	rois, batch, image  place.Memory
 	dst, spans, weights place.Memory
-	room                scratch
+	room, lists         scratch
+	add                 func(dst, x []T, weight T)
 }
+
+// fewTaps is how many pixels a bin has on average where they are listed.
+const fewTaps = 16
+
+// addScaled adds weight·x to dst.
+func addScaled(dst, x []float32, weight float32) {
+	for i, v := range x[:len(dst)] {
+		dst[i] += weight * v
+	}
+}
+
+// listChannels is how many channels are computed by one list.
+const listChannels = 32
 
 // regionGrid is how the bins of regions lie in images, and the samples in bins.
 type regionGrid struct {
@@ -42,8 +59,8 @@ func gridOf(n *graph.Node, size [2]int) regionGrid {
 	return g
 }
 
-// along returns where the bins of a region [x0, y0, x1, y1] begin along an axis, how long a bin is, and how many samples it has.
-func (g *regionGrid) along(roi []float32, axis int) (begin, bin float64, samples int) {
+// binsAlong returns where the bins of a region [x0, y0, x1, y1] begin along an axis, how long a bin is, and how many samples it has.
+func binsAlong[T float32 | float64](g *regionGrid, roi []T, axis int) (begin, bin float64, samples int) {
 	begin = float64(roi[1-axis])*g.scale - g.shift
 	length := float64(roi[3-axis])*g.scale - g.shift - begin
 	if g.shift == 0 {
@@ -73,7 +90,7 @@ func sampleAt(p float64, size int) (low, high int, part float64, ok bool) {
 }
 
 // entries bounds the weights of an axis: bins follow each other, so that two of them share two pixels at most.
-func (a *adaptive) entries(axis int) int { return a.size[axis] + 3*a.bins[axis] }
+func (a *adaptive[T]) entries(axis int) int { return a.size[axis] + 3*a.bins[axis] }
 
 // mostSamples is how many samples of a bin along an axis the reference kernels take.
 const mostSamples = 1 << 14
@@ -81,15 +98,24 @@ const mostSamples = 1 << 14
 // errManySamples is what regions of more fail with. The run is done again by package reference, which says which region it is.
 var errManySamples = errors.New("too many samples")
 
-func planRoiAdaptive(p *planner, n *graph.Node) error {
+// width is the size of an element in bytes.
+func width[T tensor.Element]() int {
+	var one T
+	return int(unsafe.Sizeof(one))
+}
+
+// planRoiAdaptive emits such regions; add adds weight·x to dst.
+func planRoiAdaptive[T float32 | float64](p *planner, n *graph.Node, add func(dst, x []T, weight T)) error {
 	dx, count := p.Dims[n.Inputs[0].ID], p.Dims[n.Inputs[2].ID][0]
-	a := &adaptive{regionGrid: gridOf(n, [2]int{dx[2], dx[3]}), n: n, images: dx[0], channels: dx[1], image: p.In(n.Inputs[0]), rois: p.In(n.Inputs[1]), batch: p.In(n.Inputs[2]), dst: p.Out(n.Outputs[0])}
-	if min(dx[2], dx[3]) < 1 || !sameDims(p.Dims[n.Inputs[1].ID], []int{count, 4}) {
+	a := &adaptive[T]{regionGrid: gridOf(n, [2]int{dx[2], dx[3]}), n: n, images: dx[0], channels: dx[1], add: add,
+		image: p.In(n.Inputs[0]), rois: p.In(n.Inputs[1]), batch: p.In(n.Inputs[2]), dst: p.Out(n.Outputs[0])}
+	if min(dx[2], dx[3]) < 1 || dx[2]*dx[3] > math.MaxInt32 || !sameDims(p.Dims[n.Inputs[1].ID], []int{count, 4}) {
 		return property.Because(property.ShapeReason, "%d regions %v of images %v", count, p.Dims[n.Inputs[1].ID], dx)
 	}
 	p.mayFail = true
-	a.spans, a.weights = p.Temp(4*3*count*(a.bins[0]+a.bins[1])), p.Temp(4*count*(a.entries(0)+a.entries(1)))
-	a.room = p.scratch(4 * dx[3])
+	bins := a.bins[0] * a.bins[1]
+	a.spans, a.weights = p.Temp(4*3*count*(a.bins[0]+a.bins[1])), p.Temp(width[T]()*count*(a.entries(0)+a.entries(1)))
+	a.room, a.lists = p.scratch(width[T]()*(dx[3]+fewTaps*bins)), p.scratch(4*(1+fewTaps)*bins)
 	p.emit(step{chunks: count, grain: grainFor(1000), body: func(st *state, _, lo, hi int) {
 		for i := lo; i < hi; i++ {
 			for axis := range 2 {
@@ -97,37 +123,51 @@ func planRoiAdaptive(p *planner, n *graph.Node) error {
 			}
 		}
 	}}, []place.Memory{a.rois}, []place.Memory{a.spans, a.weights})
-	grain := grainFor(float64(a.size[0]*a.size[1]) / 2)
-	p.emit(step{work: 1, chunks: count * a.channels, grain: grain, body: func(st *state, worker, lo, hi int) {
+	blocks := ceilDiv(a.channels, listChannels)
+	grain := grainFor(float64(a.size[0]*a.size[1]) / 2 * min(float64(a.channels), listChannels))
+	p.emit(step{work: 1, chunks: count * blocks, grain: grain, body: func(st *state, worker, lo, hi int) {
 		for i := lo; i < hi; i++ {
-			a.sample(st, worker, i/a.channels, i%a.channels)
+			first := i % blocks * listChannels
+			a.sample(st, worker, i/blocks, first, min(first+listChannels, a.channels))
 		}
-	}}, []place.Memory{a.image, a.batch, a.spans, a.weights}, []place.Memory{a.dst, a.room.at})
+	}}, []place.Memory{a.image, a.batch, a.spans, a.weights}, []place.Memory{a.dst, a.room.at, a.lists.at})
 	return nil
 }
 
+// A binAxis has the tables of an axis of a region: of each bin its first pixel, how many it has, and where their weights begin.
+type binAxis[T float32 | float64] struct {
+	spans   []int32
+	weights []T
+}
+
+// of returns the first pixel of a bin and the weights of its pixels.
+func (x *binAxis[T]) of(bin int) (first int, weights []T) {
+	s := (*[3]int32)(x.spans[3*bin:])
+	return int(s[0]), x.weights[s[2]:][:s[1]]
+}
+
 // table returns the tables of a region's axis.
-func (a *adaptive) table(st *state, region, axis int) (spans []int32, weights []float32) {
-	before := [2]int{0, a.bins[0]}[axis]
-	spans = of[int32](st, a.spans)[3*(region*(a.bins[0]+a.bins[1])+before):][:3*a.bins[axis]]
-	first := [2]int{0, a.entries(0)}[axis]
-	weights = st.F32(a.weights)[region*(a.entries(0)+a.entries(1))+first:][:a.entries(axis)]
-	return spans, weights
+func (a *adaptive[T]) table(st *state, region, axis int) binAxis[T] {
+	before, first := [2]int{0, a.bins[0]}[axis], [2]int{0, a.entries(0)}[axis]
+	return binAxis[T]{of[int32](st, a.spans)[3*(region*(a.bins[0]+a.bins[1])+before):][:3*a.bins[axis]],
+		of[T](st, a.weights)[region*(a.entries(0)+a.entries(1))+first:][:a.entries(axis)]}
 }
 
 // locate makes the tables of a region [x0, y0, x1, y1] for an axis.
-func (a *adaptive) locate(st *state, region, axis int) {
-	roi := st.F32(a.rois)[4*region:][:4]
-	begin, bin, samples := a.along(roi, axis)
-	if samples > mostSamples {
+func (a *adaptive[T]) locate(st *state, region, axis int) {
+	begin, bin, samples := binsAlong(&a.regionGrid, of[T](st, a.rois)[4*region:][:4], axis)
+	if samples > mostSamples && a.ratio == 0 {
 		st.fail(errManySamples)
 		samples = 0
 	}
-	spans, weights := a.table(st, region, axis)
+	x := a.table(st, region, axis)
 	at := 0
 	for b := range a.bins[axis] {
 		first, end := 0, 0
 		for k := range samples {
+			if bin < 0 { // of a region that is turned over
+				k = samples - 1 - k
+			}
 			p := begin + float64(b)*bin + (float64(k)+0.5)*bin/float64(samples)
 			low, high, part, ok := sampleAt(p, a.size[axis])
 			if !ok {
@@ -137,48 +177,129 @@ func (a *adaptive) locate(st *state, region, axis int) {
 				first = low
 			}
 			for ; end < high+1-first; end++ {
-				weights[at+end] = 0
+				x.weights[at+end] = 0
 			}
-			weights[at+low-first] += float32((1 - part) / float64(samples))
-			weights[at+high-first] += float32(part / float64(samples))
+			x.weights[at+low-first] += T((1 - part) / float64(samples))
+			x.weights[at+high-first] += T(part / float64(samples))
 		}
-		spans[3*b], spans[3*b+1], spans[3*b+2] = int32(first), int32(end), int32(at)
+		x.spans[3*b], x.spans[3*b+1], x.spans[3*b+2] = int32(first), int32(end), int32(at)
 		at += end
 	}
 }
 
-// sample writes the bins of a channel of a region.
-func (a *adaptive) sample(st *state, worker, region, channel int) {
+// sample writes the bins of the channels [from, to) of a region.
+func (a *adaptive[T]) sample(st *state, worker, region, from, to int) {
 	image := of[int64](st, a.batch)[region]
 	if image < 0 || image >= int64(a.images) {
 		panic(backend.OutOfRange(a.n, 2, image, 0, int64(a.images)-1))
 	}
-	h, w := a.size[0], a.size[1]
-	plane := st.F32(a.image)[(int(image)*a.channels+channel)*h*w:][:h*w]
-	out := st.F32(a.dst)[(region*a.channels+channel)*a.bins[0]*a.bins[1]:][:a.bins[0]*a.bins[1]]
-	rows, rowWeights := a.table(st, region, 0)
-	columns, columnWeights := a.table(st, region, 1)
-	left, right := w, 0 // of all bins
+	plane, bins := a.size[0]*a.size[1], a.bins[0]*a.bins[1]
+	src := of[T](st, a.image)[(int(image)*a.channels+from)*plane:][:(to-from)*plane]
+	dst := of[T](st, a.dst)[(region*a.channels+from)*bins:][:(to-from)*bins]
+	rows, columns := a.table(st, region, 0), a.table(st, region, 1)
+	room := place.Elements[T](a.room.bytes(st, worker))
+	if list, ok := a.list(a.lists.of(st, worker), room[a.size[1]:], &rows, &columns); ok {
+		for ; len(dst) >= 4*bins; dst, src = dst[4*bins:], src[4*plane:] {
+			list.four(dst[:4*bins], src[:4*plane], plane)
+		}
+		for ; len(dst) > 0; dst, src = dst[bins:], src[plane:] {
+			list.one(dst[:bins], src[:plane])
+		}
+		return
+	}
+	left, right := a.size[1], 0 // of all bins
 	for b := range a.bins[1] {
-		if n := int(columns[3*b+1]); n > 0 {
-			left, right = min(left, int(columns[3*b])), max(right, int(columns[3*b])+n)
+		if first, weights := columns.of(b); len(weights) > 0 {
+			left, right = min(left, first), max(right, first+len(weights))
 		}
 	}
-	sums := a.room.floats(st, worker)[:max(right-left, 0)]
+	for ; len(dst) > 0; dst, src = dst[bins:], src[plane:] {
+		a.byRows(dst[:bins], src[left:plane], room[:right-left], left, &rows, &columns)
+	}
+}
+
+// tapList are the pixels of the bins of a region, and their weights: those of bin i are [ends[i-1], ends[i]).
+type tapList[T float32 | float64] struct {
+	ends, pixels []int32
+	weights      []T
+}
+
+// list lists the pixels of a region; ok is false where they are many.
+func (a *adaptive[T]) list(ints []int32, weights []T, rows, columns *binAxis[T]) (l tapList[T], ok bool) {
+	bins, count := a.bins[0]*a.bins[1], [2]int{}
+	for i, x := range [2]*binAxis[T]{rows, columns} {
+		for b := range a.bins[i] {
+			count[i] += int(x.spans[3*b+1])
+		}
+	}
+	if count[0]*count[1] > fewTaps*bins {
+		return l, false
+	}
+	l = tapList[T]{ints[:bins], ints[bins:][:fewTaps*bins], weights[:fewTaps*bins]}
+	end := 0
+	for y := range a.bins[0] {
+		top, down := rows.of(y)
+		for x := range a.bins[1] {
+			left, along := columns.of(x)
+			for i, v := range down {
+				row := (top+i)*a.size[1] + left
+				for j, w := range along {
+					l.pixels[end], l.weights[end] = int32(row+j), v*w //nolint:gosec // a pixel's number
+					end++
+				}
+			}
+			l.ends[y*a.bins[1]+x] = int32(end) //nolint:gosec // at most fewTaps for a bin
+		}
+	}
+	return l, true
+}
+
+// one writes the bins of a channel.
+func (l *tapList[T]) one(dst, plane []T) {
+	from := int32(0)
+	for i, to := range l.ends {
+		sum, weights := T(0), l.weights[from:to]
+		for k, pixel := range l.pixels[from:to] {
+			sum += weights[k] * plane[pixel]
+		}
+		dst[i], from = sum, to
+	}
+}
+
+// four writes the bins of four channels, whose planes have that size.
+func (l *tapList[T]) four(dst, src []T, plane int) {
+	x, bins := [4][]T{src[:plane], src[plane:][:plane], src[2*plane:][:plane], src[3*plane:][:plane]}, len(l.ends)
+	from := int32(0)
+	for i, to := range l.ends {
+		var a, b, c, d T
+		weights := l.weights[from:to]
+		for k, pixel := range l.pixels[from:to] {
+			weight := weights[k]
+			a += weight * x[0][pixel]
+			b += weight * x[1][pixel]
+			c += weight * x[2][pixel]
+			d += weight * x[3][pixel]
+		}
+		dst[i], dst[bins+i], dst[2*bins+i], dst[3*bins+i] = a, b, c, d
+		from = to
+	}
+}
+
+// byRows writes the bins of a channel; sums has room for a row of the pixels that the region has, which begins at column left, as the plane does.
+func (a *adaptive[T]) byRows(dst, plane, sums []T, left int, rows, columns *binAxis[T]) {
 	for y := range a.bins[0] {
 		clear(sums)
-		first, n := int(rows[3*y]), int(rows[3*y+1])
-		for k, weight := range rowWeights[rows[3*y+2]:][:n] {
-			for x, v := range plane[(first+k)*w+left:][:len(sums)] {
-				sums[x] += weight * v
-			}
+		first, down := rows.of(y)
+		for k, weight := range down {
+			a.add(sums, plane[(first+k)*a.size[1]:][:len(sums)], weight)
 		}
 		for x := range a.bins[1] {
-			from, n, sum := int(columns[3*x])-left, int(columns[3*x+1]), float32(0)
-			for k, weight := range columnWeights[columns[3*x+2]:][:n] {
-				sum += weight * sums[from+k]
+			from, along := columns.of(x)
+			sum := T(0)
+			for k, weight := range along {
+				sum += weight * sums[from-left+k]
 			}
-			out[y*a.bins[1]+x] = sum
+			dst[y*a.bins[1]+x] = sum
 		}
 	}
 }

@@ -15,28 +15,47 @@ import (
 // roiadaptive.go.
 
 func roiAlignSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
-	x, rois, batch := n.Inputs[0], n.Inputs[1], n.Inputs[2]
+	x, rois := n.Inputs[0], n.Inputs[1]
 	switch {
 	case !is4D(x) || !operators.IsFloat32(rois):
 		return nil, property.Because(property.DTypeReason, "float32 images and regions only, %v is %v, %v is %v", x, x.Type, rois, rois.Type)
-	case batch.Type.DType != tensor.Int64:
-		return nil, operators.NotFloat32(batch)
 	case n.Str("mode", "avg") != "avg" && !roiMaximum(n):
 		return nil, property.Because(property.Attribute, "mode %q", n.Str("mode", "avg"))
 	}
-	for _, name := range []string{"output_height", "output_width", "sampling_ratio"} {
-		if k := n.Int(name, 1); k < 1 && name != "sampling_ratio" || k > 1<<10 {
-			return nil, property.Because(property.Attribute, "%s %d", name, k)
-		}
-	}
-	if n.Int("sampling_ratio", 0) < 1 && !roiMaximum(n) {
-		return operators.RowMajor(n), nil
+	rowMajor, why := roiAlignNumbers(n, n.Inputs[2])
+	if why != nil || n.Int("sampling_ratio", 0) < 1 && !roiMaximum(n) {
+		return rowMajor, why
 	}
 	s := graph.UniformSignature("nchw16c", n, rowMaj)
 	s.Inputs[0], s.Outputs[0] = graph.Fixed(blocked), graph.Fixed(blocked)
 	rows := graph.UniformSignature("nchw16c-rows", n, rowMaj)
 	rows.Inputs[0] = graph.Fixed(blocked)
 	return []graph.Signature{s, rows}, nil
+}
+
+// doubleRoiAlignSignatures are those of float64.
+func doubleRoiAlignSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
+	x, batch := n.Inputs[0], n.Inputs[2]
+	switch {
+	case len(x.Type.Shape) != 4:
+		return nil, property.Because(property.ShapeReason, "two-dimensional images only, %v is %v", x, x.Type)
+	case n.Str("mode", "avg") != "avg":
+		return nil, property.Because(property.Attribute, "mode %q of float64", n.Str("mode", "avg"))
+	}
+	return roiAlignNumbers(n, batch)
+}
+
+// roiAlignNumbers refuses attributes out of bounds, and numbers of images that are no int64.
+func roiAlignNumbers(n *graph.Node, batch *graph.Value) ([]graph.Signature, *property.Reason) {
+	if batch.Type.DType != tensor.Int64 {
+		return nil, operators.NotFloat32(batch)
+	}
+	for _, name := range []string{"output_height", "output_width", "sampling_ratio"} {
+		if k := n.Int(name, 1); k < 1 && name != "sampling_ratio" || k > 1<<10 {
+			return nil, property.Because(property.Attribute, "%s %d", name, k)
+		}
+	}
+	return operators.RowMajor(n), nil
 }
 
 // regionTables are where the tables of regions lie in memory: numbers of positions, and weights.
@@ -62,15 +81,30 @@ func roiHalfPixel(n *graph.Node) bool {
 	return n.Op.Since >= 16 && n.Str("coordinate_transformation_mode", "half_pixel") == "half_pixel"
 }
 
-func planRoiAlign(p *planner, n *graph.Node) error {
+// roiShapes refuses regions, images and numbers of images of unexpected ranks.
+func roiShapes(p *planner, n *graph.Node) error {
 	if dx, boxes, of := p.Dims[n.Inputs[0].ID], p.Dims[n.Inputs[1].ID], p.Dims[n.Inputs[2].ID]; len(dx) != 4 || len(boxes) != 2 || len(of) != 1 {
 		return property.Because(property.ShapeReason, "regions %v of images %v with indices %v", boxes, dx, of)
+	}
+	return nil
+}
+
+func planDoubleRoiAlign(p *planner, n *graph.Node) error {
+	if err := roiShapes(p, n); err != nil {
+		return err
+	}
+	return planRoiAdaptive(p, n, p.doubles().MulAdd)
+}
+
+func planRoiAlign(p *planner, n *graph.Node) error {
+	if err := roiShapes(p, n); err != nil {
+		return err
 	}
 	if roiMaximum(n) {
 		return planRoiMax(p, n)
 	}
 	if n.Int("sampling_ratio", 0) < 1 {
-		return planRoiAdaptive(p, n)
+		return planRoiAdaptive(p, n, addScaled)
 	}
 	dx := p.Dims[n.Inputs[0].ID]
 	spec := conv.RegionSpec{H: dx[2], W: dx[3], OH: int(n.Int("output_height", 1)), OW: int(n.Int("output_width", 1)),
@@ -135,4 +169,5 @@ func planes(dst, block []float32, pixels, channels int) {
 
 func init() {
 	table.Register("RoiAlign", operator{Signatures: roiAlignSignatures, Plan: planRoiAlign})
+	registerDoubles(operator{Signatures: doubleRoiAlignSignatures, Plan: planDoubleRoiAlign}, 2, "RoiAlign")
 }

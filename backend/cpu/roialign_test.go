@@ -34,6 +34,20 @@ var _ = Describe("regions of images", func() {
 		m.sample(y)
 	}))
 
+	It("are aligned in float64 as the reference kernels do", seeds(40, func(m *model) {
+		images, count, size := m.between(1, 3), m.between(1, 6), pick(m, 9, 40)
+		x := operand(m, images, m.between(1, 37), m.between(1, size), m.between(1, size))
+		// Corners reach beyond the images, and some regions are turned over.
+		rois := m.op("Mul", operand(m, count, 4), m.scalar(float32(size)))
+		of := make([]int64, count)
+		for i := range of {
+			of[i] = int64(m.between(0, images-1))
+		}
+		m.sampleDouble(m.op("RoiAlign", x, rois, m.feed(tensor.From(of, count)), graph.IntAttr("sampling_ratio", int64(m.between(0, 3))),
+			graph.IntAttr("output_height", int64(m.between(1, 4))), graph.IntAttr("output_width", int64(m.between(1, 4))),
+			graph.FloatAttr("spatial_scale", pick(m, float32(1), 0.5, 0.25)), graph.StringAttr("coordinate_transformation_mode", pick(m, "half_pixel", "output_half_pixel"))))
+	}))
+
 	It("have maxima as the reference kernels do, of infinities and NaN too", seeds(12, func(m *model) {
 		t := m.floats(2, m.between(1, 33), 7, 9)
 		for range m.between(1, 40) {

@@ -98,7 +98,7 @@ func (x *maxAxis) of(bin int) (pixels []int32, weights []float32, samples int32)
 
 // locate makes the tables of a region for an axis.
 func (a *roiMax) locate(st *state, region, axis int) {
-	begin, bin, samples := a.along(st.F32(a.rois)[4*region:][:4], axis)
+	begin, bin, samples := binsAlong(&a.regionGrid, st.F32(a.rois)[4*region:][:4], axis)
 	if samples > mostSamples && a.ratio == 0 {
 		st.fail(errManySamples)
 		samples = 0
