@@ -45,7 +45,11 @@ func planGridFloats(p *planner, n *graph.Node) error {
 	})
 }
 
-func planGridDoubles(p *planner, n *graph.Node) error { return planGridSample(p, n, bilinearDoubles) }
+func planGridDoubles(p *planner, n *graph.Node) error {
+	return planGridSample(p, n, func(out, plane []float64, first []int32, weights []float64, width int) {
+		element.BilinearDoubles(p.target.Set, out, plane, first, weights, width)
+	})
+}
 
 func planGridSample[T float32 | float64](p *planner, n *graph.Node, bilinear bilinearSum[T]) error {
 	dx, dg := p.Dims[n.Inputs[0].ID], p.Dims[n.Inputs[1].ID]
@@ -142,16 +146,6 @@ func (s *gridSampler) coordinate(g float64, n int) float64 {
 		return (g + 1) / 2 * float64(n-1)
 	}
 	return ((g+1)*float64(n) - 1) / 2
-}
-
-// bilinearDoubles are the points of a channel of float64.
-func bilinearDoubles(out, plane []float64, first []int32, weights []float64, width int) {
-	below := plane[width:]
-	for i := range out {
-		at, w := first[i], (*[4]float64)(weights[4*i:])
-		a, b := (*[2]float64)(plane[at:]), (*[2]float64)(below[at:])
-		out[i] = (a[0]*w[0] + a[1]*w[1]) + (b[0]*w[2] + b[1]*w[3])
-	}
 }
 
 // gridPoint finds the pixels of a point, whose coordinates begin with that along the last axis, and their weights; those that lie in zeros are -1.

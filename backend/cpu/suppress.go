@@ -6,6 +6,8 @@ import (
 
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/tensor"
+	"github.com/carve-dev/carve/internal/kernel/element"
+	"github.com/carve-dev/carve/internal/kernel/isa"
 	"github.com/carve-dev/carve/internal/operators"
 	"github.com/carve-dev/carve/internal/place"
 	"github.com/carve-dev/carve/property"
@@ -15,28 +17,20 @@ import (
 // than a part of their union. Boxes that were kept are found by the cells of a grid that they touch, so that the time does not
 // grow with their number where they lie apart. Arithmetic is in float64, as in package reference.
 
-// rect is a box with ordered corners; up and left are its lower ones, negated, so that those of an intersection are minima like the others.
-type rect struct{ up, left, y1, x1, area float64 }
-
-// apart reports whether two boxes overlap by so much less than a part of their union that rounding does not matter; what is neither apart nor
-// compared with a limit below 0 is for overlaps to say. It has no branch that depends on boxes but the last.
-func (a *rect) apart(b *rect, limit float64) bool {
-	h, w := min(a.y1, b.y1)+min(a.up, b.up), min(a.x1, b.x1)+min(a.left, b.left)
-	both := min(-h, 0) * -w // not positive where the boxes do not touch
-	return both < limit*(a.area+b.area-both)
-}
+// rect is a box with ordered corners.
+type rect element.Box
 
 // clearly is the part of a limit that is below it for certain.
 const clearly = 1 - 1e-8
 
 // overlaps reports whether the intersection of two boxes is more than the part iou of their union.
 func (a *rect) overlaps(b *rect, iou float64) bool {
-	h, w := min(a.y1, b.y1)+min(a.up, b.up), min(a.x1, b.x1)+min(a.left, b.left)
+	h, w := min(a.Y1, b.Y1)+min(a.Up, b.Up), min(a.X1, b.X1)+min(a.Left, b.Left)
 	if !(h > 0 && w > 0) {
 		return 0 > iou
 	}
 	both := h * w
-	union := a.area + b.area - both
+	union := a.Area + b.Area - both
 	return union > 0 && both/union > iou || union <= 0 && 0 > iou
 }
 
@@ -47,9 +41,44 @@ type grid struct {
 	nx, ny       int     // 0 without a grid
 	head         []int32 // by cell: the last entry, -1 for none
 	entries      []entry
-	large, kept  []rect
+	kept         []rect
+	all, large   boxList // what was kept, and what of it touches many cells
+	set          isa.Set
 	tests        int // of boxes of the image with each other that there were without the grid
 	shaped, used bool
+}
+
+// boxList is a list of boxes, four of them side by side.
+type boxList struct {
+	groups []element.Boxes
+	count  int
+}
+
+func (l *boxList) forget() { l.groups, l.count = l.groups[:0], 0 }
+
+func (l *boxList) add(b *rect) {
+	if l.count%4 == 0 {
+		l.groups = append(l.groups, element.Boxes{})
+	}
+	l.groups[l.count/4].Set(l.count%4, (*element.Box)(b))
+	l.count++
+}
+
+// covers reports whether a box of the list overlaps another by more than iou.
+func (l *boxList) covers(set isa.Set, b *rect, iou float64) bool {
+	for i := 0; i < len(l.groups); i++ {
+		if iou >= 0 {
+			if i += element.Near(set, (*element.Box)(b), l.groups[i:], iou*clearly); i == len(l.groups) {
+				break
+			}
+		}
+		for k := range min(4, l.count-4*i) {
+			if other := rect(l.groups[i].Box(k)); b.overlaps(&other, iou) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // entry is a kept box in one of the cells that it touches.
@@ -58,11 +87,11 @@ type entry struct{ box, before int32 } // before is the entry before it in the c
 const (
 	mostCells = 32
 	fewBoxes  = 64 // are sorted in one go
-	gridBoxes = 16 // kept ones at least are put into a grid
-	// gridTests are the tests, for each box of an image, that take as long as it takes to make its grid.
+	gridBoxes = 16 // kept ones at least are put into a grid, where tests are done one by one
+	// gridTests are the tests, for each box of an image, that take as long as it takes to make its grid, where they are done one by one.
 	gridTests = 8
 	// gridBytes is the memory of a grid for each box.
-	gridBytes = 32*4 + mostCells*8 + 2*40
+	gridBytes = 32*4 + mostCells*8 + 3*40
 )
 
 // shape sets the grid up for n boxes: about one cell for their average side, and at most some 32 for each box.
@@ -71,8 +100,8 @@ func (g *grid) shape(n int, box func(int) rect) {
 	x0, y0, x1, y1, side := math.Inf(1), math.Inf(1), math.Inf(-1), math.Inf(-1), 0.0
 	for i := range n {
 		b := box(i)
-		x0, y0, x1, y1 = min(x0, -b.left), min(y0, -b.up), max(x1, b.x1), max(y1, b.y1)
-		side += b.x1 + b.left + b.y1 + b.up
+		x0, y0, x1, y1 = min(x0, -b.Left), min(y0, -b.Up), max(x1, b.X1), max(y1, b.Y1)
+		side += b.X1 + b.Left + b.Y1 + b.Up
 	}
 	span := max(x1-x0, y1-y0)
 	if all := span + side; all != all || math.IsInf(all, 0) || span <= 0 {
@@ -87,12 +116,15 @@ func (g *grid) shape(n int, box func(int) rect) {
 
 // forget forgets the kept boxes. The grid waits until they are many.
 func (g *grid) forget() {
-	g.entries, g.large, g.kept, g.used = g.entries[:0], g.large[:0], g.kept[:0], false
+	g.entries, g.kept, g.used = g.entries[:0], g.kept[:0], false
+	g.all.forget()
+	g.large.forget()
 }
 
 // pays reports whether the grid for n boxes is there, or is worth making, and so many kept ones are worth putting into it.
 func (g *grid) pays(kept, n int) bool {
-	return kept >= gridBoxes && g.tests > gridTests*n && (g.nx > 0 || !g.shaped)
+	together := element.Together(g.set)
+	return kept >= gridBoxes*together && g.tests > gridTests*together*n && (g.nx > 0 || !g.shaped)
 }
 
 // use puts the boxes that were kept so far into the grid, if these boxes have one.
@@ -115,7 +147,7 @@ type touched struct {
 }
 
 func (g *grid) cells(b *rect) touched {
-	c := touched{xa: int((-b.left - g.x0) / g.cell), xb: int((b.x1 - g.x0) / g.cell), ya: int((-b.up - g.y0) / g.cell), yb: int((b.y1 - g.y0) / g.cell)}
+	c := touched{xa: int((-b.Left - g.x0) / g.cell), xb: int((b.X1 - g.x0) / g.cell), ya: int((-b.Up - g.y0) / g.cell), yb: int((b.Y1 - g.y0) / g.cell)}
 	c.few = (c.xb-c.xa+1)*(c.yb-c.ya+1) <= mostCells
 	return c
 }
@@ -123,7 +155,7 @@ func (g *grid) cells(b *rect) touched {
 // enter puts a kept box into the cells that it touches.
 func (g *grid) enter(at int, c touched) {
 	if !c.few {
-		g.large = append(g.large, g.kept[at])
+		g.large.add(&g.kept[at])
 		return
 	}
 	for y := c.ya; y <= c.yb; y++ {
@@ -143,12 +175,13 @@ func (g *grid) keep(b rect, iou float64) bool {
 	}
 	if !c.few {
 		g.tests += len(g.kept)
-		if b.overlapsAny(g.kept, iou) {
+		if g.all.covers(g.set, &b, iou) {
 			return false
 		}
-	} else if b.overlapsAny(g.large, iou) || g.covered(&b, c, iou) {
+	} else if g.large.covers(g.set, &b, iou) || g.covered(&b, c, iou) {
 		return false
 	}
+	g.all.add(&b)
 	if g.kept = append(g.kept, b); g.used {
 		g.enter(len(g.kept)-1, c)
 	}
@@ -160,19 +193,10 @@ func (g *grid) covered(b *rect, c touched, iou float64) bool {
 	for y := c.ya; y <= c.yb; y++ {
 		for _, last := range g.head[y*g.nx+c.xa : y*g.nx+c.xb+1] {
 			for e := last; e >= 0; e = g.entries[e].before {
-				if k := &g.kept[g.entries[e].box]; !b.apart(k, iou*clearly) && b.overlaps(k, iou) {
+				if k := &g.kept[g.entries[e].box]; !(*element.Box)(b).Apart((*element.Box)(k), iou*clearly) && b.overlaps(k, iou) {
 					return true
 				}
 			}
-		}
-	}
-	return false
-}
-
-func (a *rect) overlapsAny(list []rect, iou float64) bool {
-	for i := range list {
-		if k := &list[i]; (iou < 0 || !a.apart(k, iou*clearly)) && a.overlaps(k, iou) {
-			return true
 		}
 	}
 	return false
@@ -240,7 +264,7 @@ func suppress(c *choice) error {
 		w.workers = make([]suppressor, c.in.threads)
 	}
 	for i := range w.workers {
-		w.workers[i].image = -1
+		w.workers[i].image, w.workers[i].set = -1, c.in.e.target.Set
 	}
 	pairs := bt.Shape[0] * w.count
 	w.kept = slices.Grow(w.kept[:0], pairs)[:pairs]
@@ -274,11 +298,11 @@ func (w *classes) box(i int) rect {
 	a, b, c, d := float64(s[0]), float64(s[1]), float64(s[2]), float64(s[3])
 	var r rect
 	if w.center {
-		r = rect{up: -(b - d/2), left: -(a - c/2), y1: b + d/2, x1: a + c/2}
+		r = rect{Up: -(b - d/2), Left: -(a - c/2), Y1: b + d/2, X1: a + c/2}
 	} else {
-		r = rect{up: -min(a, c), left: -min(b, d), y1: max(a, c), x1: max(b, d)}
+		r = rect{Up: -min(a, c), Left: -min(b, d), Y1: max(a, c), X1: max(b, d)}
 	}
-	r.area = (r.y1 + r.up) * (r.x1 + r.left)
+	r.Area = (r.Y1 + r.Up) * (r.X1 + r.Left)
 	return r
 }
 

@@ -83,6 +83,16 @@ func bilinear(set isa.Set, dst, plane *float32, first *int32, weights *float32, 
 	panic("element: no kernel")
 }
 
+// bilinearWide is bilinear of float64.
+func bilinearWide(set isa.Set, dst, plane *float64, first *int32, weights *float64, width, n int) {
+	panic("element: no kernel")
+}
+
+// near returns the number of the first of n > 0 groups that has a box near to one, n if none has.
+func near(set isa.Set, one *Box, groups *Boxes, limit float64, n int) int {
+	panic("element: no kernel")
+}
+
 // products adds sums of left[j]*right[j*ld+c] over k > 0 numbers j to n > 0 vectors of numbers c of a kind.
 func products(set isa.Set, kind kind, dst, left, right *byte, ld, k, n int) {
 	panic("element: no kernel")

@@ -487,27 +487,6 @@ func MaxScaled(set isa.Set, dst, src []float32, low, high float32) {
 	maxScaledLoop(dst[done:], src[done:], low, high)
 }
 
-// Bilinear writes sums of the products of four elements of a plane with four weights each: of that at first, that behind it, and the two that lie width farther. All lie
-// in the plane: to look for one that does not takes longer than the sums.
-func Bilinear(set isa.Set, dst, plane []float32, first []int32, weights []float32, width int) {
-	n := len(dst)
-	first, weights = first[:n], weights[:4*n]
-	done := 0
-	if hasKernels(set) && n >= 4 {
-		for groups := n / 4; groups > 0; {
-			some := min(groups, most)
-			bilinear(set, &dst[done], &plane[0], &first[done], &weights[4*done], width, some)
-			groups, done = groups-some, done+4*some
-		}
-	}
-	for i := done; i < n; i++ {
-		w := weights[4*i:][:4]
-		a := plane[first[i]:]
-		b := a[width:]
-		dst[i] = a[0]*w[0] + a[1]*w[1] + (b[0]*w[2] + b[1]*w[3])
-	}
-}
-
 // Twice writes each element of src two times, and where pairs is set each row of it, of so many elements, two times, one behind the other. The operands share no memory.
 func Twice(set isa.Set, dst, src []uint32, width int, pairs bool) {
 	const group = 8

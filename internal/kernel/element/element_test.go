@@ -493,32 +493,6 @@ func products[T int32 | int64 | float32](r *rand.Rand) {
 	}
 }
 
-// bilinears compares points of a plane between pages that fault.
-func bilinears(r *rand.Rand) {
-	width := 2 + r.IntN(20)
-	plane := guarded[float32](r, width*(2+r.IntN(20)))
-	for i := range plane {
-		plane[i] = float32(r.NormFloat64())
-	}
-	n := 1 + r.IntN(40)
-	first, weights := make([]int32, n), make([]float32, 4*n)
-	for i := range first {
-		first[i] = int32(r.IntN(len(plane) - width - 1))
-		for k := range 4 {
-			weights[4*i+k] = r.Float32()
-		}
-	}
-	for _, set := range sets() {
-		dst := guarded[float32](r, n)
-		element.Bilinear(set, dst, plane, first, weights, width)
-		for i, o := range first {
-			w := weights[4*i:]
-			want := float64(plane[o])*float64(w[0]) + float64(plane[o+1])*float64(w[1]) + float64(plane[int(o)+width])*float64(w[2]) + float64(plane[int(o)+width+1])*float64(w[3])
-			Expect(dst[i]).To(BeNumerically("~", want, 1e-5), "point %d of %d with %v", i, n, set)
-		}
-	}
-}
-
 // unallocated expects that functions of n integers, and of one for all, that lie on the stack allocate nothing.
 func unallocated[T element.Integer](n int) {
 	GinkgoHelper()
@@ -608,7 +582,8 @@ var _ = Describe("elements", func() {
 			choices[uint32](r)
 			choices[uint64](r)
 			scaledMaxima(r)
-			bilinears(r)
+			bilinears(r, 1e-5, element.Bilinear)
+			bilinears(r, 1e-13, element.BilinearDoubles)
 			twices(r)
 			mixtures(r)
 			rotations(r)

@@ -9164,6 +9164,91 @@ loop1:
 	JNZ loop1
 	RET
 
+// func bilinearDoubles(dst *float64, plane *float64, first *int32, weights *float64, width int, n int)
+TEXT ·bilinearDoubles(SB), NOSPLIT, $0-48
+	MOVQ dst+0(FP), DI
+	MOVQ plane+8(FP), SI
+	MOVQ first+16(FP), DX
+	MOVQ weights+24(FP), R8
+	MOVQ width+32(FP), R9
+	MOVQ n+40(FP), CX
+	SHLQ $3, R9
+
+loop1:
+	MOVLQSX 0(DX), R10
+	LEAQ (SI)(R10*8), R10
+	VMOVUPD (R10), X0
+	VINSERTF128 $1, (R10)(R9*1), Y0, Y0
+	VMULPD 0(R8), Y0, Y0
+	MOVLQSX 4(DX), R11
+	LEAQ (SI)(R11*8), R11
+	VMOVUPD (R11), X1
+	VINSERTF128 $1, (R11)(R9*1), Y1, Y1
+	VMULPD 32(R8), Y1, Y1
+	MOVLQSX 8(DX), R12
+	LEAQ (SI)(R12*8), R12
+	VMOVUPD (R12), X2
+	VINSERTF128 $1, (R12)(R9*1), Y2, Y2
+	VMULPD 64(R8), Y2, Y2
+	MOVLQSX 12(DX), R13
+	LEAQ (SI)(R13*8), R13
+	VMOVUPD (R13), X3
+	VINSERTF128 $1, (R13)(R9*1), Y3, Y3
+	VMULPD 96(R8), Y3, Y3
+	VHADDPD Y1, Y0, Y0
+	VHADDPD Y3, Y2, Y2
+	VPERM2F128 $0x20, Y2, Y0, Y1
+	VPERM2F128 $0x31, Y2, Y0, Y3
+	VADDPD Y3, Y1, Y0
+	VMOVUPD Y0, (DI)
+	ADDQ $16, DX
+	ADDQ $128, R8
+	ADDQ $32, DI
+	DECQ CX
+	JNZ loop1
+	VZEROUPPER
+	RET
+
+// func nearBoxes(one *Box, groups *Boxes, limit float64, n int) (ret int)
+TEXT ·nearBoxes(SB), NOSPLIT, $0-40
+	MOVQ one+0(FP), SI
+	MOVQ groups+8(FP), DX
+	MOVQ n+24(FP), CX
+	VBROADCASTSD 0(SI), Y0
+	VBROADCASTSD 8(SI), Y1
+	VBROADCASTSD 16(SI), Y2
+	VBROADCASTSD 24(SI), Y3
+	VBROADCASTSD 32(SI), Y4
+	VBROADCASTSD limit+16(FP), Y5
+	VXORPD Y6, Y6, Y6
+
+loop2:
+	VMINPD 0(DX), Y0, Y7
+	VMINPD 32(DX), Y1, Y8
+	VMINPD 64(DX), Y2, Y9
+	VMINPD 96(DX), Y3, Y10
+	VADDPD Y9, Y7, Y7
+	VADDPD Y10, Y8, Y8
+	VMAXPD Y6, Y7, Y7
+	VMULPD Y8, Y7, Y7
+	VADDPD 128(DX), Y4, Y8
+	VSUBPD Y7, Y8, Y8
+	VMULPD Y5, Y8, Y8
+	VCMPPD $5, Y8, Y7, Y7
+	VMOVMSKPD Y7, AX
+	TESTL AX, AX
+	JNZ found1
+	ADDQ $160, DX
+	DECQ CX
+	JNZ loop2
+
+found1:
+	MOVQ n+24(FP), AX
+	SUBQ CX, AX
+	MOVQ AX, ret+32(FP)
+	VZEROUPPER
+	RET
+
 // func twiceWords(dst *uint32, src *uint32, below int, n int, back int, rows int)
 TEXT ·twiceWords(SB), NOSPLIT, $0-48
 	MOVQ dst+0(FP), DI

@@ -932,6 +932,16 @@ func maxScaledFloats(dst *float32, src *float32, low float32, high float32, n in
 //go:noescape
 func bilinearFloats(dst *float32, plane *float32, first *int32, weights *float32, width int, n int)
 
+// bilinearDoubles writes sums of four products for n groups of four points; n > 0.
+//
+//go:noescape
+func bilinearDoubles(dst *float64, plane *float64, first *int32, weights *float64, width int, n int)
+
+// nearBoxes returns the number of the first of n groups that has a box near to one, n if none has; n > 0.
+//
+//go:noescape
+func nearBoxes(one *Box, groups *Boxes, limit float64, n int) (ret int)
+
 // twiceWords writes each element of rows of n groups of eight two times; n, rows > 0.
 //
 //go:noescape

@@ -34,6 +34,9 @@ func main() {
 		{Name: "affine", Doc: "writes at*by + from, rounded to float32, for n > 0 vectors of 4; by and from are 12 numbers for all.", Params: "dst *float32, at, by, from *float64, n int", Portable: `panic("element: no kernel")`},
 		{Name: "bilinear", Doc: "writes sums of products of four elements of plane, the one at first, the one behind it, and those so many floats farther, for n > 0 groups of four.",
 			Params: "dst, plane *float32, first *int32, weights *float32, width, n int", Portable: `panic("element: no kernel")`},
+		{Name: "bilinearWide", Doc: "is bilinear of float64.", Params: "dst, plane *float64, first *int32, weights *float64, width, n int", Portable: `panic("element: no kernel")`},
+		{Name: "near", Doc: "returns the number of the first of n > 0 groups that has a box near to one, n if none has.",
+			Params: "one *Box, groups *Boxes, limit float64, n int", Result: "int", Portable: `panic("element: no kernel")`},
 		{Name: "products", Doc: "adds sums of left[j]*right[j*ld+c] over k > 0 numbers j to n > 0 vectors of numbers c of a kind.", Params: "kind kind, dst, left, right *byte, ld, k, n int", Portable: `panic("element: no kernel")`},
 		{Name: "maxScaled", Doc: "writes the largest of dst, src*low and src*high for n > 0 vectors of 8 floats, and NaN where one of them is.",
 			Params: "dst, src *float32, low, high float32, n int", Portable: `panic("element: no kernel")`},
@@ -47,6 +50,8 @@ func main() {
 		turn(f)
 		scaledMaximum(f)
 		bilinear(f)
+		bilinearWide(f)
+		near(f)
 		twice(f)
 		mix(f)
 		rotate(f)

@@ -213,6 +213,76 @@ func bilinear(f *asm.File) {
 	served(f, "bilinear", "bilinearFloats(dst, plane, first, weights, width, n)")
 }
 
+// bilinearWide writes the kernel of such points of float64: pairs of both rows are the halves of a vector.
+func bilinearWide(f *asm.File) {
+	fn := f.Func("bilinearDoubles", "bilinearDoubles writes sums of four products for n groups of four points; n > 0.",
+		asm.Typed("dst", "*float64"), asm.Typed("plane", "*float64"), asm.Typed("first", "*int32"), asm.Typed("weights", "*float64"), asm.Int("width"), asm.Int("n"))
+	for _, x := range [][2]string{{"dst", "DI"}, {"plane", "SI"}, {"first", "DX"}, {"weights", "R8"}, {"width", "R9"}, {"n", "CX"}} {
+		fn.Load(x[0], x[1])
+	}
+	fn.I("SHLQ $3, R9")
+	fn.Loop("CX", func() {
+		for u := range 4 {
+			at := []string{"R10", "R11", "R12", "R13"}[u]
+			fn.I("MOVLQSX %d(DX), %s", 4*u, at)
+			fn.I("LEAQ (SI)(%s*8), %[1]s", at)
+			fn.I("VMOVUPD (%s), X%d", at, u)
+			fn.I("VINSERTF128 $1, (%s)(R9*1), Y%d, Y%[2]d", at, u)
+			fn.I("VMULPD %d(R8), Y%d, Y%[2]d", 32*u, u)
+		}
+		fn.I("VHADDPD Y1, Y0, Y0") // of the first rows of two points, and of the second ones
+		fn.I("VHADDPD Y3, Y2, Y2")
+		fn.I("VPERM2F128 $0x20, Y2, Y0, Y1")
+		fn.I("VPERM2F128 $0x31, Y2, Y0, Y3")
+		fn.I("VADDPD Y3, Y1, Y0")
+		fn.I("VMOVUPD Y0, (DI)")
+		fn.I("ADDQ $16, DX")
+		fn.I("ADDQ $128, R8")
+		fn.I("ADDQ $32, DI")
+	})
+	fn.Ret()
+	served(f, "bilinearWide", "bilinearDoubles(dst, plane, first, weights, width, n)")
+}
+
+// near writes the kernel that compares a box with four at a time, as Box.near does.
+func near(f *asm.File) {
+	fn := f.Func("nearBoxes", "nearBoxes returns the number of the first of n groups that has a box near to one, n if none has; n > 0.",
+		asm.Typed("one", "*Box"), asm.Typed("groups", "*Boxes"), asm.Typed("limit", "float64"), asm.Int("n"))
+	fn.Result("ret", "int")
+	fn.Load("one", "SI")
+	fn.Load("groups", "DX")
+	fn.Load("n", "CX")
+	for k := range 5 {
+		fn.I("VBROADCASTSD %d(SI), Y%d", 8*k, k)
+	}
+	fn.I("VBROADCASTSD %s, Y5", fn.Addr("limit"))
+	fn.I("VXORPD Y6, Y6, Y6")
+	found := fn.NewLabel("found")
+	fn.Loop("CX", func() {
+		for k := range 4 {
+			fn.I("VMINPD %d(DX), Y%d, Y%d", 32*k, k, 7+k)
+		}
+		fn.I("VADDPD Y9, Y7, Y7") // the height
+		fn.I("VADDPD Y10, Y8, Y8")
+		fn.I("VMAXPD Y6, Y7, Y7")
+		fn.I("VMULPD Y8, Y7, Y7") // what is common
+		fn.I("VADDPD 128(DX), Y4, Y8")
+		fn.I("VSUBPD Y7, Y8, Y8")
+		fn.I("VMULPD Y5, Y8, Y8")
+		fn.I("VCMPPD $5, Y8, Y7, Y7") // not less, or no number
+		fn.I("VMOVMSKPD Y7, AX")
+		fn.I("TESTL AX, AX")
+		fn.I("JNZ %s", found)
+		fn.I("ADDQ $160, DX")
+	})
+	fn.Label(found)
+	fn.Load("n", "AX")
+	fn.I("SUBQ CX, AX")
+	fn.I("MOVQ AX, %s", fn.Addr("ret"))
+	fn.Ret()
+	served(f, "near", "return nearBoxes(one, groups, limit, n)")
+}
+
 // twice writes the kernels that repeat each element of 32 bits. Rows of no whole groups end with a group that reaches back.
 func twice(f *asm.File) {
 	f.Data("lowerTwice", 0, 0, 1, 1, 2, 2, 3, 3)
