@@ -6,6 +6,7 @@ import (
 
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/tensor"
+	"github.com/carve-dev/carve/internal/kernel/cast"
 	"github.com/carve-dev/carve/internal/kernel/element"
 	"github.com/carve-dev/carve/internal/kernel/isa"
 	"github.com/carve-dev/carve/internal/kernel/pairwise"
@@ -46,6 +47,7 @@ type numberRows struct {
 	from          tensor.DType
 	wide          scratch // rows as float64
 	kernels       pairwise.Kernels
+	set           isa.Set
 }
 
 const (
@@ -60,7 +62,7 @@ const (
 // newNumberRows returns the rows of x, of which each takes that many numbers of work besides.
 func newNumberRows(p *planner, x *graph.Value, work int) *numberRows {
 	d := p.Dims[x.ID]
-	r := &numberRows{rows: 1, columns: d[len(d)-1], src: p.In(x), from: x.Type.DType, kernels: pairwise.For(p.target)}
+	r := &numberRows{rows: 1, columns: d[len(d)-1], src: p.In(x), from: x.Type.DType, kernels: pairwise.For(p.target), set: p.target.Set}
 	if len(d) > 1 {
 		r.rows = d[0]
 	}
@@ -80,7 +82,7 @@ func (r *numberRows) each(p *planner, nanos float64, writes []place.Memory, body
 		if r.from == tensor.Float32 {
 			r.kernels.Widen(x, of[float32](st, r.src)[lo*r.columns:][:len(x)])
 		} else {
-			fromElements(st, x, r.src, r.from, lo*r.columns)
+			fromElements(r.set, st, x, r.src, r.from, lo*r.columns)
 		}
 		body(st, worker, x, lo, n)
 	})
@@ -101,17 +103,12 @@ func (s scratch) doubles(st *state, worker int) []float64 {
 }
 
 // fromElements reads len(x) elements of a type, from element i on.
-func fromElements[T float32 | float64](st *state, x []T, src place.Memory, from tensor.DType, i int) {
-	switch from {
-	case tensor.Int64:
-		convertRow(x, of[int64](st, src)[i:][:len(x)])
-	case tensor.Int32:
-		convertRow(x, of[int32](st, src)[i:][:len(x)])
-	case tensor.Float64:
-		convertRow(x, of[float64](st, src)[i:][:len(x)])
-	default:
-		convertRow(x, of[float32](st, src)[i:][:len(x)])
+func fromElements[T float32 | float64](set isa.Set, st *state, x []T, src place.Memory, from tensor.DType, i int) {
+	to, size := cast.Float64, from.Size()
+	if width[T]() == 4 {
+		to = cast.Float32
 	}
+	cast.Elements(set, asBytes(x), to, st.Bytes(src)[i*size:], castKinds[from], len(x))
 }
 
 // put stores numbers as elements of a type, from element i on.

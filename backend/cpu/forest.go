@@ -6,6 +6,7 @@ import (
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/tensor"
 	"github.com/carve-dev/carve/internal/forest"
+	"github.com/carve-dev/carve/internal/kernel/isa"
 	"github.com/carve-dev/carve/internal/kernel/pairwise"
 	"github.com/carve-dev/carve/internal/kernel/trees"
 	"github.com/carve-dev/carve/internal/operators"
@@ -142,7 +143,7 @@ func planTrees[T float32 | float64](p *planner, n *graph.Node, e *ensemble, t *f
 	if columns < t.Features() {
 		return property.Because(property.ShapeReason, "feature %d of %d", t.Features()-1, columns)
 	}
-	r := forestRows[T]{t: t, e: e, columns: columns, src: p.In(x), from: x.Type.DType, kernels: pairwise.For(p.target), wide: place.Nowhere, labels: place.Nowhere}
+	r := forestRows[T]{t: t, e: e, columns: columns, src: p.In(x), from: x.Type.DType, kernels: pairwise.For(p.target), set: p.target.Set, wide: place.Nowhere, labels: place.Nowhere}
 	if !sameType[T](r.from) {
 		r.wide = p.Temp(rows * columns * 8)
 	}
@@ -190,6 +191,7 @@ type forestRows[T float32 | float64] struct {
 	sums, scores           place.Memory // of the trees; of the classes where these are others
 	from, to               tensor.DType
 	kernels                pairwise.Kernels
+	set                    isa.Set
 }
 
 func sameType[T float32 | float64](dt tensor.DType) bool {
@@ -235,7 +237,7 @@ func (r *forestRows[T]) convert(st *state, lo, n int) []T {
 	if r.wide == place.Nowhere {
 		return x
 	}
-	fromElements(st, x, r.src, r.from, lo*r.columns)
+	fromElements(r.set, st, x, r.src, r.from, lo*r.columns)
 	return x
 }
 

@@ -12,8 +12,13 @@ import (
 
 // norms are what Normalizer divides a row by; see package reference.
 var norms = map[string]func(k double.Kernels, row []float64) float64{
-	"MAX": func(_ double.Kernels, row []float64) float64 {
+	"MAX": func(k double.Kernels, row []float64) float64 {
 		s := -math.MaxFloat32
+		if len(row) > shortRow {
+			if most := k.Reduce(double.Greatest, row); most == most {
+				return max(most, s)
+			}
+		}
 		for _, x := range row {
 			if x > s { // not where x is NaN
 				s = x
@@ -65,13 +70,15 @@ func planNormalizer(p *planner, n *graph.Node) error {
 	}
 	return mapped(p, n, r, float64(r.columns), func(row []float64) {
 		s := [1]float64{norm(k, row)}
-		switch {
+		switch by := 1 / s[0]; {
 		case s[0] == 0:
-		case len(row) > shortRow:
+		case math.IsInf(by, 0):
 			k.Binary(double.Div, double.VS, row, row, s[:])
+		case len(row) > shortRow:
+			k.Scale(row, row, by)
 		default:
 			for i := range row {
-				row[i] /= s[0]
+				row[i] *= by
 			}
 		}
 	})

@@ -85,6 +85,7 @@ const fewColumns = 8
 func byKernels[T integer](set isa.Set, op element.Op, plain func(o, s []T, next, count, by int)) func(o, s []T, next, count, by int) {
 	return func(o, s []T, next, count, by int) {
 		switch {
+		case next == 1 && element.Columns(set, op, element.Plain, o, s, by, count):
 		case next == 1 && len(o) >= fewColumns:
 			copy(o, s)
 			for k := 1; k < count; k++ {
@@ -165,7 +166,7 @@ func planReduceIntegers[T integer](p *planner, n *graph.Node) error {
 	case "ReduceSumSquare", "ReduceL1":
 		return reduceEach(p, n, sumsMade[T](set, n.Is("ReduceSumSquare")))
 	case "ReduceMean":
-		return reduceEach(p, n, eachNumber(meanOf[T]))
+		return reduceEach(p, n, meansOf[T](set))
 	}
 	return reduceEach(p, n, byKernels(set, element.Add, sumsOf[T]))
 }
@@ -206,8 +207,13 @@ func sumsMade[T integer](set isa.Set, squares bool) func(o, s []T, next, count, 
 		}
 	}
 	const few = 64 // elements for which kernels are not worth the calls
+	of := element.Sizes
+	if squares {
+		of = element.Squares
+	}
 	return func(o, s []T, next, count, by int) {
 		switch {
+		case next == 1 && element.Columns(set, element.Add, of, o, s, by, count):
 		case by == 1 && count < few || by > 1 && len(o) < fewColumns:
 			madeOfFew(o, s, next, count, by, squares)
 		case by > 1 && len(o) < few:
@@ -258,11 +264,25 @@ func madeOfRows[T integer](o, s []T, count, by int, squares bool) {
 	}
 }
 
-// eachNumber is a reduction for reduceEach by a function that makes one number.
-func eachNumber[T integer](fold func(s []T, count, by int) T) func(o, s []T, next, count, by int) {
+// meansOf returns the reduction for reduceEach to means, truncated: of columns of int32 by sums in float64, which are exact.
+func meansOf[T integer](set isa.Set) func(o, s []T, next, count, by int) {
+	const most = 1 << 21 // rows of int32 whose sums float64 holds
 	return func(o, s []T, next, count, by int) {
+		if s32, ok := any(s).([]int32); ok && next == 1 && count <= most {
+			var sums [128]float64
+			for len(o) > 0 {
+				part := sums[:min(len(o), len(sums))]
+				if !element.WideColumns(set, false, part, s32, by, count) {
+					break
+				}
+				for j, x := range part {
+					o[j] = T(int64(x) / int64(count))
+				}
+				o, s, s32 = o[len(part):], s[len(part):], s32[len(part):]
+			}
+		}
 		for j := range o {
-			o[j] = fold(s[j*next:], count, by)
+			o[j] = meanOf(s[j*next:], count, by)
 		}
 	}
 }

@@ -60,10 +60,12 @@ func (r *wholeSums[T]) sums(o, s []T, next, count, by int) {
 		switch {
 		case next == 1 && len(part) >= fewColumns:
 			r.columns(part, s, count, by)
-		case by == 1 && count >= fewElements:
+		case by == 1 && count <= fewWide:
 			for j := range part {
-				part[j] = r.row(s[j*next:][:count])
+				part[j] = r.short(s[j*next:][:count])
 			}
+		case by == 1:
+			r.rows(part, s, next, count)
 		default:
 			r.each(part, s, next, count, by)
 		}
@@ -91,24 +93,52 @@ func (r *wholeSums[T]) each(made []float64, s []T, next, count, by int) {
 	}
 }
 
-// row adds up a row.
-func (r *wholeSums[T]) row(s []T) float64 {
-	var room [wideScratch]float64
-	op, sum := double.Sum, 0.0
+// fewWide is how many integers of a row are added up faster one by one than by kernels.
+const fewWide = 64
+
+// short adds up a short row, four sums at a time, since a sum waits for the one before.
+func (r *wholeSums[T]) short(s []T) float64 {
+	var a, b, c, d float64
+	for ; len(s) >= 4; s = s[4:] {
+		w, x, y, z := float64(s[0]), float64(s[1]), float64(s[2]), float64(s[3])
+		if r.squares {
+			w, x, y, z = w*w, x*x, y*y, z*z
+		}
+		a, b, c, d = a+w, b+x, c+y, d+z
+	}
+	for _, v := range s {
+		x := float64(v)
+		if r.squares {
+			x *= x
+		}
+		a += x
+	}
+	return (a + b) + (c + d)
+}
+
+// rows adds up rows, next elements from one to the other.
+func (r *wholeSums[T]) rows(made []float64, s []T, next, count int) {
+	var room [wideScratch]float64 // cleared once: that takes as long as a short row
+	op := double.Sum
 	if r.squares {
 		op = double.SumSquares
 	}
-	for len(s) > 0 {
-		x := room[:min(len(s), len(room))]
-		r.wide(x, s[:len(x)])
-		sum += r.kernels.Reduce(op, x)
-		s = s[len(x):]
+	for j := range made {
+		made[j] = 0
+		for row := s[j*next:][:count]; len(row) > 0; {
+			x := room[:min(len(row), len(room))]
+			r.wide(x, row[:len(x)])
+			made[j] += r.kernels.Reduce(op, x)
+			row = row[len(x):]
+		}
 	}
-	return sum
 }
 
 // columns adds up count rows of at most 128 elements, by apart.
 func (r *wholeSums[T]) columns(made []float64, s []T, count, by int) {
+	if s32, ok := any(s).([]int32); ok && element.WideColumns(r.set, r.squares, made, s32, by, count) {
+		return
+	}
 	clear(made)
 	if len(made) < 64 { // elements for which kernels are not worth the calls
 		for k := range count {

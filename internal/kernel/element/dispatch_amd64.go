@@ -747,6 +747,117 @@ func near(set isa.Set, one *Box, groups *Boxes, limit float64, n int) int {
 	panic("element: no kernel")
 }
 
+// columns folds rows > 0 rows of n > 0 vectors of 32 bytes, which lie ld bytes apart, into one that there is where more is not 0.
+func columns(set isa.Set, op Op, made Made, code int, dst, src *byte, ld, rows, more, n int) {
+	switch set {
+	case isa.AVX512, isa.AVX2:
+		switch made {
+		case Squares:
+			switch code {
+			case 0, 4:
+				columnsSquares8(dst, src, ld, rows, more, n)
+			case 1, 5:
+				columnsSquares16(dst, src, ld, rows, more, n)
+			case 2, 6:
+				columnsSquares32(dst, src, ld, rows, more, n)
+			case 3, 7:
+				columnsSquares64(dst, src, ld, rows, more, n)
+			}
+		case Sizes:
+			switch code {
+			case 4:
+				columnsSizes8(dst, src, ld, rows, more, n)
+			case 5:
+				columnsSizes16(dst, src, ld, rows, more, n)
+			case 6:
+				columnsSizes32(dst, src, ld, rows, more, n)
+			case 7:
+				columnsSizes64(dst, src, ld, rows, more, n)
+			}
+		default:
+			switch op {
+			case Add:
+				switch code {
+				case 0, 4:
+					addU8Columns(dst, src, ld, rows, more, n)
+				case 1, 5:
+					addU16Columns(dst, src, ld, rows, more, n)
+				case 2, 6:
+					addU32Columns(dst, src, ld, rows, more, n)
+				case 3, 7:
+					addU64Columns(dst, src, ld, rows, more, n)
+				}
+			case Mul:
+				switch code {
+				case 0, 4:
+					mulU8Columns(dst, src, ld, rows, more, n)
+				case 1, 5:
+					mulU16Columns(dst, src, ld, rows, more, n)
+				case 2, 6:
+					mulU32Columns(dst, src, ld, rows, more, n)
+				case 3, 7:
+					mulU64Columns(dst, src, ld, rows, more, n)
+				}
+			case Max:
+				switch code {
+				case 0:
+					maxU8Columns(dst, src, ld, rows, more, n)
+				case 1:
+					maxU16Columns(dst, src, ld, rows, more, n)
+				case 2:
+					maxU32Columns(dst, src, ld, rows, more, n)
+				case 3:
+					maxU64Columns(dst, src, ld, rows, more, n)
+				case 4:
+					maxS8Columns(dst, src, ld, rows, more, n)
+				case 5:
+					maxS16Columns(dst, src, ld, rows, more, n)
+				case 6:
+					maxS32Columns(dst, src, ld, rows, more, n)
+				case 7:
+					maxS64Columns(dst, src, ld, rows, more, n)
+				}
+			case Min:
+				switch code {
+				case 0:
+					minU8Columns(dst, src, ld, rows, more, n)
+				case 1:
+					minU16Columns(dst, src, ld, rows, more, n)
+				case 2:
+					minU32Columns(dst, src, ld, rows, more, n)
+				case 3:
+					minU64Columns(dst, src, ld, rows, more, n)
+				case 4:
+					minS8Columns(dst, src, ld, rows, more, n)
+				case 5:
+					minS16Columns(dst, src, ld, rows, more, n)
+				case 6:
+					minS32Columns(dst, src, ld, rows, more, n)
+				case 7:
+					minS64Columns(dst, src, ld, rows, more, n)
+				}
+			}
+		}
+	default:
+		panic("element: no kernel")
+	}
+}
+
+// columnsWide is columns of sums of int32, or of their squares, in n > 0 vectors of four float64.
+func columnsWide(set isa.Set, squares bool, dst *float64, src *int32, ld, rows, more, n int) {
+	switch set {
+	case isa.AVX512, isa.AVX2:
+		if squares {
+			wideSquaresColumns(dst, src, ld, rows, more, n)
+		} else {
+			wideColumns(dst, src, ld, rows, more, n)
+		}
+
+	default:
+		panic("element: no kernel")
+	}
+}
+
 // products adds sums of left[j]*right[j*ld+c] over k > 0 numbers j to n > 0 vectors of numbers c of a kind.
 func products(set isa.Set, kind kind, dst, left, right *byte, ld, k, n int) {
 	switch set {

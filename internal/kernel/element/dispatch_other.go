@@ -93,6 +93,16 @@ func near(set isa.Set, one *Box, groups *Boxes, limit float64, n int) int {
 	panic("element: no kernel")
 }
 
+// columns folds rows > 0 rows of n > 0 vectors of 32 bytes, which lie ld bytes apart, into one that there is where more is not 0.
+func columns(set isa.Set, op Op, made Made, code int, dst, src *byte, ld, rows, more, n int) {
+	panic("element: no kernel")
+}
+
+// columnsWide is columns of sums of int32, or of their squares, in n > 0 vectors of four float64.
+func columnsWide(set isa.Set, squares bool, dst *float64, src *int32, ld, rows, more, n int) {
+	panic("element: no kernel")
+}
+
 // products adds sums of left[j]*right[j*ld+c] over k > 0 numbers j to n > 0 vectors of numbers c of a kind.
 func products(set isa.Set, kind kind, dst, left, right *byte, ld, k, n int) {
 	panic("element: no kernel")

@@ -5,4 +5,4 @@
 // This is a leaf: it imports package isa only.
 package element
 
-//go:generate go run gen.go gen_compare.go gen_moves.go gen_pairs.go
+//go:generate go run gen.go gen_columns.go gen_compare.go gen_moves.go gen_pairs.go

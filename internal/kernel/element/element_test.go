@@ -22,7 +22,7 @@ import (
 )
 
 var _ = It("generated files are up to date", func(ctx SpecContext) {
-	err := asm.Verify(ctx, "gen.go", "gen_compare.go", "gen_moves.go", "gen_pairs.go")
+	err := asm.Verify(ctx, "gen.go", "gen_columns.go", "gen_compare.go", "gen_moves.go", "gen_pairs.go")
 	if errors.Is(err, exec.ErrNotFound) {
 		Skip("no go command")
 	}

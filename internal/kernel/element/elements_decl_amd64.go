@@ -942,6 +942,176 @@ func bilinearDoubles(dst *float64, plane *float64, first *int32, weights *float6
 //go:noescape
 func nearBoxes(one *Box, groups *Boxes, limit float64, n int) (ret int)
 
+// columnsSquares8 writes Add of rows of n vectors, of squares of elements. n, rows > 0.
+//
+//go:noescape
+func columnsSquares8(dst *byte, src *byte, ld int, rows int, more int, n int)
+
+// columnsSquares16 writes Add of rows of n vectors, of squares of elements. n, rows > 0.
+//
+//go:noescape
+func columnsSquares16(dst *byte, src *byte, ld int, rows int, more int, n int)
+
+// columnsSquares32 writes Add of rows of n vectors, of squares of elements. n, rows > 0.
+//
+//go:noescape
+func columnsSquares32(dst *byte, src *byte, ld int, rows int, more int, n int)
+
+// columnsSquares64 writes Add of rows of n vectors, of squares of elements. n, rows > 0.
+//
+//go:noescape
+func columnsSquares64(dst *byte, src *byte, ld int, rows int, more int, n int)
+
+// columnsSizes8 writes Add of rows of n vectors, of sizes of elements. n, rows > 0.
+//
+//go:noescape
+func columnsSizes8(dst *byte, src *byte, ld int, rows int, more int, n int)
+
+// columnsSizes16 writes Add of rows of n vectors, of sizes of elements. n, rows > 0.
+//
+//go:noescape
+func columnsSizes16(dst *byte, src *byte, ld int, rows int, more int, n int)
+
+// columnsSizes32 writes Add of rows of n vectors, of sizes of elements. n, rows > 0.
+//
+//go:noescape
+func columnsSizes32(dst *byte, src *byte, ld int, rows int, more int, n int)
+
+// columnsSizes64 writes Add of rows of n vectors, of sizes of elements. n, rows > 0.
+//
+//go:noescape
+func columnsSizes64(dst *byte, src *byte, ld int, rows int, more int, n int)
+
+// addU8Columns writes Add of rows of n vectors, of elements. n, rows > 0.
+//
+//go:noescape
+func addU8Columns(dst *byte, src *byte, ld int, rows int, more int, n int)
+
+// addU16Columns writes Add of rows of n vectors, of elements. n, rows > 0.
+//
+//go:noescape
+func addU16Columns(dst *byte, src *byte, ld int, rows int, more int, n int)
+
+// addU32Columns writes Add of rows of n vectors, of elements. n, rows > 0.
+//
+//go:noescape
+func addU32Columns(dst *byte, src *byte, ld int, rows int, more int, n int)
+
+// addU64Columns writes Add of rows of n vectors, of elements. n, rows > 0.
+//
+//go:noescape
+func addU64Columns(dst *byte, src *byte, ld int, rows int, more int, n int)
+
+// mulU8Columns writes Mul of rows of n vectors, of elements. n, rows > 0.
+//
+//go:noescape
+func mulU8Columns(dst *byte, src *byte, ld int, rows int, more int, n int)
+
+// mulU16Columns writes Mul of rows of n vectors, of elements. n, rows > 0.
+//
+//go:noescape
+func mulU16Columns(dst *byte, src *byte, ld int, rows int, more int, n int)
+
+// mulU32Columns writes Mul of rows of n vectors, of elements. n, rows > 0.
+//
+//go:noescape
+func mulU32Columns(dst *byte, src *byte, ld int, rows int, more int, n int)
+
+// mulU64Columns writes Mul of rows of n vectors, of elements. n, rows > 0.
+//
+//go:noescape
+func mulU64Columns(dst *byte, src *byte, ld int, rows int, more int, n int)
+
+// maxU8Columns writes Max of rows of n vectors, of elements. n, rows > 0.
+//
+//go:noescape
+func maxU8Columns(dst *byte, src *byte, ld int, rows int, more int, n int)
+
+// maxU16Columns writes Max of rows of n vectors, of elements. n, rows > 0.
+//
+//go:noescape
+func maxU16Columns(dst *byte, src *byte, ld int, rows int, more int, n int)
+
+// maxU32Columns writes Max of rows of n vectors, of elements. n, rows > 0.
+//
+//go:noescape
+func maxU32Columns(dst *byte, src *byte, ld int, rows int, more int, n int)
+
+// maxU64Columns writes Max of rows of n vectors, of elements. n, rows > 0.
+//
+//go:noescape
+func maxU64Columns(dst *byte, src *byte, ld int, rows int, more int, n int)
+
+// maxS8Columns writes Max of rows of n vectors, of elements. n, rows > 0.
+//
+//go:noescape
+func maxS8Columns(dst *byte, src *byte, ld int, rows int, more int, n int)
+
+// maxS16Columns writes Max of rows of n vectors, of elements. n, rows > 0.
+//
+//go:noescape
+func maxS16Columns(dst *byte, src *byte, ld int, rows int, more int, n int)
+
+// maxS32Columns writes Max of rows of n vectors, of elements. n, rows > 0.
+//
+//go:noescape
+func maxS32Columns(dst *byte, src *byte, ld int, rows int, more int, n int)
+
+// maxS64Columns writes Max of rows of n vectors, of elements. n, rows > 0.
+//
+//go:noescape
+func maxS64Columns(dst *byte, src *byte, ld int, rows int, more int, n int)
+
+// minU8Columns writes Min of rows of n vectors, of elements. n, rows > 0.
+//
+//go:noescape
+func minU8Columns(dst *byte, src *byte, ld int, rows int, more int, n int)
+
+// minU16Columns writes Min of rows of n vectors, of elements. n, rows > 0.
+//
+//go:noescape
+func minU16Columns(dst *byte, src *byte, ld int, rows int, more int, n int)
+
+// minU32Columns writes Min of rows of n vectors, of elements. n, rows > 0.
+//
+//go:noescape
+func minU32Columns(dst *byte, src *byte, ld int, rows int, more int, n int)
+
+// minU64Columns writes Min of rows of n vectors, of elements. n, rows > 0.
+//
+//go:noescape
+func minU64Columns(dst *byte, src *byte, ld int, rows int, more int, n int)
+
+// minS8Columns writes Min of rows of n vectors, of elements. n, rows > 0.
+//
+//go:noescape
+func minS8Columns(dst *byte, src *byte, ld int, rows int, more int, n int)
+
+// minS16Columns writes Min of rows of n vectors, of elements. n, rows > 0.
+//
+//go:noescape
+func minS16Columns(dst *byte, src *byte, ld int, rows int, more int, n int)
+
+// minS32Columns writes Min of rows of n vectors, of elements. n, rows > 0.
+//
+//go:noescape
+func minS32Columns(dst *byte, src *byte, ld int, rows int, more int, n int)
+
+// minS64Columns writes Min of rows of n vectors, of elements. n, rows > 0.
+//
+//go:noescape
+func minS64Columns(dst *byte, src *byte, ld int, rows int, more int, n int)
+
+// wideColumns adds up rows of n vectors of four float64, of elements. n, rows > 0.
+//
+//go:noescape
+func wideColumns(dst *float64, src *int32, ld int, rows int, more int, n int)
+
+// wideSquaresColumns adds up rows of n vectors of four float64, of squares of elements. n, rows > 0.
+//
+//go:noescape
+func wideSquaresColumns(dst *float64, src *int32, ld int, rows int, more int, n int)
+
 // twiceWords writes each element of rows of n groups of eight two times; n, rows > 0.
 //
 //go:noescape

@@ -37,6 +37,10 @@ func main() {
 		{Name: "bilinearWide", Doc: "is bilinear of float64.", Params: "dst, plane *float64, first *int32, weights *float64, width, n int", Portable: `panic("element: no kernel")`},
 		{Name: "near", Doc: "returns the number of the first of n > 0 groups that has a box near to one, n if none has.",
 			Params: "one *Box, groups *Boxes, limit float64, n int", Result: "int", Portable: `panic("element: no kernel")`},
+		{Name: "columns", Doc: "folds rows > 0 rows of n > 0 vectors of 32 bytes, which lie ld bytes apart, into one that there is where more is not 0.",
+			Params: "op Op, made Made, code int, dst, src *byte, ld, rows, more, n int", Portable: `panic("element: no kernel")`},
+		{Name: "columnsWide", Doc: "is columns of sums of int32, or of their squares, in n > 0 vectors of four float64.",
+			Params: "squares bool, dst *float64, src *int32, ld, rows, more, n int", Portable: `panic("element: no kernel")`},
 		{Name: "products", Doc: "adds sums of left[j]*right[j*ld+c] over k > 0 numbers j to n > 0 vectors of numbers c of a kind.", Params: "kind kind, dst, left, right *byte, ld, k, n int", Portable: `panic("element: no kernel")`},
 		{Name: "maxScaled", Doc: "writes the largest of dst, src*low and src*high for n > 0 vectors of 8 floats, and NaN where one of them is.",
 			Params: "dst, src *float32, low, high float32, n int", Portable: `panic("element: no kernel")`},
@@ -52,6 +56,8 @@ func main() {
 		bilinear(f)
 		bilinearWide(f)
 		near(f)
+		columns(f)
+		columnsWide(f)
 		twice(f)
 		mix(f)
 		rotate(f)
