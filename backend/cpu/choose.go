@@ -38,12 +38,15 @@ func chooses(n *graph.Node) bool {
 	return chooserOf(n) != nil && place.Unfounded(n) != nil
 }
 
-// chooserOf returns what runs a node's operator so, nil for none, as for strings.
+// textChoosers are those of strings.
+var textChoosers = map[string]func(c *choice) error{"Compress": compressTexts, "Unique": uniqueTexts}
+
+// chooserOf returns what runs a node's operator so, nil for none.
 func chooserOf(n *graph.Node) func(c *choice) error {
-	if hasTexts(n) {
-		return nil
-	}
 	if n.Op.Domain == "" {
+		if hasTexts(n) {
+			return textChoosers[n.Op.Name]
+		}
 		return choosers[n.Op.Name]
 	}
 	return choosers[operators.Of(n.Op.Domain, n.Op.Name)]
@@ -185,6 +188,24 @@ func (c *choice) operand(i int) *tensor.Tensor {
 
 // result returns the bytes of a result of the shape, nil for one that nobody reads.
 func (c *choice) result(i int, dt tensor.DType, shape []int) ([]byte, error) {
+	t, err := c.allocate(i, dt, shape)
+	if t == nil {
+		return nil, err
+	}
+	return t.Bytes(), nil
+}
+
+// texts is result for strings.
+func (c *choice) texts(i int, shape []int) ([]string, error) {
+	t, err := c.allocate(i, tensor.String, shape)
+	if t == nil {
+		return nil, err
+	}
+	return t.Strings, nil
+}
+
+// allocate returns a result of the shape, nil for one that nobody reads.
+func (c *choice) allocate(i int, dt tensor.DType, shape []int) (*tensor.Tensor, error) {
 	if i >= len(c.in.results) || c.in.results[i] < 0 {
 		return nil, nil
 	}
@@ -198,7 +219,7 @@ func (c *choice) result(i int, dt tensor.DType, shape []int) ([]byte, error) {
 	} else if !slices.Equal(t.Shape, shape) {
 		return nil, property.Because(property.ShapeReason, "%v has a result of %v, and a place for %v", c.in.n, shape, t.Shape)
 	}
-	return t.Bytes(), nil
+	return t, nil
 }
 
 // workers returns the loop of the run, nil for a serial one.
@@ -302,36 +323,66 @@ func chooseNonZero(c *choice) error {
 	return c.ctx.Err()
 }
 
-func chooseCompress(c *choice) error {
+// A compression keeps the slices of x[outer, length, inner] whose numbers are in choice.at.
+type compression struct {
+	outer, length, inner int
+	shape                []int // of the result
+}
+
+// compression finds what a Compress keeps.
+func (c *choice) compression() (compression, error) {
 	x, n := c.x[0], c.in.n
-	outer, length, inner, shape := 1, x.Len(), 1, []int{0}
-	axis := 0
+	k, axis := compression{1, x.Len(), 1, []int{0}}, 0
 	if n.Attrs.Lookup("axis") != nil {
 		axis = axisOf(n, 0, len(x.Shape))
-		outer, length, inner = product(x.Shape[:axis]), x.Shape[axis], product(x.Shape[axis+1:])
-		shape = slices.Clone(x.Shape)
+		k = compression{product(x.Shape[:axis]), x.Shape[axis], product(x.Shape[axis+1:]), slices.Clone(x.Shape)}
 	}
 	if err := c.reserve(c.x[1].Len() * 8); err != nil {
-		return err
+		return k, err
 	}
 	c.at = hits(c.at[:0], c.x[1].Bytes())
-	if k := len(c.at); k > 0 && c.at[k-1] >= length {
-		return backend.BadIndex(n, 1, int64(c.at[k-1]), length)
+	if last := len(c.at); last > 0 && c.at[last-1] >= k.length {
+		return k, backend.BadIndex(n, 1, int64(c.at[last-1]), k.length)
 	}
-	shape[axis] = len(c.at)
-	y, err := c.result(0, x.DType, shape)
+	k.shape[axis] = len(c.at)
+	return k, nil
+}
+
+func chooseCompress(c *choice) error {
+	k, err := c.compression()
 	if err != nil {
 		return err
 	}
-	size, src := inner*x.DType.Size(), x.Bytes()
-	for o := range outer {
+	y, err := c.result(0, c.x[0].DType, k.shape)
+	if err != nil {
+		return err
+	}
+	k.inner *= c.x[0].DType.Size()
+	return compress(c, &k, y, c.x[0].Bytes())
+}
+
+func compressTexts(c *choice) error {
+	k, err := c.compression()
+	if err != nil {
+		return err
+	}
+	y, err := c.texts(0, k.shape)
+	if err != nil {
+		return err
+	}
+	return compress(c, &k, y, c.x[0].Strings)
+}
+
+// compress writes what is kept.
+func compress[T byte | string](c *choice, k *compression, y, src []T) error {
+	for o := range k.outer {
 		if err := c.ctx.Err(); err != nil {
 			return err
 		}
-		row := src[o*length*size:]
+		row := src[o*k.length*k.inner:]
 		for _, i := range c.at {
-			copy(y[:size], row[i*size:])
-			y = y[size:]
+			copy(y[:k.inner], row[i*k.inner:])
+			y = y[k.inner:]
 		}
 	}
 	return nil
@@ -388,4 +439,5 @@ func concatRun(c *choice) error {
 func init() {
 	table.Register("NonZero", operator{Signatures: nonZeroSignatures})
 	table.Register("Compress", operator{Signatures: choosingSignatures})
+	textTable.Register("Compress", operator{Signatures: choosingSignatures})
 }

@@ -235,6 +235,22 @@ var _ = Describe("strings", func() {
 		m.check(append(out, m.op("Identity", out[0]), m.op("StringConcat", out[1], m.data(tensor.FromStrings([]string{"é"}))))...)
 	}))
 
+	It("are grouped and chosen as the reference kernels do, one by one and in slices", seeds(40, func(m *model) {
+		keys := m.words(m.between(1, 30), m.chance(2))
+		x := m.texts(keys, m.between(1, 40), m.between(1, 5), m.between(1, 3))
+		unique, length := []any{x, graph.IntAttr("sorted", int64(m.between(0, 1)))}, m.known[x].Len()
+		some := []any{x, nil}
+		if k := m.between(0, 3); k < 3 {
+			unique, some, length = append(unique, axis(k)), append(some, axis(k)), m.known[x].Shape[k]
+		}
+		keep := make([]bool, m.between(1, length))
+		for i := range keep {
+			keep[i] = m.chance(2)
+		}
+		some[1] = m.feed(tensor.From(keep, len(keep)))
+		m.sample(append(m.ops("Unique", m.between(1, 4), unique...), m.op("Compress", some...))...)
+	}))
+
 	It("are made of integers", seeds(8, func(m *model) {
 		x := m.feed(m.fullIntegers(m.shape(m.between(0, 3), 0, 9)))
 		m.check(m.op("Cast", x, to(tensor.String)), m.op("Cast", m.op("Cast", x, to(tensor.Int32)), to(tensor.String)))

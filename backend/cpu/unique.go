@@ -4,6 +4,7 @@ import (
 	"math/bits"
 	"math/rand/v2"
 	"slices"
+	"strings"
 
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/tensor"
@@ -11,11 +12,11 @@ import (
 	"github.com/carve-dev/carve/property"
 )
 
-// Unique of elements, or of slices along an axis. Equal ones are found in a table of open addresses, so that of n elements only those that
+// Unique of elements, or of slices along an axis. Strings are numbered first, in their order. Equal ones are found in a table of open addresses, so that of n elements only those that
 // differ are sorted: O(n + u·log u) for u of them.
 
 func uniqueSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
-	if x := n.Inputs[0]; uniqueKeys[x.Type.DType] == nil {
+	if x := n.Inputs[0]; uniqueKeys[x.Type.DType] == nil && !isText(x) {
 		return nil, property.Because(property.DTypeReason, "%v is %v", x, x.Type.DType)
 	}
 	return choosingSignatures(n)
@@ -45,7 +46,7 @@ type uniques struct {
 	keys            []uint64
 	outer, n, inner int     // slices j of x[outer, n, inner] are compared
 	slots           []int32 // one more than the number of a slice that was found, 0 for none
-	group           []int32 // by slice: which of those that differ it is, by their first places
+	groups          []int32 // by slice: which of those that differ it is, by their first places
 	first, counts   []int32 // of these
 	order, place    []int32 // of these: the place-th is which; which is at what place
 }
@@ -86,7 +87,7 @@ func (u *uniques) find(done func() bool) {
 	size := 4 << bits.Len(uint(u.n))
 	u.slots = slices.Grow(u.slots[:0], size)[:size]
 	clear(u.slots)
-	u.group, u.first, u.counts = slices.Grow(u.group[:0], u.n)[:u.n], u.first[:0], u.counts[:0]
+	u.groups, u.first, u.counts = slices.Grow(u.groups[:0], u.n)[:u.n], u.first[:0], u.counts[:0]
 	for j := range u.n {
 		if j&1023 == 1023 && done() {
 			return
@@ -100,7 +101,7 @@ func (u *uniques) find(done func() bool) {
 			u.slots[at] = int32(len(u.first))
 		}
 		g := u.slots[at] - 1
-		u.group[j], u.counts[g] = g, u.counts[g]+1
+		u.groups[j], u.counts[g] = g, u.counts[g]+1
 	}
 }
 
@@ -130,8 +131,78 @@ func (u *uniques) compare(a, b int) int {
 }
 
 func chooseUnique(c *choice) error {
+	x, u := c.x[0], &c.uniques
+	shape, err := u.group(c, func() error {
+		uniqueKeys[x.DType](u.keys, x.Bytes())
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	y, err := c.result(0, x.DType, shape)
+	if err != nil {
+		return err
+	}
+	if len(y) > 0 {
+		write(u, y, x.Bytes(), u.inner*x.DType.Size())
+	}
+	return u.tell(c)
+}
+
+// uniqueTexts is Unique of strings.
+func uniqueTexts(c *choice) error {
+	x, u := c.x[0], &c.uniques
+	// Half of the places of a map are in use at least, each of a string, a number and a byte.
+	if err := c.reserve(x.Len() * (2*(16+8+1) + 16)); err != nil {
+		return err
+	}
+	shape, err := u.group(c, func() error { return numberTexts(c, u.keys, x.Strings) })
+	if err != nil {
+		return err
+	}
+	y, err := c.texts(0, shape)
+	if err != nil {
+		return err
+	}
+	if len(y) > 0 {
+		write(u, y, x.Strings, u.inner)
+	}
+	return u.tell(c)
+}
+
+// numberTexts writes for each string how many different ones are less.
+func numberTexts(c *choice, keys []uint64, list []string) error {
+	numbers := map[string]uint64{}
+	var different []string
+	for i, s := range list {
+		if i&1023 == 1023 && c.ctx.Err() != nil {
+			return c.ctx.Err()
+		}
+		k, ok := numbers[s]
+		if !ok {
+			k = uint64(len(different))
+			numbers[s], different = k, append(different, s)
+		}
+		keys[i] = k
+	}
+	order := make([]uint64, len(different))
+	for k := range order {
+		order[k] = uint64(k)
+	}
+	slices.SortFunc(order, func(a, b uint64) int { return strings.Compare(different[a], different[b]) })
+	less := make([]uint64, len(order))
+	for at, k := range order {
+		less[k] = uint64(at)
+	}
+	for i, k := range keys {
+		keys[i] = less[k]
+	}
+	return nil
+}
+
+// group finds the slices that differ, by the keys that read writes, and arranges them. It returns the shape of them all.
+func (u *uniques) group(c *choice, read func() error) (shape []int, err error) {
 	x, n := c.x[0], c.in.n
-	u := &c.uniques
 	u.outer, u.n, u.inner = 1, x.Len(), 1
 	axis, shape := 0, []int{0}
 	if n.Attrs.Lookup("axis") != nil {
@@ -140,31 +211,26 @@ func chooseUnique(c *choice) error {
 		shape = slices.Clone(x.Shape)
 	}
 	if u.n >= 1<<28 {
-		return property.Because(property.ShapeReason, "%v has %d elements or slices", n.Inputs[0], u.n)
+		return nil, property.Because(property.ShapeReason, "%v has %d elements or slices", n.Inputs[0], u.n)
 	}
 	if err := c.reserve(8*x.Len() + 60*u.n); err != nil {
-		return err
+		return nil, err
 	}
 	u.keys = slices.Grow(u.keys[:0], x.Len())[:x.Len()]
-	uniqueKeys[x.DType](u.keys, x.Bytes())
+	if err := read(); err != nil {
+		return nil, err
+	}
 	u.find(func() bool { return c.ctx.Err() != nil })
 	if err := c.ctx.Err(); err != nil {
-		return err
+		return nil, err
 	}
 	u.arrange(n.Int("sorted", 1) != 0)
 	shape[axis] = len(u.order)
-	y, err := c.result(0, x.DType, shape)
-	if err != nil {
-		return err
-	}
-	if len(y) > 0 {
-		u.write(y, x.Bytes(), u.inner*x.DType.Size())
-	}
-	return u.tell(c)
+	return shape, nil
 }
 
-// write writes slices of size bytes.
-func (u *uniques) write(y, x []byte, size int) {
+// write writes slices of size bytes, or strings.
+func write[T byte | string](u *uniques, y, x []T, size int) {
 	for o := range u.outer {
 		for at, g := range u.order {
 			copy(y[(o*len(u.order)+at)*size:][:size], x[(o*u.n+int(u.first[g]))*size:])
@@ -190,7 +256,7 @@ func (u *uniques) tell(c *choice) error {
 				out[at] = int64(u.first[g])
 			}
 		case 1:
-			for j, g := range u.group {
+			for j, g := range u.groups {
 				out[j] = int64(u.place[g])
 			}
 		default:
@@ -202,4 +268,7 @@ func (u *uniques) tell(c *choice) error {
 	return nil
 }
 
-func init() { table.Register("Unique", operator{Signatures: uniqueSignatures}) }
+func init() {
+	table.Register("Unique", operator{Signatures: uniqueSignatures})
+	textTable.Register("Unique", operator{Signatures: uniqueSignatures})
+}
