@@ -248,10 +248,10 @@ func init() {
 	for name := range unaryOps {
 		table.Register(name, orInteger(operator{Signatures: unarySignatures, Settle: overFirst, Plan: planUnary, Strided: anyRows}))
 	}
-	for _, name := range []string{"Relu", "Clip"} {
+	for _, name := range []string{"Relu", "Clip", "Shrink"} {
 		table.Register(name, orInteger(operator{Signatures: unarySignatures, Settle: overFirst, Plan: planUnary, Strided: anyRows}))
 	}
-	for _, name := range []string{"LeakyRelu", "ThresholdedRelu", "Shrink", "Elu", "Selu", "Celu", "HardSigmoid", "Swish", "Gelu"} {
+	for _, name := range []string{"LeakyRelu", "ThresholdedRelu", "Elu", "Selu", "Celu", "HardSigmoid", "Swish", "Gelu"} {
 		table.Register(name, operator{Signatures: unarySignatures, Settle: overFirst, Plan: planUnary, Strided: anyRows})
 	}
 }

@@ -76,7 +76,13 @@ var _ = Describe("functions", func() {
 
 	It("of Shrink agree with the reference kernels", seeds(10, func(m *model) {
 		lambda, bias := pick(m, 0, 0.5, 1.5, -0.5), pick(m, 0, 0.5, -1)
-		m.check(m.op("Shrink", m.input(m.shape(m.between(0, 3), 1, 9)...), graph.FloatAttr("lambd", float32(lambda)), graph.FloatAttr("bias", float32(bias))))
+		bound, by := graph.FloatAttr("lambd", float32(lambda)), graph.FloatAttr("bias", float32(bias))
+		m.check(m.op("Shrink", m.input(m.shape(m.between(0, 3), 1, 9)...), bound, by))
+		dt := pick(m, tensor.Int8, tensor.Uint8, tensor.Int16, tensor.Uint16, tensor.Int32, tensor.Uint32, tensor.Int64, tensor.Uint64)
+		m = newModel(m.seed)
+		m.check(m.op("Shrink", small(m, dt, m.between(1, 3), m.between(1, 900)), bound, by))
+		m = newModel(m.seed)
+		m.checkDouble(m.op("Shrink", m.input(m.shape(m.between(0, 3), 1, 9)...), bound, by))
 	}))
 
 	It("test for NaN and infinities", func() {

@@ -152,11 +152,14 @@ func planDoubleBatchNorm(p *planner, n *graph.Node) error {
 	p.emit(step{chunks: d[0] * channels, grain: grainFor(float64(hw)*0.3 + 20), body: func(st *state, _, lo, hi int) {
 		o, s, scale, shift, mean, variance := f64(st, dst), f64(st, in[0]), f64(st, in[1]), f64(st, in[2]), f64(st, in[3]), f64(st, in[4])
 		for i := lo; i < hi; i++ {
-			c, row := i%channels, o[i*hw:(i+1)*hw]
-			off := [1]float64{mean[c]}
-			kernels.Binary(double.Sub, double.VS, row, s[i*hw:], off[:])
-			kernels.Scale(row, row, scale[c]/math.Sqrt(variance[c]+eps))
-			kernels.Binary(double.Add, double.VS, row, row, shift[c:])
+			c := i % channels
+			by := scale[c] / math.Sqrt(variance[c]+eps)
+			for at, end := i*hw, (i+1)*hw; at < end; at += nearDoubles {
+				row := o[at:min(at+nearDoubles, end)]
+				kernels.Binary(double.Sub, double.VS, row, s[at:], mean[c:])
+				kernels.Scale(row, row, by)
+				kernels.Binary(double.Add, double.VS, row, row, shift[c:])
+			}
 		}
 	}}, in[:], []place.Memory{dst})
 	return nil

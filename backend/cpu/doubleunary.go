@@ -49,6 +49,9 @@ func bounded(x, lo, hi float64) float64 { return min(max(x, lo), hi) }
 
 func softplus(x float64) float64 { return max(x, 0) + math.Log1p(math.Exp(-math.Abs(x))) }
 
+// nearDoubles is how many numbers stay in the nearest cache while several kernels go through them.
+const nearDoubles = 1024
+
 // doubleScratch is how many numbers a function keeps on its stack.
 const doubleScratch = 128
 
@@ -90,6 +93,7 @@ func shrinkDouble(d, s []float64, beyond, bias float64) {
 		if x < -beyond {
 			below = 1
 		}
+		above &^= below // of a bound below 0, numbers between lie on both sides
 		d[i] = math.Float64frombits(math.Float64bits(x-bias)&-above | math.Float64bits(x+bias)&-below)
 	}
 }
@@ -230,10 +234,14 @@ func planDoubleClip(p *planner, n *graph.Node) error {
 // signDouble writes signs: numbers so large, where they are not 0 or NaN, that they lie beyond -1 and 1, which are their bounds.
 func signDouble(k double.Kernels, d, s []float64) {
 	one, minus := [1]float64{1}, [1]float64{-1}
-	k.Scale(d, s, 0x1p1023)
-	k.Scale(d, d, 0x1p1023) // of the least numbers, once is not enough
-	k.Binary(double.Min, double.VS, d, d, one[:])
-	k.Binary(double.Max, double.VS, d, d, minus[:])
+	for len(s) > 0 {
+		out := d[:min(len(s), nearDoubles)]
+		k.Scale(out, s[:len(out)], 0x1p1023)
+		k.Scale(out, out, 0x1p1023) // of the least numbers, once is not enough
+		k.Binary(double.Min, double.VS, out, out, one[:])
+		k.Binary(double.Max, double.VS, out, out, minus[:])
+		d, s = d[len(out):], s[len(out):]
+	}
 }
 
 func init() {

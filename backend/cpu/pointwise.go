@@ -179,7 +179,7 @@ func planPRelu(p *planner, n *graph.Node) error {
 	return nil
 }
 
-// Abs, Neg, Sign, Relu, Clip and BitwiseNot of integers.
+// Abs, Neg, Sign, Relu, Shrink, Clip and BitwiseNot of integers.
 
 // isWhole reports whether v is a tensor of integers of 8 to 64 bits.
 func isWhole(v *graph.Value) bool {
@@ -215,7 +215,7 @@ func integerUnary(n *graph.Node) func(p *planner, n *graph.Node) error {
 		return kind.clip
 	case clipsBetween(n):
 		return planClipFloats
-	case whole && n.Is("Abs", "Neg", "Sign", "Relu"):
+	case whole && n.Is("Abs", "Neg", "Sign", "Relu", "Shrink"):
 		return kind.unary
 	case whole && n.Is("BitwiseNot"):
 		return planBitwiseNot
@@ -230,6 +230,8 @@ func planInteger[T integer](p *planner, n *graph.Node) error {
 		return elementsOf(p, n, func(d, s []T) { negatives(set, d, s) })
 	case "Abs":
 		return elementsOf(p, n, func(d, s []T) { magnitudes(set, d, s) })
+	case "Shrink":
+		return planShrinkIntegers[T](p, n)
 	case "Relu":
 		return elementsOf(p, n, func(d, s []T) { element.Binary(set, element.Max, d, s, []T{0}) })
 	}
@@ -237,6 +239,22 @@ func planInteger[T integer](p *planner, n *graph.Node) error {
 		element.Binary(set, element.Min, d, s, []T{1})
 		if minus < 0 {
 			element.Binary(set, element.Max, d, d, []T{minus})
+		}
+	})
+}
+
+// planShrinkIntegers emits a Shrink of integers: in float64, and cast to their type, as in package reference.
+func planShrinkIntegers[T integer](p *planner, n *graph.Node) error {
+	beyond, bias := float64(n.Float("lambd", 0.5)), float64(n.Float("bias", 0))
+	kind, set := castKinds[n.Inputs[0].Type.DType], p.target.Set
+	return elementsOf(p, n, func(d, s []T) {
+		var wide [wideScratch]float64
+		for len(s) > 0 {
+			x := wide[:min(len(s), len(wide))]
+			cast.Elements(set, asBytes(x), cast.Float64, asBytes(s), kind, len(x))
+			shrinkDouble(x, x, beyond, bias)
+			cast.Elements(set, asBytes(d), kind, asBytes(x), cast.Float64, len(x))
+			d, s = d[len(x):], s[len(x):]
 		}
 	})
 }

@@ -180,8 +180,15 @@ func inLanes(to, from Type) bool {
 
 // parts converts n elements, groups of them.
 func parts(set isa.Set, dst []byte, to Type, src []byte, from Type, n int) {
-	var between [part]int32 // not where there are few elements: it is cleared
-	byLanes(set, dst, to, src, from, n, between[:])
+	switch {
+	case from.Size() == 4 && from != Float32: // which are lanes
+		byLanes(set, dst, to, src, from, n, view[int32](src, min(n, part)))
+	case to.Size() == 4:
+		byLanes(set, dst, to, src, from, n, view[int32](dst, min(n, part)))
+	default:
+		var between [part]int32 // not elsewhere: it is cleared
+		byLanes(set, dst, to, src, from, n, between[:])
+	}
 }
 
 // byLanes converts n elements, groups of them, with room for some in lanes.
