@@ -183,6 +183,28 @@ var _ = Describe("groups whose shapes depend on data", func() {
   %%y = Softmax(%%a3; axis=1) "softmax"
   output %%y`, twice+"  "+constant("q", 8, 4)+"\n  "+constant("v", 4, 8)+"\n  %rows2q = MatMul(%rows2, %q) \"narrow\"\n", constant("w", 8, 4)),
 			"rows", "product1", "sum1", "product2", "sum2", "product3", "sum3", "softmax"),
+		Entry("a constant in a shape that an operand's contents alone tell", `  const %labels = i64[1,8]{0, 1, 2, 3, 4, 5, 6, 7}
+  const %five = i64[2]{5, 8}
+  %whole = Shape(%rows) "whole"
+  %least = Min(%whole, %five) "least"
+  %l = Expand(%labels, %whole) "labels"
+  %k = Expand(%labels, %least) "fewer"
+  %f = Cast(%l; to=1) "numbers"
+  %y = Add(%f, %rows) "sum"
+  output %y, %k, %l`, "labels", "fewer", "sum"),
+		Entry("sizes that are not below 1", fmt.Sprintf(`  %s
+  const %%one = i64[1]{1}
+  const %%three = i64[1]{3}
+  %%n = Cast(%%m; to=7) "numbers"
+  %%c = ReduceSum(%%n) "count"
+  %%u = Reshape(%%c, %%one) "list"
+  %%b = Concat(%%u, %%one; axis=0) "bounds"
+  %%h = ReduceMax(%%b; axes=[0], keepdims=1) "height"
+  %%w = Add(%%u, %%three) "width"
+  %%s = Concat(%%one, %%one, %%h, %%w; axis=0) "sizes"
+  %%r = Resize(%%image, _, _, %%s; mode="linear") "resize"
+  %%y = Relu(%%r) "relu"
+  output %%y, %%rows`, constant("image", 1, 1, 3, 4)), "resize", "relu"),
 		Entry("and those where one of the lengths is known, too", fmt.Sprintf(`  %s%s
   %%a = Shrink(%%both) "rest"
   %%b = MatMul(%%a, %%w) "product"

@@ -40,8 +40,9 @@ func (v *Value) HasUnknown() bool {
 	return false
 }
 
-// tried infers a copy of n with 1 for the symbols of its operands' shapes, and of their contents where these are known or contents is
-// true, and reports whether that gives numbers for the shapes of all results.
+// tried infers a copy of n with 1 for the symbols of its operands' shapes, and of their contents where these are lengths or contents is
+// true, and reports whether that gives numbers for the shapes of all results. A run has found lengths that depend on data where the first
+// value has them, before a node can read a shape with them.
 func tried(n *Node, contents bool) (static bool, err error) {
 	if n.Schema == nil || n.Schema.Infer == nil || len(n.Regions) > 0 {
 		return false, nil
@@ -55,7 +56,7 @@ func tried(n *Node, contents bool) (static bool, err error) {
 			d.Symbols(symbols)
 		}
 		for _, d := range v.Dims {
-			if d.Backed() || contents {
+			if contents || !d.hasUnknown() {
 				d.Symbols(symbols)
 			}
 		}

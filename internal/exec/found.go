@@ -163,25 +163,35 @@ func contentsOf(list []int64, st *Step, operands []*tensor.Tensor) []int64 {
 	return list
 }
 
-// bindContents returns b with the symbols of such elements, and of the dims that they are.
+// bindContents returns b with the symbols of such elements, and of the dims that they are; b itself where these contradict each other.
 func bindContents(b graph.Bindings, st *Step, operands []*tensor.Tensor) graph.Bindings {
 	if len(st.contents) == 0 {
 		return b
 	}
-	if b = maps.Clone(b); b == nil {
-		b = graph.Bindings{}
+	all := maps.Clone(b)
+	if all == nil {
+		all = graph.Bindings{}
 	}
+	found := map[int][]int64{}
 	for _, i := range st.contents {
 		v := st.Node.Regions[0].Graph.Inputs[i]
 		elements := make([]int64, len(v.Dims))
 		if operands[i].Len() != len(elements) || tensor.DecodeInts(elements, operands[i]) != nil {
 			continue
 		}
+		found[i] = elements
 		for k, d := range v.Dims {
-			d.BindElement(b, elements[k])
+			d.BindElement(all, elements[k])
 		}
 	}
-	return b
+	for i, elements := range found {
+		for k, d := range st.Node.Regions[0].Graph.Inputs[i].Dims {
+			if x, err := d.Eval(all); err == nil && x != elements[k] {
+				return b
+			}
+		}
+	}
+	return all
 }
 
 // settled notes the values of symbols within a group that its instance was made for.
