@@ -63,7 +63,8 @@ func (c *Cache) sweep(now time.Time) error {
 	})
 }
 
-// walk calls f for every file in the folders of the cache, in lexical order. Folders that another process removes are no error.
+// walk calls f for every file in the folders of the cache, in lexical order. Folders that another process removes are no error, and
+// warn is told of those that cannot be listed.
 func (c *Cache) walk(f func(path string, d fs.DirEntry)) error {
 	folders, err := os.ReadDir(c.dir)
 	if err != nil {
@@ -79,7 +80,8 @@ func (c *Cache) walk(f func(path string, d fs.DirEntry)) error {
 			continue
 		}
 		if err != nil {
-			return err
+			c.warn(at, err)
+			continue
 		}
 		for _, d := range files {
 			f(filepath.Join(at, d.Name()), d)

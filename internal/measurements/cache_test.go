@@ -280,6 +280,26 @@ var _ = Describe("A cache", func() {
 		Expect(ok).To(BeTrue())
 	})
 
+	It("tells of a folder in it that cannot be read, and serves with the others", func() {
+		dir := GinkgoT().TempDir()
+		Expect(watched(dir).Put(key(1), entry(1, 1))).To(Succeed())
+		shut := filepath.Join(dir, "zz")
+		Expect(os.Mkdir(shut, 0)).To(Succeed())
+		if _, err := os.ReadDir(shut); err == nil {
+			Skip("this user may read every folder")
+		}
+		var told []string
+		c, err := measurements.Open(dir, func(path string, err error) {
+			Expect(err).To(MatchError(fs.ErrPermission))
+			told = append(told, path)
+		})
+		Expect(err).NotTo(HaveOccurred())
+		Expect(told).To(Equal([]string{shut}))
+		_, ok := c.Get(key(1))
+		Expect(ok).To(BeTrue())
+		Expect(c.Len()).To(Equal(1))
+	})
+
 	It("says where a folder cannot be one", func() {
 		f := filepath.Join(GinkgoT().TempDir(), "file")
 		Expect(os.WriteFile(f, nil, 0o644)).To(Succeed())
