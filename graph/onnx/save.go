@@ -11,6 +11,7 @@ import (
 
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/internal/offheap"
+	"github.com/carve-dev/carve/internal/pending"
 )
 
 // SaveOptions settles how a model is written. nil means the defaults.
@@ -35,12 +36,13 @@ func Save(ctx context.Context, path string, m *Model, o *SaveOptions) (err error
 		return err
 	}
 	dir := filepath.Dir(path)
-	var data *pending
+	pending.Sweep(path)
+	var data *unfinished
 	if e.o.External != "" {
 		if e.o.External == filepath.Base(path) {
 			return fmt.Errorf("%w: external data in the model's own file %q", ErrUnsupported, short(e.o.External))
 		}
-		if data, err = newPending(filepath.Join(dir, e.o.External)); err != nil {
+		if data, err = newUnfinished(filepath.Join(dir, e.o.External)); err != nil {
 			return err
 		}
 		defer data.abort()
@@ -50,7 +52,7 @@ func Save(ctx context.Context, path string, m *Model, o *SaveOptions) (err error
 	if err != nil {
 		return err
 	}
-	file, err := newPending(path)
+	file, err := newUnfinished(path)
 	if err != nil {
 		return err
 	}
@@ -130,32 +132,28 @@ func saved(err error, file string) error {
 	return own
 }
 
-// pending is a file that takes the place of another when it is complete.
-type pending struct {
+// unfinished is a file that takes the place of another when it is complete.
+type unfinished struct {
 	f    *os.File // nil when it is in its place, or removed
 	w    *bufio.Writer
 	path string
 }
 
-// maxPendingName bounds what the name of a file that is being written has of the one that it becomes: with the rest it fits every file system.
-const maxPendingName = 200
-
-func newPending(path string) (*pending, error) {
+func newUnfinished(path string) (*unfinished, error) {
 	if info, err := os.Stat(path); err == nil { // by links too: devices such as /dev/stdout are behind them
 		if err := offheap.Regular(info); err != nil {
 			return nil, fmt.Errorf("%q: %w", short(path), err)
 		}
 	}
-	name := filepath.Base(path)
-	f, err := os.CreateTemp(filepath.Dir(path), "."+name[:min(len(name), maxPendingName)]+".*")
+	f, err := pending.Create(path)
 	if err != nil {
 		return nil, err
 	}
-	return &pending{f: f, w: bufio.NewWriterSize(f, 1<<16), path: path}, nil
+	return &unfinished{f: f, w: bufio.NewWriterSize(f, 1<<16), path: path}, nil
 }
 
 // finish writes what is left, to the disk.
-func (p *pending) finish() error {
+func (p *unfinished) finish() error {
 	err := p.w.Flush()
 	if err == nil {
 		err = p.f.Chmod(0o644)
@@ -167,7 +165,7 @@ func (p *pending) finish() error {
 }
 
 // place gives the finished file its name.
-func (p *pending) place() error {
+func (p *unfinished) place() error {
 	if err := os.Rename(p.f.Name(), p.path); err != nil {
 		return err
 	}
@@ -176,7 +174,7 @@ func (p *pending) place() error {
 }
 
 // abort removes the file where it is not in its place.
-func (p *pending) abort() {
+func (p *unfinished) abort() {
 	if p.f != nil {
 		_ = p.f.Close() // it may be closed
 		_ = os.Remove(p.f.Name())

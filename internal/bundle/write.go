@@ -6,9 +6,9 @@ import (
 	"hash/crc32"
 	"io"
 	"os"
-	"path/filepath"
 
 	"github.com/carve-dev/carve/internal/offheap"
+	"github.com/carve-dev/carve/internal/pending"
 )
 
 // Part is a section to be written: what Write writes. It is called once, and may write any number of bytes.
@@ -16,9 +16,6 @@ type Part struct {
 	ID
 	Write func(w io.Writer) error
 }
-
-// maxPartName bounds what the name of an unfinished file has of the finished one's: with the rest it fits every file system.
-const maxPartName = 200
 
 // Create writes a bundle in the place of whatever is at path: under another name first, so that there is the old file or the new
 // one at every moment. After an error the old one is left. What is no regular file, such as a device, is not replaced.
@@ -31,8 +28,8 @@ func Create(path string, parts []Part) (err error) {
 			return fmt.Errorf("%s: %w", path, err)
 		}
 	}
-	name := filepath.Base(path)
-	f, err := os.CreateTemp(filepath.Dir(path), "."+name[:min(len(name), maxPartName)]+".*.part")
+	pending.Sweep(path)
+	f, err := pending.Create(path)
 	if err != nil {
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/carve-dev/carve/graph/tensor"
+	"github.com/carve-dev/carve/internal/pending"
 )
 
 // outputNames gives out names of files: those of outputs with every character outside of [A-Za-z0-9._-] made "_", and
@@ -52,11 +53,11 @@ func fold(name string) string {
 	return name
 }
 
-// writeOutput writes a value to dir as NAME.npy, or as NAME.pb where npy cannot hold it, and returns the path.
+// writeOutput writes a value to dir, which was swept, as NAME.npy, or as NAME.pb where npy cannot hold it, and returns the path.
 func writeOutput(dir, name string, v tensor.Value) (string, error) {
 	if t, ok := v.(*tensor.Tensor); ok {
 		path := filepath.Join(dir, name+".npy")
-		err := replaceFile(path, func(w io.Writer) error { return tensor.WriteNPY(w, t) })
+		err := placeFile(path, func(w io.Writer) error { return tensor.WriteNPY(w, t) })
 		if !errors.Is(err, tensor.ErrUnsupported) {
 			return path, err
 		}
@@ -66,15 +67,21 @@ func writeOutput(dir, name string, v tensor.Value) (string, error) {
 		return "", err
 	}
 	path := filepath.Join(dir, name+".pb")
-	return path, replaceFile(path, func(w io.Writer) error {
+	return path, placeFile(path, func(w io.Writer) error {
 		_, err := w.Write(b)
 		return err
 	})
 }
 
 // replaceFile gives path its content in one step. A file that was there is replaced and not written through: a link to
-// another stays a matter of that folder. What is no file, such as /dev/stdout or a pipe, is written to.
+// another stays a matter of that folder. What is no file, such as /dev/stdout or a pipe, is written to. What writers left in the
+// folder that were killed is removed.
 func replaceFile(path string, fill func(io.Writer) error) error {
+	pending.Sweep(path)
+	return placeFile(path, fill)
+}
+
+func placeFile(path string, fill func(io.Writer) error) error {
 	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() && !info.IsDir() {
 		f, err := os.OpenFile(path, os.O_WRONLY, 0)
 		if err != nil {
@@ -82,7 +89,7 @@ func replaceFile(path string, fill func(io.Writer) error) error {
 		}
 		return errors.Join(fill(f), f.Close())
 	}
-	f, err := os.CreateTemp(filepath.Dir(path), ".carve-*")
+	f, err := pending.Create(path)
 	if err != nil {
 		return err
 	}

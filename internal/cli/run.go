@@ -4,12 +4,14 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/carve-dev/carve"
 	"github.com/carve-dev/carve/graph/tensor"
+	"github.com/carve-dev/carve/internal/pending"
 )
 
 type runFlags struct {
@@ -107,6 +109,7 @@ func writeOutputs(dir string, ports []carve.Port, out map[string]tensor.Value) (
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, err
 	}
+	pending.Sweep(filepath.Join(dir, "any"))
 	var names outputNames
 	var files []string
 	for _, p := range ports {

@@ -5,12 +5,14 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/tensor"
+	"github.com/carve-dev/carve/internal/pending"
 )
 
 var _ = Describe("run", func() {
@@ -45,6 +47,22 @@ var _ = Describe("run", func() {
 		t, err := tensor.ReadNPYFile(filepath.Join(dir, "a_b_3.npy"))
 		Expect(err).NotTo(HaveOccurred())
 		Expect(t.Float64At(0)).To(BeNumerically("~", -0.618, 1e-3))
+	})
+
+	It("removes what a writer left in the folder that was killed, as every command that writes files", func(ctx SpecContext) {
+		dir, model := GinkgoT().TempDir(), save(ctx, affine())
+		for name, args := range map[string][]string{
+			"y.npy": {"run", model, "--output", dir}, "m.onnx": {"convert", model, filepath.Join(dir, "m.onnx")},
+			"m.bundle": {"bundle", model, "-o", filepath.Join(dir, "m.bundle")}, "m.plan": {"plan", "save", model, "-o", filepath.Join(dir, "m.plan")},
+		} {
+			left, err := pending.Create(filepath.Join(dir, name))
+			Expect(err).NotTo(HaveOccurred())
+			Expect(left.Close()).To(Succeed())
+			Expect(os.Chtimes(left.Name(), time.Time{}, time.Now().Add(-2*time.Hour))).To(Succeed())
+			succeeds(ctx, args...)
+			Expect(left.Name()).NotTo(BeAnExistingFile(), name)
+			Expect(filepath.Join(dir, name)).To(BeARegularFile())
+		}
 	})
 
 	It("replaces a link in the folder and does not write through it", func(ctx SpecContext) {
