@@ -7,6 +7,7 @@ import (
 	"image"
 	"image/color"
 	_ "image/png" // registered
+	"math"
 	"slices"
 
 	"github.com/carve-dev/carve/graph/tensor"
@@ -74,13 +75,21 @@ func imageDecoder(c *Call) {
 	}
 }
 
-// newPicture returns an empty image, nil for sizes that make no sense.
-func (c *Call) newPicture(w, h int) *picture {
-	if w < 1 || h < 1 || w > 1<<24 || h > 1<<24 {
+// newPicture returns an empty image, nil for sizes that make no sense, and for those of more than most pixels: a header alone takes no memory.
+func (c *Call) newPicture(w, h, most int) *picture {
+	if w < 1 || h < 1 || w > 1<<24 || h > 1<<24 || w*h > most {
 		return nil
 	}
 	return &picture{w: w, h: h, rgb: make([]byte, c.reserve("output image", []int{h, w, 3}, 1))}
 }
+
+const (
+	// jpegPixels are the most pixels that a byte of a JPEG file makes: blocks of 64 samples take a bit each, and a plane has a sixteenth of the
+	// samples or more.
+	jpegPixels = 8 * 64 * 16
+	// pngPixels are those of a PNG file: a pixel takes a bit or more, and a byte of a deflate stream unpacks to 1032 at most.
+	pngPixels = 8 * 1032
+)
 
 // decodeJPEG gives the pixels of libjpeg.
 func (c *Call) decodeJPEG(b []byte) *picture {
@@ -88,7 +97,7 @@ func (c *Call) decodeJPEG(b []byte) *picture {
 	if err != nil {
 		return nil
 	}
-	p := c.newPicture(w, h)
+	p := c.newPicture(w, h, jpegPixels*len(b))
 	if p == nil {
 		return nil
 	}
@@ -108,7 +117,11 @@ func (c *Call) decodeRegistered(b []byte) *picture {
 	if err != nil {
 		return nil
 	}
-	p := c.newPicture(head.Width, head.Height)
+	most := math.MaxInt
+	if format == "png" {
+		most = pngPixels * len(b)
+	}
+	p := c.newPicture(head.Width, head.Height, most)
 	if p == nil {
 		return nil
 	}
@@ -142,7 +155,7 @@ func (c *Call) decodeBMP(b []byte) *picture {
 		return nil
 	}
 	up := h > 0
-	p := c.newPicture(w, max(h, -h))
+	p := c.newPicture(w, max(h, -h), len(b)*8/bits)
 	if p == nil {
 		return nil
 	}
@@ -232,7 +245,7 @@ func (c *Call) decodeTIFF(b []byte) *picture {
 	if entries == nil || one(259, 1) != 1 || one(258, 1) != 8 || one(284, 1) != 1 || samples != 1 && samples != 3 && samples != 4 {
 		return nil
 	}
-	p := c.newPicture(one(256, 0), one(257, 0))
+	p := c.newPicture(one(256, 0), one(257, 0), len(b)/samples)
 	if p == nil {
 		return nil
 	}
@@ -297,13 +310,17 @@ func (c *Call) decodePNM(b []byte) *picture {
 	if !ok1 || !ok2 || !ok3 || levels < 1 || levels > 255 {
 		return nil
 	}
-	p := c.newPicture(w, h)
-	if p == nil {
-		return nil
-	}
 	channels := 1
 	if kind == 3 || kind == 6 {
 		channels = 3
+	}
+	most := len(b) / channels
+	if kind == 4 {
+		most *= 8
+	}
+	p := c.newPicture(w, h, most)
+	if p == nil {
+		return nil
 	}
 	raw := b[min(pos+1, len(b)):]
 	stride := p.w * channels

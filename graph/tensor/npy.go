@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"strings"
 	"unicode/utf8"
@@ -47,7 +48,10 @@ func parseNPY(b []byte) (*Tensor, int, error) {
 
 // ReadNPY reads an npy file from r, up to the end of its elements, and nothing behind. Memory grows with what r really
 // holds, never with what the header claims. Errors are those of ParseNPY and of r.
-func ReadNPY(r io.Reader) (*Tensor, error) {
+func ReadNPY(r io.Reader) (*Tensor, error) { return readNPY(r, math.MaxUint64) }
+
+// readNPY refuses more than mostStrings strings.
+func readNPY(r io.Reader, mostStrings uint64) (*Tensor, error) {
 	head := make([]byte, 12)
 	n, err := io.ReadFull(r, head[:10])
 	if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, io.EOF) {
@@ -72,6 +76,9 @@ func ReadNPY(r io.Reader) (*Tensor, error) {
 	h, err := parseNPYHeader(text)
 	if err != nil {
 		return nil, err
+	}
+	if h.dtype == String && uint64(h.n) > mostStrings {
+		return nil, fmt.Errorf("%w: %d strings, %d are left of the limit", ErrTooLarge, h.n, mostStrings)
 	}
 	data, err := readExactly(r, h.bytes)
 	if err != nil {

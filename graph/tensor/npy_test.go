@@ -207,6 +207,24 @@ var _ = Describe("npz", func() {
 		Expect(err.Error()).To(MatchRegexp(`npz entry ".*" of \d+ bytes, \d+ are left of the limit`))
 	})
 
+	It("counts what strings take beside their bytes", func() {
+		var buf bytes.Buffer
+		z := zip.NewWriter(&buf)
+		w, err := z.Create("x.npy")
+		Expect(err).NotTo(HaveOccurred())
+		head := "{'descr': '|S1', 'fortran_order': False, 'shape': (40000,), }"
+		_, err = fmt.Fprintf(w, "\x93NUMPY\x01\x00%c\x00%s%s", len(head), head, make([]byte, 40000))
+		Expect(err).NotTo(HaveOccurred())
+		Expect(z.Close()).To(Succeed())
+		read := func(most int) error {
+			_, err := tensor.ReadNPZ(bytes.NewReader(buf.Bytes()), int64(buf.Len()), &tensor.NPZOptions{MaxBytes: most})
+			return err
+		}
+		Expect(read(17*40000 - 1)).To(MatchError(tensor.ErrTooLarge))
+		Expect(read(17*40000 - 1)).To(MatchError(ContainSubstring(`npz entry "x.npy"`)))
+		Expect(read(17*40000 + 100)).To(Succeed())
+	})
+
 	It("refuses a claim that no deflate stream can keep", func() {
 		var buf bytes.Buffer
 		Expect(tensor.WriteNPZ(&buf, arrays[:1], tensor.Deflated)).To(Succeed())

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"unsafe"
 )
 
 // Named is one array of an npz archive.
@@ -17,7 +18,7 @@ type Named struct {
 
 // NPZOptions bounds what is read from an npz archive. nil means the defaults.
 type NPZOptions struct {
-	MaxBytes int // of all arrays together, unpacked; default 4 GiB
+	MaxBytes int // of all arrays together, unpacked, with 16 more for each string; default 4 GiB
 }
 
 // maxDeflate is the most that one byte of a deflate stream can unpack to.
@@ -57,23 +58,28 @@ func ReadNPZ(r io.ReaderAt, size int64, o *NPZOptions) ([]Named, error) {
 			return nil, fmt.Errorf("%w: npz entry %.80q of %d bytes, %d are left of the limit", ErrTooLarge, f.Name, n, limit)
 		}
 		limit -= n
-		t, err := readEntry(f)
+		t, err := readEntry(f, limit)
 		if err != nil {
 			return nil, fmt.Errorf("npz entry %.80q: %w", f.Name, err)
 		}
+		limit -= uint64(len(t.Strings)) * stringBytes
 		out = append(out, Named{name, t})
 	}
 	return out, nil
 }
 
-func readEntry(f *zip.File) (*Tensor, error) {
+// stringBytes is what each string takes beside its bytes.
+const stringBytes = uint64(unsafe.Sizeof(""))
+
+// readEntry reads an array whose strings take no more than most beside their bytes.
+func readEntry(f *zip.File, most uint64) (*Tensor, error) {
 	r, err := f.Open()
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrSyntax, err)
 	}
 	defer r.Close()
 	lr := io.LimitReader(r, int64(f.UncompressedSize64))
-	t, err := ReadNPY(lr)
+	t, err := readNPY(lr, most/stringBytes)
 	if err == nil { // reading to the end checks the CRC
 		var rest int64
 		if rest, err = io.Copy(io.Discard, r); err == nil && rest > 0 {
