@@ -47,7 +47,7 @@ const maxLayoutRank = 8
 func OpaqueLayout(backend, version, key string) (Layout, error) {
 	for _, s := range []string{backend, version, key} {
 		if s == "" || strings.ContainsAny(s, "@: \t\n\"") {
-			return Layout{}, fmt.Errorf("%w: opaque part %q", ErrLayout, s)
+			return Layout{}, fmt.Errorf("%w: opaque part %.80q", ErrLayout, s)
 		}
 	}
 	return Layout{tag: backend + "@" + version + ":" + key, opaque: true}, nil
@@ -70,7 +70,7 @@ func ParseLayout(s string) (Layout, error) {
 	if i := strings.IndexByte(s, '@'); i > 0 {
 		j := strings.IndexByte(s[i:], ':')
 		if j < 0 {
-			return Layout{}, fmt.Errorf("%w: %q", ErrLayout, s)
+			return Layout{}, fmt.Errorf("%w: %.80q", ErrLayout, s)
 		}
 		return OpaqueLayout(s[:i], s[i+1:i+j], s[i+j+1:])
 	}
@@ -177,7 +177,7 @@ func (p *parsedTag) read(tag string) error {
 	return nil
 }
 
-func badTag(tag, why string) error { return fmt.Errorf("%w: %q: %s", ErrLayout, tag, why) }
+func badTag(tag, why string) error { return fmt.Errorf("%w: %.80q: %s", ErrLayout, tag, why) }
 
 // IsRowMajor reports whether l is the host format's layout.
 func (l Layout) IsRowMajor() bool { return l == RowMajor }

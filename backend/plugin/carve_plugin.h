@@ -357,7 +357,7 @@ typedef struct carve_port {
   uint32_t size;
   uint32_t flags;
   int64_t bytes; /* the physical size; 0: what shape and format say */
-  int64_t align; /* of element 0, in bytes; 0: the element type's own */
+  int64_t align; /* of element 0, in bytes: a power of two up to 256; 0: the element type's own */
   int32_t first; /* the sub-steps that touch it, both included */
   int32_t last;
 } carve_port;
@@ -369,7 +369,7 @@ typedef struct carve_buffer {
   int32_t last;
   uint32_t reserved;
   int64_t bytes;
-  int64_t align; /* 0: 256 */
+  int64_t align; /* a power of two up to 256; 0: 256 */
 } carve_buffer;
 
 /* Output `output` may overwrite input `input`: each element is read before the same place is written. It never grows. */

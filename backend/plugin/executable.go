@@ -332,7 +332,7 @@ func (in *instance) portUses(from side, at uintptr, values []*graph.Value, what 
 		u := backend.PortUse{Last: in.needs.Steps - 1}
 		if list != nil {
 			c := list[i]
-			if c.first < 0 || c.last < c.first || int(c.last) >= in.needs.Steps || c.bytes < 0 || c.align < 0 || c.align&(c.align-1) != 0 {
+			if c.first < 0 || c.last < c.first || int(c.last) >= in.needs.Steps || c.bytes < 0 || !alignable(c.align) {
 				return nil, fmt.Errorf("%w: %s %d: sub-steps %d to %d of %d, %d bytes aligned to %d", ErrPlugin, what, i, c.first, c.last,
 					in.needs.Steps, c.bytes, c.align)
 			}
@@ -361,6 +361,11 @@ func (in *instance) bytes(v *graph.Value) (int64, error) {
 	return in.e.b.size(v.Format, v.Type.DType, dims)
 }
 
+// alignable reports whether memory can be aligned so: blocks are to tensor.Alignment, and what lies in them to no more.
+func alignable(align int64) bool {
+	return align >= 0 && align <= tensor.Alignment && align&(align-1) == 0
+}
+
 func (in *instance) readBuffers(from side, c *cRequirements) error {
 	r := &in.needs
 	buffers, err := views[cBuffer](from, c.buffers, c.nBuffers, "buffer")
@@ -368,7 +373,7 @@ func (in *instance) readBuffers(from side, c *cRequirements) error {
 		return err
 	}
 	for i, b := range buffers {
-		if b.first < 0 || b.last < b.first || int(b.last) >= r.Steps || b.bytes < 0 || b.align < 0 || b.align&(b.align-1) != 0 {
+		if b.first < 0 || b.last < b.first || int(b.last) >= r.Steps || b.bytes < 0 || !alignable(b.align) {
 			return fmt.Errorf("%w: buffer %d: sub-steps %d to %d of %d, %d bytes aligned to %d", ErrPlugin, i, b.first, b.last, r.Steps, b.bytes, b.align)
 		}
 		r.Buffers = append(r.Buffers, backend.Buffer{Bytes: b.bytes, Align: b.align, First: int(b.first), Last: int(b.last)})

@@ -249,7 +249,7 @@ func (w *writer) error() callError {
 func (e callError) address() uintptr { return address(e.cError) }
 
 // string is the text that the callee has left.
-func (e callError) string() string { return text(e.buf[:min(e.len, uint64(len(e.buf)))]) }
+func (e callError) string() string { return written(e.buf, e.len) }
 
 // clear prepares the struct for another call.
 func (e callError) clear() { e.index, e.len = -1, 0 }
@@ -276,7 +276,7 @@ func (l *Library) do(w *writer, function string, fn uintptr, args ...uintptr) er
 	if err != nil {
 		return err
 	}
-	if st >= 0 {
+	if st == statusOK || st == statusPending {
 		return nil
 	}
 	if e.len == 0 && l.table.lastError != 0 && w.proc == nil {

@@ -1,6 +1,7 @@
 package plugin
 
 import (
+	"bytes"
 	"fmt"
 	"strings"
 	"unicode/utf8"
@@ -237,6 +238,15 @@ func (from side) text(s cStr) string {
 	b := make([]byte, min(s.len, maxText))
 	if from.read(s.data, b) != nil {
 		return "" // its process has ended, as the next call will find
+	}
+	return text(b)
+}
+
+// written is the text of n bytes that a plugin says to have written into a buffer of the host's, up to the first NUL.
+func written(buffer []byte, n uint64) string {
+	b := buffer[:min(n, uint64(len(buffer)))]
+	if i := bytes.IndexByte(b, 0); i >= 0 {
+		b = b[:i]
 	}
 	return text(b)
 }

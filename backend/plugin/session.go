@@ -113,8 +113,12 @@ func (s *session) enqueue(ctx context.Context, a *backend.RunArgs) (*event, erro
 	s.args, s.refused = a, nil
 	st, err := s.invoke(p)
 	s.args = nil
-	if err == nil && st < 0 {
+	switch {
+	case err != nil || st == statusOK:
+	case st != statusPending:
 		err = s.failed(ctx, st)
+	case *s.event == 0:
+		err = fmt.Errorf("%w: %s: enqueue says that a run goes on, and gives no event", ErrPlugin, p.l.path)
 	}
 	if err != nil {
 		s.ends.end(call)

@@ -38,7 +38,7 @@ func (b *Backend) Supports(n *graph.Node) backend.Support {
 		return backend.No(property.Unsupported, "%v", err)
 	}
 	if s.status != statusOK {
-		reason := text(said[:min(s.len, errorBytes)])
+		reason := written(said, s.len)
 		if reason == "" {
 			reason = "the plugin gives no reason"
 		}
