@@ -271,10 +271,15 @@ func (p *planner) scaledFloats(n int, scales, bias *graph.Value) *scaledSums {
 // repeatLast copies src to dst, repeats its last element behind it, and writes zeros where there is none.
 func repeatLast(dst, src []float32) {
 	n := copy(dst, src)
-	for i := n; i < len(dst); i++ {
-		dst[i] = 0
-		if n > 0 {
-			dst[i] = dst[n-1]
+	rest := dst[n:]
+	switch {
+	case len(rest) == 0:
+	case n == 0:
+		clear(rest)
+	default: // what is there is copied behind it, twice as much each time: whole vectors, in the place of an element at a time
+		rest[0] = dst[n-1]
+		for done := 1; done < len(rest); done *= 2 {
+			copy(rest[done:], rest[:done])
 		}
 	}
 }
