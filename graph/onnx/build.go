@@ -35,6 +35,7 @@ func (l *loader) build() (outputs []string, defaults map[string]*tensor.Tensor, 
 	if err != nil {
 		return nil, nil, err
 	}
+	maps.Copy(l.top.Opsets, p.opsets) // with those that a node has added
 	for _, o := range p.graph.outputs {
 		outputs = append(outputs, p.graph.names[o.name])
 	}

@@ -102,6 +102,25 @@ var _ = Describe("Parse", func() {
 		}
 	})
 
+	It("takes a vendor's operator of one version without an import of its domain", func() {
+		register := func(name string, since int) {
+			graph.RegisterSchema(&graph.Schema{Domain: "test.vendor", Name: name, Since: since, Inputs: []graph.Param{{Name: "X", Type: "tensor(float)"}},
+				Outputs: []graph.Param{{Name: "Y", Type: "tensor(float)"}}})
+		}
+		register("Alone", 1)
+		register("Twice", 1)
+		register("Twice", 2)
+		of := func(op string) []byte {
+			return model(join(gnode(call("test.vendor", node(op, "n", names("x"), names("y")))), input("x", f32(1)), output("y")))
+		}
+		m := parse(of("Alone"))
+		Expect(m.Graph.Outputs[0].Producer.Op.Since).To(Equal(1))
+		Expect(m.Graph.Opsets).To(HaveKeyWithValue("test.vendor", 1))
+		_, err := onnx.Parse(context.Background(), of("Twice"), nil)
+		Expect(err).To(MatchError(onnx.ErrUnsupportedOpset))
+		Expect(err).To(MatchError(ContainSubstring("test.vendor")))
+	})
+
 	DescribeTable("refuses what contradicts itself, and names the place", func(b []byte, cause error, says ...string) {
 		_, err := onnx.Parse(context.Background(), b, nil)
 		Expect(err).To(MatchError(cause))

@@ -2,6 +2,7 @@ package onnx
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/carve-dev/carve/graph"
 )
@@ -22,7 +23,8 @@ func (o *opsets) has(domain string) bool {
 	return ok
 }
 
-// admits reports an operator that is known, and that the imported version of its domain does not have yet.
+// admits reports an operator that is known, and that the imported version of its domain does not have yet. A vendor's operator that has one version needs no
+// import, which could name no other: there are writers that leave it out. The domain is as if it were imported then.
 func (o *opsets) admits(p *opProto) error {
 	if _, ok := o.known[p]; ok {
 		return nil
@@ -32,12 +34,20 @@ func (o *opsets) admits(p *opProto) error {
 	switch {
 	case len(list) == 0:
 		return nil
+	case !imported && vendorsOnly(list):
+		o.versions[p.domain] = list[0].Since
 	case !imported:
 		return fmt.Errorf("%w: the model imports no version of domain %q", ErrUnsupportedOpset, p.domain)
 	case list[0].Since > version:
 		return fmt.Errorf("%w: %s is an operator since version %d, the model imports %d", ErrUnsupportedOpset, p.name, list[0].Since, version)
 	}
 	return nil
+}
+
+// vendorsOnly reports whether these versions of an operator are the only one of a domain that is not the standard's own.
+func vendorsOnly(list []*graph.Schema) bool {
+	domain := list[0].Domain
+	return len(list) == 1 && domain != "" && domain != "ai.onnx" && !strings.HasPrefix(domain, "ai.onnx.")
 }
 
 // op returns the operator in the version that the imported operator set of its domain has. Where there is none, Since is the
