@@ -310,7 +310,7 @@ const (
 	sumProducts = 1 << 22 // products of a chunk: some 20 to 100 µs
 	tileFactor  = 4       // tiles take so many more in a chunk
 	sumWide     = 4       // panels that are multiplied at a time by the widest kernels
-	sumMost     = 16      // panels, where rows are prepared for each chunk, as far as there are chunks enough for all threads; of fewer rows than sumRows more, as many sums
+	sumMost     = 16      // panels, where rows are prepared for each chunk; of fewer rows than sumRows as many sums, as far as there are chunks enough for all threads
 )
 
 // panelsOf returns how many of so many panels a chunk of rows takes, k products deep, of all rows of a product.
@@ -321,6 +321,9 @@ func (p *planner) panelsOf(panels, rows, k, all int) int {
 	}
 	if p.integers.Prepares() {
 		products, most = max(products, all*panels*quant.Panel*k/(4*p.e.threads)), sumMost*max(sumRows/max(rows, 1), 1)
+		if p.e.threads > 1 { // which share what is less than a chunk of products, too
+			most = min(most, max(sumMost, panels*all/max(4*p.e.threads*rows, 1)))
+		}
 	}
 	return min(max(products/max(rows*k*quant.Panel*sumWide, 1), 1)*sumWide, most, panels)
 }
