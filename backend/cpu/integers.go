@@ -307,10 +307,11 @@ const (
 	sumRows     = 48
 	tileRows    = 128 // where tiles are multiplied
 	sumPanels   = 8
-	sumProducts = 1 << 22 // products of a chunk: some 20 to 100 µs
-	tileFactor  = 4       // tiles take so many more in a chunk
-	sumWide     = 4       // panels that are multiplied at a time by the widest kernels
-	sumMost     = 16      // panels, where rows are prepared for each chunk; of fewer rows than sumRows as many sums, as far as there are chunks enough for all threads
+	sumProducts = 1 << 22          // products of a chunk: some 20 to 100 µs
+	tileFactor  = 4                // tiles take so many more in a chunk
+	sumWide     = 4                // panels that are multiplied at a time by the widest kernels
+	sumMost     = 16               // panels, where rows are prepared for each chunk
+	sumOnce     = 2 * quant.Height // rows of which a chunk takes more panels then, up to as many sums as of sumRows: they read each panel once, near or not
 )
 
 // panelsOf returns how many of so many panels a chunk of rows takes, k products deep, of all rows of a product.
@@ -320,9 +321,12 @@ func (p *planner) panelsOf(panels, rows, k, all int) int {
 		products *= tileFactor
 	}
 	if p.integers.Prepares() {
-		products, most = max(products, all*panels*quant.Panel*k/(4*p.e.threads)), sumMost*max(sumRows/max(rows, 1), 1)
-		if p.e.threads > 1 { // which share what is less than a chunk of products, too
-			most = min(most, max(sumMost, panels*all/max(4*p.e.threads*rows, 1)))
+		products, most = max(products, all*panels*quant.Panel*k/(4*p.e.threads)), sumMost
+		if rows <= sumOnce {
+			most *= sumRows / max(rows, 1)
+			if p.e.threads > 1 { // they share what is less than a chunk of products, too
+				most = min(most, max(sumMost, panels*all/max(4*p.e.threads*rows, 1)))
+			}
 		}
 	}
 	return min(max(products/max(rows*k*quant.Panel*sumWide, 1), 1)*sumWide, most, panels)
