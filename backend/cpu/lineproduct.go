@@ -34,7 +34,7 @@ const (
 // lineColumns is what the taps of a convolution over one axis read.
 type lineColumns struct {
 	channels, taps, stride, dilation int
-	first, width                     int // what the first tap of the first position reads in a row of the source, and the length of such rows
+	first, width                     int // what the first tap of the first position reads in a row of the source, and how many numbers that has
 	ones                             bool
 	target                           isa.Target
 }
@@ -56,20 +56,30 @@ func (l *lineColumns) panel(dst, src []float32, from, count int) {
 		}
 		dst = dst[gemm.Panel:]
 	}
+	first := l.first + from*l.stride
+	inside := first >= 0 && first+(count-1)*l.stride+(l.taps-1)*l.dilation < l.width
 	for c := range l.channels {
-		x := src[c*l.width+l.first+from*l.stride:]
-		switch {
+		switch row := src[c*l.width:][:l.width]; {
+		case !inside:
+			for k := range l.taps {
+				for i := range count {
+					dst[k*gemm.Panel+i] = 0
+					if at := first + i*l.stride + k*l.dilation; at >= 0 && at < l.width {
+						dst[k*gemm.Panel+i] = row[at]
+					}
+				}
+			}
 		case l.stride == 1:
-			gemm.PackB(l.target, dst, x, l.taps, count, l.dilation) // rows of the product overlap in the source
+			gemm.PackB(l.target, dst, row[first:], l.taps, count, l.dilation) // rows of the product overlap in the source
 		case l.stride < 4 || l.dilation > 1:
 			for k := range l.taps {
 				for i := range count {
-					dst[k*gemm.Panel+i] = x[i*l.stride+k*l.dilation]
+					dst[k*gemm.Panel+i] = row[first+i*l.stride+k*l.dilation]
 				}
 			}
 		default:
 			for k := 0; k < l.taps; k += l.stride {
-				reorder.Transpose2D(l.target, dst[k*gemm.Panel:], x[k:], count, min(l.stride, l.taps-k), l.stride, gemm.Panel)
+				reorder.Transpose2D(l.target, dst[k*gemm.Panel:], row[first+k:], count, min(l.stride, l.taps-k), l.stride, gemm.Panel)
 			}
 		}
 		dst = dst[l.taps*gemm.Panel:]
@@ -80,14 +90,13 @@ func (l *lineColumns) panel(dst, src []float32, from, count int) {
 func (p *planner) lineProduct(s *conv.Spec, in []*graph.Value, out *graph.Value, t tail) error {
 	l := lineColumns{channels: s.C, taps: s.Kernel[1], stride: s.Stride[1], dilation: s.Dilate[1], first: -s.Pad[1], width: s.W, ones: len(in) > 2 && in[2] != nil, target: p.target}
 	src := p.In(in[0])
-	if reach := (s.OW-1)*l.stride + (l.taps-1)*l.dilation + 1; l.first < 0 || l.first+reach > s.W {
-		src = p.reached(src, s.N*s.C, s.W, l.first, reach)
-		l.first, l.width = 0, reach
-	}
 	weights, read := p.lineWeights(&l, s.OC, in)
 	rows := l.rows()
 	part := max(1, min(p.target.SecondCache()/lineShare/(64*rows), lineSteps/(gemm.Panel*s.OC*rows))) * gemm.Panel
 	parts := ceilDiv(s.OW, part)
+	if p.e.threads > 1 {
+		parts = max(parts, ceilDiv(4*p.e.threads, s.N))
+	}
 	part = ceilDiv(ceilDiv(s.OW, parts), gemm.Panel) * gemm.Panel
 	parts = ceilDiv(s.OW, part)
 	var plans [2]*gemm.Plan // of a whole part, and of the last
@@ -101,7 +110,7 @@ func (p *planner) lineProduct(s *conv.Spec, in []*graph.Value, out *graph.Value,
 			return err
 		}
 	}
-	dst, room, ow, image, result := p.Out(out), p.scratch(4*part*rows), s.OW, s.C*l.width, s.OC*s.OW
+	dst, room, ow, image, result := p.Out(out), p.scratch(4*part*rows), s.OW, s.C*s.W, s.OC*s.OW
 	chunks := s.N * parts
 	p.emit(step{work: 1, chunks: chunks, grain: grainFor(float64(2*plans[0].Cost()) / 60), body: func(st *state, worker, lo, hi int) {
 		x, y, columns := st.F32(src), st.F32(dst), room.floats(st, worker)
@@ -118,23 +127,6 @@ func (p *planner) lineProduct(s *conv.Spec, in []*graph.Value, out *graph.Value,
 		}
 	}}, append(read, src), []place.Memory{dst, room.at})
 	return nil
-}
-
-// reached emits the step that copies of rows of so many numbers those from first on that are reached, with zeros outside of them, and returns where they are.
-func (p *planner) reached(src place.Memory, rows, width, first, reach int) place.Memory {
-	dst := p.Temp(4 * rows * reach)
-	from, to := min(max(-first, 0), reach), max(0, min(reach, width-first))
-	p.emit(step{chunks: rows, grain: grainFor(float64(reach) / 8), body: func(st *state, _, lo, hi int) {
-		for i := lo; i < hi; i++ {
-			x, y := st.F32(src)[i*width:][:width], st.F32(dst)[i*reach:][:reach]
-			clear(y[:from])
-			if from < to {
-				copy(y[from:to], x[first+from:])
-			}
-			clear(y[max(from, to):])
-		}
-	}}, []place.Memory{src}, []place.Memory{dst})
-	return dst
 }
 
 // lineWeights returns what gives the weights of the product, whose rows begin with the bias where there is one, and the memory that it reads.
