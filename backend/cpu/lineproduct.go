@@ -88,6 +88,9 @@ func (l *lineColumns) panel(dst, src []float32, from, count int) {
 
 // lineProduct emits such a convolution with its tail.
 func (p *planner) lineProduct(s *conv.Spec, in []*graph.Value, out *graph.Value, t tail) error {
+	if err := s.Check(); err != nil {
+		return err
+	}
 	l := lineColumns{channels: s.C, taps: s.Kernel[1], stride: s.Stride[1], dilation: s.Dilate[1], first: -s.Pad[1], width: s.W, ones: len(in) > 2 && in[2] != nil, target: p.target}
 	src := p.In(in[0])
 	weights, read := p.lineWeights(&l, s.OC, in)

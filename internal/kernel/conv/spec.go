@@ -129,6 +129,9 @@ func Fits(kernel [2]int) bool {
 	return kernel[0] <= longestRow && kernel[1] <= longestRow && int64(kernel[0])*int64(kernel[1]) <= mostTaps
 }
 
+// Check returns ErrShape for numbers that contradict each other or are too large, as NewConv does of a convolution that is not transposed.
+func (m Map) Check() error { return m.normal(false, longestRow) }
+
 // normal fills in defaults and checks ranges, of rows and columns of up to longest taps.
 func (m *Map) normal(transposed bool, longest int) error {
 	for i := range 2 {

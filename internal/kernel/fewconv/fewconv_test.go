@@ -134,6 +134,9 @@ var _ = Describe("a plan", func() {
 		s.OC, s.Stride[1] = 1, 0
 		_, err = fewconv.New(isa.Host(), s)
 		Expect(err).To(MatchError(fewconv.ErrShape))
+		s.Kernel, s.Stride[1], s.Dilate[1] = [2]int{1, 3}, 1, 1<<62 // distances that cannot be added up
+		_, err = fewconv.New(isa.Host(), s)
+		Expect(err).To(MatchError(conv.ErrShape))
 	})
 
 	It("panics on memory that is too short, and chunks that are none", func() {

@@ -45,6 +45,9 @@ func New(t isa.Target, s Spec) (*Plan, error) {
 	if s.OC < 1 || s.OC > MostResults {
 		return nil, fmt.Errorf("%w: %d results", ErrShape, s.OC)
 	}
+	if err := s.Check(); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrShape, err)
+	}
 	p := &Plan{Spec: s, set: t.Set, blocks: (s.C + 15) / 16}
 	if p.SrcImage == 0 {
 		p.SrcImage = 16 * p.blocks * s.H * s.W
