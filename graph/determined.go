@@ -1,5 +1,7 @@
 package graph
 
+import "strings"
+
 // Determined reports whether the shapes of a node's operands, with what is known of their contents, determine those of its results. Where the
 // results' dims are expressions of the operands' symbols that shows; others are symbols of their own, since expressions would grow
 // without end or say little, and a trial tells: it infers the node with 1 for all symbols of its operands.
@@ -93,4 +95,64 @@ func tried(n *Node, contents bool) (static bool, err error) {
 		}
 	}
 	return true, nil
+}
+
+// BindElement gives b the value of the symbol that d, an unknown element of an integer value, has, and of the dim that it is in shapes, where
+// the element is x. Of an expression with a single symbol that b does not have it is a value with which the expression is x: of max(1,s)
+// there may be several, so that what else speaks of the symbol has to be verified.
+func (d Dim) BindElement(b Bindings, x int64) {
+	bind := func(name string, x int64) {
+		b[name] = x
+		if number, ok := strings.CutPrefix(name, unknownPrefix); ok {
+			b["?"+number] = max(x, 0)
+		}
+	}
+	if name, symbol := d.Symbol(); symbol {
+		if _, ok := d.asDim(); ok {
+			bind(name, x)
+		}
+		return
+	}
+	name, ok := d.onlyUnknown(b)
+	if !ok {
+		return
+	}
+	at := func(y int64) (int64, bool) {
+		b[name] = y
+		v, err := d.Eval(b)
+		delete(b, name)
+		return v, err == nil
+	}
+	solves := func(y int64) bool {
+		v, ok := at(y)
+		return ok && v == x
+	}
+	first, ok1 := at(1)
+	second, ok2 := at(2)
+	if slope := second - first; ok1 && ok2 && slope != 0 {
+		if y := 1 + (x-first)/slope; solves(y) {
+			bind(name, y)
+			return
+		}
+	}
+	if solves(x) {
+		bind(name, x)
+	}
+}
+
+// onlyUnknown returns the symbol of d that b does not have, where it is the only one and that of an unknown integer.
+func (d Dim) onlyUnknown(b Bindings) (name string, ok bool) {
+	set := map[string]bool{}
+	d.Symbols(set)
+	for s := range set {
+		if _, bound := b[s]; bound {
+			continue
+		}
+		if name != "" {
+			return "", false
+		}
+		name = s
+	}
+	number, ok := strings.CutPrefix(name, unknownPrefix)
+	return name, ok && number != ""
 }
