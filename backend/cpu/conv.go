@@ -47,8 +47,9 @@ const (
 	convDense convKind = iota
 	convDepthwise
 	convPlanar
-	convMixed // groups that do not fall on blocks: weights are packed by the backend itself
-	convFew   // of few results, which are planar
+	convMixed   // groups that do not fall on blocks: weights are packed by the backend itself
+	convFew     // of few results, which are planar
+	convFewLine // of few results over one axis, row-major
 )
 
 // convKindOf classifies a Conv by its weights.
@@ -70,6 +71,8 @@ func convKindOf(n *graph.Node) (convKind, *property.Reason) {
 	}
 	groups := int(n.Int("group", 1))
 	switch {
+	case groups == 1 && fewLine(n):
+		return convFewLine, nil
 	case groups == 1 && ic <= planarChannels:
 		return convPlanar, nil
 	case groups == 1 && sumsChannels(w):
@@ -111,7 +114,7 @@ func fixedWeights(n *graph.Node) bool { return fixed(n.Input(1)) && fixed(n.Inpu
 func weightFormat(n *graph.Node, k convKind) graph.Format {
 	rank := len(n.Inputs[1].Type.Shape)
 	switch {
-	case !fixed(n.Inputs[1]) && (rank == 5 || k == convMixed || !n.Inputs[1].Invariant()):
+	case k == convFewLine, !fixed(n.Inputs[1]) && (rank == 5 || k == convMixed || !n.Inputs[1].Invariant()):
 		return rowMaj
 	case k == convFew:
 		return fewResultsWeights
@@ -207,6 +210,9 @@ func (p *planner) conv(n *graph.Node, in []*graph.Value, out *graph.Value, t tai
 	var err error
 	if spec.Map, err = convWindow(n, p.Dims[x.ID][2:], p.Dims[w.ID][2:], p.Dims[out.ID][2:]); err != nil {
 		return err
+	}
+	if line && w.Format == rowMaj && fewLine(n) {
+		return p.fewLine(&spec, in, out, t)
 	}
 	if line && spec.Source == conv.Planar && shortLine(w) {
 		return p.lineProduct(&spec, in, out, t)

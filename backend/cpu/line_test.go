@@ -54,6 +54,30 @@ var _ = Describe("operators over one axis", func() {
 		m.sample(activate(m, m.op("Conv", args...)))
 	}))
 
+	It("convolve to few results at stride 1 as the reference kernels do, with what comes in front and behind", seeds(40, func(m *model) {
+		c, oc, k, d := m.between(1, 70), m.between(1, 9), m.between(1, 12), m.between(1, 3)
+		x := operand(m, m.between(1, 3), c, m.between((k-1)*d+1, pick(m, 60, 700)))
+		if m.chance(3) {
+			x = m.op("Relu", x)
+		}
+		var bias *graph.Value
+		if m.chance(2) {
+			bias = operand(m, oc)
+		}
+		args := append(present(x, operand(m, oc, c, k), bias), dilations(int64(d)))
+		switch m.r.IntN(3) {
+		case 0:
+			args = append(args, pads(int64(m.between(0, 2*k)), int64(m.between(0, 2*k))))
+		case 1:
+			args = append(args, graph.StringAttr("auto_pad", pick(m, "SAME_UPPER", "SAME_LOWER", "VALID")))
+		}
+		y := m.op("Conv", args...)
+		if m.chance(3) {
+			y = m.op("Add", y, operand(m, m.known[y].Shape...))
+		}
+		m.sample(activate(m, y))
+	}))
+
 	It("convolve transposed as the reference kernels do", seeds(16, func(m *model) {
 		g := pick(m, 1, 1, 2)
 		c, oc, k := g*m.between(1, 9), g*m.between(1, 9), m.between(1, 4)

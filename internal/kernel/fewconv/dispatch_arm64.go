@@ -29,3 +29,23 @@ func sums(set isa.Set, results int, wide bool, c *call) {
 		genericSums(results, wide, c)
 	}
 }
+
+// lineSums computes the tiles of a call, of linePositions(results) positions each.
+func lineSums(set isa.Set, results int, c *lineCall) {
+	switch set {
+	case isa.NEON:
+		switch results {
+		case 1:
+			line1x24(c)
+		case 2:
+			line2x12(c)
+		case 3:
+			line3x8(c)
+		case 4:
+			line4x6(c)
+		}
+
+	default:
+		genericLineSums(results, c)
+	}
+}

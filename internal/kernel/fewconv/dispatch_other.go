@@ -12,3 +12,8 @@ import (
 func sums(set isa.Set, results int, wide bool, c *call) {
 	genericSums(results, wide, c)
 }
+
+// lineSums computes the tiles of a call, of linePositions(results) positions each.
+func lineSums(set isa.Set, results int, c *lineCall) {
+	genericLineSums(results, c)
+}

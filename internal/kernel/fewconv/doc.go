@@ -6,8 +6,11 @@
 // would use one to three of 8 or 16. Sums have the same order in every instruction set and for every division of the work: AVX2, AVX-512 and NEON give the same
 // bits, and portable Go rounds each product.
 //
-// Weights are [C/16][KH][KW][OC][16]; lanes behind C are zero in the source and in the weights. The package imports packages asm, conv and isa of
+// Line computes convolutions over one axis of few results, at stride 1, such as the last ones of networks that make sound, of row-major tensors: its lanes are
+// positions, so that neither the source nor the results change their layout.
+//
+// Weights of a Plan are [C/16][KH][KW][OC][16]; lanes behind C are zero in the source and in the weights. The package imports packages asm, conv and isa of
 // internal/kernel.
 package fewconv
 
-//go:generate go run gen.go gen_neon.go
+//go:generate go run gen.go gen_neon.go gen_line.go

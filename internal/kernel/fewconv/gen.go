@@ -13,8 +13,11 @@ func main() {
 	asm.Main("fewconv", asm.Table{Entries: []asm.Entry{
 		{Name: "sums", Doc: "computes the tiles of a call, of pixels(results) pixels each, or of one where wide is not set.",
 			Params: "results int, wide bool, c *call", Portable: "genericSums(results, wide, c)"},
+		{Name: "lineSums", Doc: "computes the tiles of a call, of linePositions(results) positions each.",
+			Params: "results int, c *lineCall", Portable: "genericLineSums(results, c)"},
 	}}, asm.Unit{Base: "sums", Arch: "amd64", Generate: func(f *asm.File) {
-		checkOffsets(f)
+		f.Import("unsafe")
+		checkOffsets(f, "call", fields)
 		code := cases(func(results, pixels int) string {
 			t := &tile{results: results, pixels: pixels}
 			t.emit(f)
@@ -23,13 +26,16 @@ func main() {
 		for _, v := range []asm.ISA{asm.AVX512(), asm.AVX2()} { // vectors of 256 bits in both: what counts is how soon the source comes
 			f.Serve("sums", v, code)
 		}
+		serveLines(f, asm.AVX2(), asm.AVX512(), asm.AVX2())
 	}}, asm.Unit{Base: "sums", Arch: "arm64", Generate: func(f *asm.File) {
-		checkOffsets(f)
+		f.Import("unsafe")
+		checkOffsets(f, "call", fields)
 		f.Serve("sums", asm.NEON(), cases(func(results, pixels int) string {
 			t := &neonTile{results: results, pixels: pixels}
 			t.emit(f)
 			return t.name
 		}))
+		serveLines(f, asm.NEON(), asm.NEON())
 	}})
 }
 
@@ -49,8 +55,11 @@ func cases(emit func(results, pixels int) string) string {
 // fields are those of a call, in their order, each of eight bytes.
 var fields = []string{"src", "w", "dst", "tiles", "blocks", "rows", "taps", "srcBlock", "srcRow", "srcTap", "srcPixel", "srcTile", "wBlock", "wRow", "dstPlane", "srcAt", "dstAt"}
 
-// off returns the offset of a field.
-func off(name string) int {
+// off returns the offset of a field of a call.
+func off(name string) int { return offset(fields, name) }
+
+// offset returns that of one of fields.
+func offset(fields []string, name string) int {
 	for i, f := range fields {
 		if f == name {
 			return 8 * i
@@ -59,12 +68,11 @@ func off(name string) int {
 	panic("no field " + name)
 }
 
-// checkOffsets emits Go source that does not compile where call and this program disagree.
-func checkOffsets(f *asm.File) {
-	f.Import("unsafe")
+// checkOffsets emits Go source that does not compile where a structure and this program disagree.
+func checkOffsets(f *asm.File, structure string, fields []string) {
 	src := "// The offsets that the assembly assumes.\nvar (\n"
 	for _, name := range fields {
-		src += fmt.Sprintf("_ = [1]byte{}[unsafe.Offsetof(call{}.%s)-%d]\n", name, off(name))
+		src += fmt.Sprintf("_ = [1]byte{}[unsafe.Offsetof(%s{}.%s)-%d]\n", structure, name, offset(fields, name))
 	}
 	f.Go(src + ")\n")
 }

@@ -34,6 +34,26 @@ func sums3x2(c *call)
 //go:noescape
 func sums3x1(c *call)
 
+// line1x12 computes tiles of 1 results of 96 positions; all counts are above zero.
+//
+//go:noescape
+func line1x12(c *lineCall)
+
+// line2x6 computes tiles of 2 results of 48 positions; all counts are above zero.
+//
+//go:noescape
+func line2x6(c *lineCall)
+
+// line3x4 computes tiles of 3 results of 32 positions; all counts are above zero.
+//
+//go:noescape
+func line3x4(c *lineCall)
+
+// line4x3 computes tiles of 4 results of 24 positions; all counts are above zero.
+//
+//go:noescape
+func line4x3(c *lineCall)
+
 // The offsets that the assembly assumes.
 var (
 	_ = [1]byte{}[unsafe.Offsetof(call{}.src)-0]
@@ -53,4 +73,19 @@ var (
 	_ = [1]byte{}[unsafe.Offsetof(call{}.dstPlane)-112]
 	_ = [1]byte{}[unsafe.Offsetof(call{}.srcAt)-120]
 	_ = [1]byte{}[unsafe.Offsetof(call{}.dstAt)-128]
+)
+
+// The offsets that the assembly assumes.
+var (
+	_ = [1]byte{}[unsafe.Offsetof(lineCall{}.src)-0]
+	_ = [1]byte{}[unsafe.Offsetof(lineCall{}.w)-8]
+	_ = [1]byte{}[unsafe.Offsetof(lineCall{}.dst)-16]
+	_ = [1]byte{}[unsafe.Offsetof(lineCall{}.tiles)-24]
+	_ = [1]byte{}[unsafe.Offsetof(lineCall{}.channels)-32]
+	_ = [1]byte{}[unsafe.Offsetof(lineCall{}.taps)-40]
+	_ = [1]byte{}[unsafe.Offsetof(lineCall{}.srcRow)-48]
+	_ = [1]byte{}[unsafe.Offsetof(lineCall{}.srcTap)-56]
+	_ = [1]byte{}[unsafe.Offsetof(lineCall{}.wRow)-64]
+	_ = [1]byte{}[unsafe.Offsetof(lineCall{}.wResult)-72]
+	_ = [1]byte{}[unsafe.Offsetof(lineCall{}.dstPlane)-80]
 )
