@@ -47,9 +47,9 @@ const (
 	convDense convKind = iota
 	convDepthwise
 	convPlanar
-	convMixed   // groups that do not fall on blocks: weights are packed by the backend itself
-	convFew     // of few results, which are planar
-	convFewLine // of few results over one axis, row-major
+	convMixed     // groups that do not fall on blocks: weights are packed by the backend itself
+	convFew       // of few results, which are planar
+	convFewPlanar // of few results, over one axis or of few channels, row-major in and out
 )
 
 // convKindOf classifies a Conv by its weights.
@@ -71,8 +71,8 @@ func convKindOf(n *graph.Node) (convKind, *property.Reason) {
 	}
 	groups := int(n.Int("group", 1))
 	switch {
-	case groups == 1 && fewLine(n):
-		return convFewLine, nil
+	case fewPlanar(n):
+		return convFewPlanar, nil
 	case groups == 1 && ic <= planarChannels:
 		return convPlanar, nil
 	case groups == 1 && sumsChannels(w):
@@ -114,7 +114,7 @@ func fixedWeights(n *graph.Node) bool { return fixed(n.Input(1)) && fixed(n.Inpu
 func weightFormat(n *graph.Node, k convKind) graph.Format {
 	rank := len(n.Inputs[1].Type.Shape)
 	switch {
-	case k == convFewLine, !fixed(n.Inputs[1]) && (rank == 5 || k == convMixed || !n.Inputs[1].Invariant()):
+	case k == convFewPlanar, !fixed(n.Inputs[1]) && (rank == 5 || k == convMixed || !n.Inputs[1].Invariant()):
 		return rowMaj
 	case k == convFew:
 		return fewResultsWeights
@@ -158,6 +158,8 @@ func convSignature(n *graph.Node, k convKind, weights graph.Format) graph.Signat
 		name, src = "nchw-nchw16c", rowMaj
 	case k == convFew:
 		name, dst = "nchw16c-nchw", rowMaj
+	case k == convFewPlanar:
+		name, src, dst = "nchw", rowMaj, rowMaj
 	}
 	in := len(n.Inputs)
 	ports := make([]graph.Port, in+1)
@@ -211,8 +213,8 @@ func (p *planner) conv(n *graph.Node, in []*graph.Value, out *graph.Value, t tai
 	if spec.Map, err = convWindow(n, p.Dims[x.ID][2:], p.Dims[w.ID][2:], p.Dims[out.ID][2:]); err != nil {
 		return err
 	}
-	if line && w.Format == rowMaj && fewLine(n) {
-		return p.fewLine(&spec, in, out, t)
+	if w.Format == rowMaj && fewPlanar(n) {
+		return p.fewPlanar(&spec, in, out, t)
 	}
 	if line && spec.Source == conv.Planar && shortLine(w) {
 		return p.lineProduct(&spec, in, out, t)

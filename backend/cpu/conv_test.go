@@ -271,6 +271,30 @@ var _ = Describe("Conv of few results", func() {
 	})
 })
 
+var _ = Describe("Conv of few channels and results", func() {
+	It("agrees with the reference kernels, in groups or not, with what comes in front and behind", seeds(60, func(m *model) {
+		g := pick(m, 1, 1, 2, 3, 4)
+		v := &convolution{n: m.between(1, 3), c: g * m.between(1, 4/g), oc: g * m.between(1, 4/g), groups: g, bias: m.chance(2), moving: m.chance(4)}
+		v.window(m)
+		v.in[1] += pick(m, 0, 0, 150)
+		x := operand(m, v.n, v.c, v.in[0], v.in[1])
+		switch m.r.IntN(3) {
+		case 0:
+			x = m.op("Relu", x)
+		case 1: // blocked in front
+			x = m.op("Conv", operand(m, v.n, 24, v.in[0], v.in[1]), m.constant(v.c, 24, 1, 1))
+		}
+		y := v.build(m, x)
+		if m.chance(3) {
+			y = m.op("Add", y, operand(m, m.known[y].Shape...))
+		}
+		if y = activate(m, y); m.chance(3) {
+			y = m.op("Conv", y, m.constant(20, v.oc, 1, 1))
+		}
+		m.sample(y)
+	}))
+})
+
 var _ = Describe("ConvTranspose of few results", func() {
 	It("agrees with the reference kernels over one to three axes", seeds(40, func(m *model) {
 		rank := m.between(1, 3)

@@ -70,7 +70,7 @@ func mayAdd(head *graph.Node, r *graph.Value) bool {
 		kind, _ = convKindOf(head)
 	}
 	switch {
-	case kind == convFew:
+	case kind == convFew, kind == convFewPlanar:
 		return false
 	case k < 0:
 		return true

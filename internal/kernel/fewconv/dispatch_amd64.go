@@ -30,22 +30,22 @@ func sums(set isa.Set, results int, wide bool, c *call) {
 	}
 }
 
-// lineSums computes the tiles of a call, of linePositions(results) positions each.
-func lineSums(set isa.Set, results int, c *lineCall) {
+// planarSums computes the tiles of a call, of planarPixels(results) pixels each.
+func planarSums(set isa.Set, results int, c *planarCall) {
 	switch set {
 	case isa.AVX512, isa.AVX2:
 		switch results {
 		case 1:
-			line1x12(c)
+			planar1x12(c)
 		case 2:
-			line2x6(c)
+			planar2x6(c)
 		case 3:
-			line3x4(c)
+			planar3x4(c)
 		case 4:
-			line4x3(c)
+			planar4x3(c)
 		}
 
 	default:
-		genericLineSums(results, c)
+		genericPlanarSums(results, c)
 	}
 }

@@ -30,22 +30,22 @@ func sums(set isa.Set, results int, wide bool, c *call) {
 	}
 }
 
-// lineSums computes the tiles of a call, of linePositions(results) positions each.
-func lineSums(set isa.Set, results int, c *lineCall) {
+// planarSums computes the tiles of a call, of planarPixels(results) pixels each.
+func planarSums(set isa.Set, results int, c *planarCall) {
 	switch set {
 	case isa.NEON:
 		switch results {
 		case 1:
-			line1x24(c)
+			planar1x24(c)
 		case 2:
-			line2x12(c)
+			planar2x12(c)
 		case 3:
-			line3x8(c)
+			planar3x8(c)
 		case 4:
-			line4x6(c)
+			planar4x6(c)
 		}
 
 	default:
-		genericLineSums(results, c)
+		genericPlanarSums(results, c)
 	}
 }

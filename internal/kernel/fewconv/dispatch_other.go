@@ -13,7 +13,7 @@ func sums(set isa.Set, results int, wide bool, c *call) {
 	genericSums(results, wide, c)
 }
 
-// lineSums computes the tiles of a call, of linePositions(results) positions each.
-func lineSums(set isa.Set, results int, c *lineCall) {
-	genericLineSums(results, c)
+// planarSums computes the tiles of a call, of planarPixels(results) pixels each.
+func planarSums(set isa.Set, results int, c *planarCall) {
+	genericPlanarSums(results, c)
 }

@@ -6,11 +6,11 @@
 // would use one to three of 8 or 16. Sums have the same order in every instruction set and for every division of the work: AVX2, AVX-512 and NEON give the same
 // bits, and portable Go rounds each product.
 //
-// Line computes convolutions over one axis of few results, at stride 1, such as the last ones of networks that make sound, of row-major tensors: its lanes are
-// positions, so that neither the source nor the results change their layout.
+// Planar computes convolutions at stride 1 of row-major tensors, such as the last ones of networks that make sound, and filters of images of few channels: its lanes are
+// pixels beside each other, or positions of a line, so that neither the source nor the results change their layout.
 //
 // Weights of a Plan are [C/16][KH][KW][OC][16]; lanes behind C are zero in the source and in the weights. The package imports packages asm, conv and isa of
 // internal/kernel.
 package fewconv
 
-//go:generate go run gen.go gen_neon.go gen_line.go
+//go:generate go run gen.go gen_neon.go gen_planar.go

@@ -19,7 +19,7 @@ import (
 )
 
 var _ = It("generated files are up to date", func(ctx SpecContext) {
-	err := asm.Verify(ctx, "gen.go", "gen_neon.go", "gen_line.go")
+	err := asm.Verify(ctx, "gen.go", "gen_neon.go", "gen_planar.go")
 	if errors.Is(err, exec.ErrNotFound) {
 		Skip("no go command")
 	}

@@ -13,8 +13,8 @@ func main() {
 	asm.Main("fewconv", asm.Table{Entries: []asm.Entry{
 		{Name: "sums", Doc: "computes the tiles of a call, of pixels(results) pixels each, or of one where wide is not set.",
 			Params: "results int, wide bool, c *call", Portable: "genericSums(results, wide, c)"},
-		{Name: "lineSums", Doc: "computes the tiles of a call, of linePositions(results) positions each.",
-			Params: "results int, c *lineCall", Portable: "genericLineSums(results, c)"},
+		{Name: "planarSums", Doc: "computes the tiles of a call, of planarPixels(results) pixels each.",
+			Params: "results int, c *planarCall", Portable: "genericPlanarSums(results, c)"},
 	}}, asm.Unit{Base: "sums", Arch: "amd64", Generate: func(f *asm.File) {
 		f.Import("unsafe")
 		checkOffsets(f, "call", fields)
@@ -26,7 +26,7 @@ func main() {
 		for _, v := range []asm.ISA{asm.AVX512(), asm.AVX2()} { // vectors of 256 bits in both: what counts is how soon the source comes
 			f.Serve("sums", v, code)
 		}
-		serveLines(f, asm.AVX2(), asm.AVX512(), asm.AVX2())
+		servePlanar(f, asm.AVX2(), asm.AVX512(), asm.AVX2())
 	}}, asm.Unit{Base: "sums", Arch: "arm64", Generate: func(f *asm.File) {
 		f.Import("unsafe")
 		checkOffsets(f, "call", fields)
@@ -35,7 +35,7 @@ func main() {
 			t.emit(f)
 			return t.name
 		}))
-		serveLines(f, asm.NEON(), asm.NEON())
+		servePlanar(f, asm.NEON(), asm.NEON())
 	}})
 }
 

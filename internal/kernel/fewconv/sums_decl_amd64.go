@@ -34,25 +34,25 @@ func sums3x2(c *call)
 //go:noescape
 func sums3x1(c *call)
 
-// line1x12 computes tiles of 1 results of 96 positions; all counts are above zero.
+// planar1x12 computes tiles of 1 results of 96 pixels; all counts are above zero.
 //
 //go:noescape
-func line1x12(c *lineCall)
+func planar1x12(c *planarCall)
 
-// line2x6 computes tiles of 2 results of 48 positions; all counts are above zero.
+// planar2x6 computes tiles of 2 results of 48 pixels; all counts are above zero.
 //
 //go:noescape
-func line2x6(c *lineCall)
+func planar2x6(c *planarCall)
 
-// line3x4 computes tiles of 3 results of 32 positions; all counts are above zero.
+// planar3x4 computes tiles of 3 results of 32 pixels; all counts are above zero.
 //
 //go:noescape
-func line3x4(c *lineCall)
+func planar3x4(c *planarCall)
 
-// line4x3 computes tiles of 4 results of 24 positions; all counts are above zero.
+// planar4x3 computes tiles of 4 results of 24 pixels; all counts are above zero.
 //
 //go:noescape
-func line4x3(c *lineCall)
+func planar4x3(c *planarCall)
 
 // The offsets that the assembly assumes.
 var (
@@ -77,15 +77,17 @@ var (
 
 // The offsets that the assembly assumes.
 var (
-	_ = [1]byte{}[unsafe.Offsetof(lineCall{}.src)-0]
-	_ = [1]byte{}[unsafe.Offsetof(lineCall{}.w)-8]
-	_ = [1]byte{}[unsafe.Offsetof(lineCall{}.dst)-16]
-	_ = [1]byte{}[unsafe.Offsetof(lineCall{}.tiles)-24]
-	_ = [1]byte{}[unsafe.Offsetof(lineCall{}.channels)-32]
-	_ = [1]byte{}[unsafe.Offsetof(lineCall{}.taps)-40]
-	_ = [1]byte{}[unsafe.Offsetof(lineCall{}.srcRow)-48]
-	_ = [1]byte{}[unsafe.Offsetof(lineCall{}.srcTap)-56]
-	_ = [1]byte{}[unsafe.Offsetof(lineCall{}.wRow)-64]
-	_ = [1]byte{}[unsafe.Offsetof(lineCall{}.wResult)-72]
-	_ = [1]byte{}[unsafe.Offsetof(lineCall{}.dstPlane)-80]
+	_ = [1]byte{}[unsafe.Offsetof(planarCall{}.src)-0]
+	_ = [1]byte{}[unsafe.Offsetof(planarCall{}.w)-8]
+	_ = [1]byte{}[unsafe.Offsetof(planarCall{}.dst)-16]
+	_ = [1]byte{}[unsafe.Offsetof(planarCall{}.tiles)-24]
+	_ = [1]byte{}[unsafe.Offsetof(planarCall{}.channels)-32]
+	_ = [1]byte{}[unsafe.Offsetof(planarCall{}.rows)-40]
+	_ = [1]byte{}[unsafe.Offsetof(planarCall{}.taps)-48]
+	_ = [1]byte{}[unsafe.Offsetof(planarCall{}.srcRow)-56]
+	_ = [1]byte{}[unsafe.Offsetof(planarCall{}.srcJump)-64]
+	_ = [1]byte{}[unsafe.Offsetof(planarCall{}.srcTap)-72]
+	_ = [1]byte{}[unsafe.Offsetof(planarCall{}.wRow)-80]
+	_ = [1]byte{}[unsafe.Offsetof(planarCall{}.wResult)-88]
+	_ = [1]byte{}[unsafe.Offsetof(planarCall{}.dstPlane)-96]
 )
