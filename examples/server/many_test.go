@@ -114,7 +114,7 @@ var _ = Describe("tensors that take more memory than they have bytes in their me
 				string(protowire.AppendString([]byte("\x2a"), contents))
 			message := string(protowire.AppendString([]byte("\x0a"), model)) + string(protowire.AppendString([]byte("\x2a"), input))
 			code, text := raw(ctx, l.Addr("grpc").String(), append(frame(uint32(len(message))), message...), false)
-			Expect(code).To(Equal(codes.Unavailable), text)
+			Expect(code).To(Equal(codes.ResourceExhausted), text)
 			Expect(text).To(ContainSubstring("have 1000000 bytes together"))
 		}
 		status, answer := ask(l, http.MethodPost, "/v2/models/echo_int64/infer", `{"inputs":[{"name":"x","shape":[1,3],"datatype":"INT64","data":[1,2,3]}]}`)

@@ -193,7 +193,7 @@ func (l *Listeners) handler(s *serve.Server, o Options) http.Handler {
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.ProtoMajor == 2 && strings.HasPrefix(r.Header.Get("Content-Type"), "application/grpc") {
-			l.inner.ServeHTTP(w, r)
+			l.inner.ServeHTTP(w, oipgrpc.ReadAsTaken(r))
 			return
 		}
 		plain.ServeHTTP(w, r)

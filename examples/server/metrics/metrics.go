@@ -62,7 +62,7 @@ func (m *Metrics) Handler() http.Handler {
 
 // results are the values of the label result, by cause.
 var results = map[oip.Code]string{
-	oip.InvalidArgument: "invalid", oip.NotFound: "not_found", oip.Unavailable: "unavailable", oip.Overloaded: "overloaded", oip.Cancelled: "cancelled",
+	oip.InvalidArgument: "invalid", oip.NotFound: "not_found", oip.Unavailable: "unavailable", oip.Overloaded: "overloaded", oip.Exhausted: "overloaded", oip.Cancelled: "cancelled",
 	oip.TooLarge: "too_large", oip.Unsupported: "unsupported", oip.AlreadyExists: "invalid",
 }
 

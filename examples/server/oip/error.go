@@ -22,6 +22,7 @@ const (
 	AlreadyExists
 	Cancelled
 	TooLarge   // a request beyond the server's limits
+	Exhausted  // what all requests may have of something together is taken
 	Overloaded // the queue is full; Unavailable, unless the server is told to tell them apart
 )
 

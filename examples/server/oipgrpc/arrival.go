@@ -3,7 +3,6 @@ package oipgrpc
 import (
 	"container/list"
 	"context"
-	"slices"
 	"sync"
 	"time"
 
@@ -81,21 +80,6 @@ func (l *arrivals) cut() {
 			_ = a.stream.WriteStatus(status.Newf(codes.DeadlineExceeded, "the message has not arrived within %v", l.within)) // or the call is over
 		}()
 	}
-}
-
-// bound returns a service whose calls have their messages' arrival bounded. Streams stay open.
-func (l *arrivals) bound(d grpc.ServiceDesc) *grpc.ServiceDesc {
-	d.Methods = slices.Clone(d.Methods)
-	for i, m := range d.Methods {
-		d.Methods[i].Handler = func(srv any, ctx context.Context, decode func(any) error, through grpc.UnaryServerInterceptor) (any, error) {
-			return m.Handler(srv, ctx, func(in any) error {
-				at := l.begin(ctx)
-				defer l.end(at)
-				return decode(in)
-			}, through)
-		}
-	}
-	return &d
 }
 
 func (o Options) messageTimeout() time.Duration {

@@ -106,11 +106,15 @@ func encodeRequest(r *oip.Request) (mem.BufferSlice, error) {
 type response struct{ oip.Response }
 
 // read implements readable.
-func (r *response) read(data mem.BufferSlice) error {
+func (r *response) read(m *message) error {
+	whole, err := m.all()
+	if err != nil {
+		return err
+	}
 	var few [4]input // most have no more outputs
 	var fewRaws [4][]byte
 	outputs, raws := few[:0], fewRaws[:0]
-	err := fields(data.Materialize(), func(number protowire.Number, v value) error {
+	err = fields(whole, func(number protowire.Number, v value) error {
 		switch number {
 		case 1:
 			r.Model = string(v.b)

@@ -1,18 +1,14 @@
 package oipgrpc
 
 import (
-	"fmt"
-
 	"google.golang.org/grpc/encoding"
 	_ "google.golang.org/grpc/encoding/gzip" // clients may compress
 	"google.golang.org/grpc/encoding/proto"
 	"google.golang.org/grpc/mem"
-)
 
-// readable is a message that is read from the wire; data are freed afterwards.
-type readable interface {
-	read(data mem.BufferSlice) error
-}
+	"github.com/carve-dev/carve/examples/server/oip"
+	"github.com/carve-dev/carve/examples/server/serve"
+)
 
 // codec reads and writes the messages of this package, and leaves all others to protobuf.
 type codec struct{ encoding.CodecV2 }
@@ -32,14 +28,14 @@ func (c codec) Marshal(v any) (mem.BufferSlice, error) {
 
 // Unmarshal implements encoding.CodecV2.
 func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
-	switch m := v.(type) {
-	case *large:
-		m.b = data.Materialize()
-		return nil
-	case readable:
-		return m.read(data)
+	m, ok := v.(readable)
+	if !ok {
+		return c.CodecV2.Unmarshal(data, v)
 	}
-	return c.CodecV2.Unmarshal(data, v)
+	data.Ref()
+	from := arrived(data)
+	defer from.free()
+	return m.read(from)
 }
 
 // wire is a small message in the wire format.
@@ -49,18 +45,29 @@ type wire []byte
 type small struct{ b []byte }
 
 // maxSmall bounds messages that carry no tensors nor files.
-const maxSmall = 1 << 20
+const maxSmall = 64 << 10
 
-func (m *small) read(data mem.BufferSlice) error {
-	if data.Len() > maxSmall {
-		return fmt.Errorf("the message has %d bytes, at most %d are taken", data.Len(), maxSmall)
+func (m *small) read(from *message) error {
+	if from.rest() > maxSmall {
+		return oip.Errorf(oip.TooLarge, "the message has %d bytes, at most %d are taken", from.rest(), maxSmall)
 	}
-	m.b = data.Materialize()
-	return nil
+	var err error
+	m.b, err = from.all()
+	return err
 }
 
 // large is a message that may carry files.
-type large struct{ small }
+type large struct{ b []byte }
+
+func (m *large) read(from *message) error {
+	var err error
+	m.b, err = from.all()
+	return err
+}
+
+func (m *large) admit(*serve.Admission) {}
+
+func (m *large) size() int64 { return int64(len(m.b)) }
 
 // parts is a message whose tensors are where they are.
 type parts struct{ list mem.BufferSlice }

@@ -4,15 +4,14 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"sync"
 	"unicode/utf8"
 
-	"google.golang.org/grpc/mem"
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/carve-dev/carve/examples/server/oip"
+	"github.com/carve-dev/carve/examples/server/serve"
 	"github.com/carve-dev/carve/graph/tensor"
 )
 
@@ -26,8 +25,13 @@ type call struct {
 	raw    []*tensor.Tensor // bytes of inputs, in their order
 	fault  error            // of what the message says, rather than how
 	room   []byte           // to read fields in
+	own    bool             // the field that is read lies in memory of its own
 	last   string           // the model of the call before
+	a      *serve.Admission // its place in the server
 }
+
+// admit implements admitted.
+func (c *call) admit(a *serve.Admission) { c.a = a }
 
 // calls keeps calls and the memory of their lists.
 var calls = sync.Pool{New: func() any { return &call{} }}
@@ -37,7 +41,7 @@ func (c *call) free() {
 	for i := range c.inputs {
 		c.inputs[i].forget()
 	}
-	clear(c.raw)
+	c.recycle()
 	clear(c.Inputs)
 	*c = call{inputs: c.inputs[:0], raw: c.raw[:0], room: c.room, last: kept(c.last), Request: oip.Request{Inputs: c.Inputs[:0]}}
 	if cap(c.room) <= maxKept && cap(c.inputs) <= maxKept {
@@ -90,53 +94,72 @@ func (c *call) text(what, before string, b []byte) string {
 	return string(b)
 }
 
-// read implements readable. Tensors are copied once, out of the network's buffers.
-func (c *call) read(data mem.BufferSlice) error {
-	if len(data) == 1 { // as small messages have come
-		return fields(data[0].ReadOnlyData(), c.whole)
+// read reads a message. Tensors are copied once, out of the network's buffers.
+func (c *call) read(m *message) error {
+	if m.rest() <= minPart && m.left > 0 {
+		if err := m.part(); err != nil {
+			return err
+		}
 	}
-	r := &reader{r: data.Reader()}
-	for r.r.Remaining() > 0 {
-		number, kind, err := r.tag()
+	if len(m.have) == 1 && m.left == 0 { // as small messages have come
+		return fields(m.have[0].ReadOnlyData(), c.whole)
+	}
+	for m.rest() > 0 {
+		number, kind, err := m.tag()
 		if err != nil {
 			return err
 		}
 		if kind != protowire.BytesType {
-			if err := r.skip(number, kind); err != nil {
+			if err := m.pass(number, kind); err != nil {
 				return err
 			}
 			continue
 		}
-		n, err := r.length()
+		n, err := m.length()
 		if err != nil {
 			return err
 		}
-		if number == 7 {
-			t, err := c.contents(n)
-			if err != nil {
-				return err
-			}
-			if t == nil {
-				_, err = r.r.Discard(n)
-			} else if n > 0 {
-				_, err = io.ReadFull(r.r, t.Data)
-			}
-			if err != nil {
-				return err
-			}
-			continue
-		}
-		if n > cap(c.room) {
-			c.room = make([]byte, max(n, 128))
-		}
-		if _, err := io.ReadFull(r.r, c.room[:n]); err != nil {
-			return err
-		}
-		if err := c.field(number, c.room[:n]); err != nil {
+		if err := c.part(m, number, n); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// part takes a field of n bytes of a message that lies in several buffers, or is on the way.
+func (c *call) part(m *message, number protowire.Number, n int) error {
+	if number > 7 {
+		return m.discard(n)
+	}
+	if err := m.believe(n); err != nil {
+		return err
+	}
+	if number == 7 {
+		t, err := c.contents(n)
+		if err != nil {
+			return err
+		}
+		if t == nil {
+			return m.discard(n)
+		}
+		return m.fill(t.Data)
+	}
+	if n > maxKept { // an input with contents, which stay where they are
+		b := make([]byte, n)
+		if err := m.fill(b); err != nil {
+			return err
+		}
+		c.own = true
+		defer func() { c.own = false }()
+		return c.field(number, b)
+	}
+	if n > cap(c.room) {
+		c.room = make([]byte, max(n, 128))
+	}
+	if err := m.fill(c.room[:n]); err != nil {
+		return err
+	}
+	return c.field(number, c.room[:n])
 }
 
 // whole takes a field that lies in one buffer.
@@ -226,7 +249,11 @@ func (c *call) input(before input, b []byte) (in input, err error) {
 		case 4:
 			c.shared(v.b, in.name)
 		case 5:
-			in.contents, in.typed = append(in.contents, v.b...), true
+			if in.typed = true; c.own && in.contents == nil {
+				in.contents = v.b[:len(v.b):len(v.b)]
+			} else {
+				in.contents = append(in.contents, v.b...)
+			}
 		}
 		return nil
 	})
@@ -297,11 +324,8 @@ func parameter(b []byte) (name string, x any, err error) {
 	return name, x, err
 }
 
-// holder is a serve.Admission.
-type holder interface{ Hold(bytes int64) error }
-
 // tensors makes the request's inputs of what was read; limit bounds the elements of one, and a counts what they take beside the message.
-func (c *call) tensors(limit int64, a holder) error {
+func (c *call) tensors(limit int64, a counter) error {
 	defer c.recycle()
 	if c.fault != nil {
 		return c.fault
@@ -514,52 +538,6 @@ func (v value) fixed(size int, f func(uint64)) error {
 		} else {
 			f(binary.LittleEndian.Uint64(b))
 		}
-	}
-	return nil
-}
-
-// reader reads a message that lies in several buffers.
-type reader struct{ r *mem.Reader }
-
-func (r *reader) tag() (protowire.Number, protowire.Type, error) {
-	u, err := binary.ReadUvarint(r.r)
-	if err != nil {
-		return 0, 0, fmt.Errorf("%w: %w", errWire, err)
-	}
-	number, kind := protowire.DecodeTag(u)
-	if number < protowire.MinValidNumber {
-		return 0, 0, fmt.Errorf("%w: field %d", errWire, number)
-	}
-	return number, kind, nil
-}
-
-// length reads a length that the rest of the message has.
-func (r *reader) length() (int, error) {
-	u, err := binary.ReadUvarint(r.r)
-	if err != nil {
-		return 0, fmt.Errorf("%w: %w", errWire, err)
-	}
-	if u > uint64(r.r.Remaining()) {
-		return 0, fmt.Errorf("%w: %d bytes are announced, %d are left", errWire, u, r.r.Remaining())
-	}
-	return int(u), nil
-}
-
-// skip passes a field that is not known; groups, which the protocol does not have, are errors.
-func (r *reader) skip(number protowire.Number, kind protowire.Type) error {
-	var err error
-	switch kind {
-	case protowire.VarintType:
-		_, err = binary.ReadUvarint(r.r)
-	case protowire.Fixed32Type:
-		_, err = r.r.Discard(4)
-	case protowire.Fixed64Type:
-		_, err = r.r.Discard(8)
-	default:
-		err = fmt.Errorf("field %d is of wire type %d", number, kind)
-	}
-	if err != nil {
-		return fmt.Errorf("%w: %w", errWire, err)
 	}
 	return nil
 }

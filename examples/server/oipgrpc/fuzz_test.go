@@ -28,7 +28,7 @@ func FuzzCall(f *testing.F) {
 		for piece := range bytesIn(b, int(size)+1) {
 			pieces = append(pieces, mem.SliceBuffer(piece))
 		}
-		err1, err2 := whole.read(mem.BufferSlice{mem.SliceBuffer(b)}), cut.read(pieces)
+		err1, err2 := whole.read(arrived(mem.BufferSlice{mem.SliceBuffer(b)})), cut.read(arrived(pieces))
 		if (err1 == nil) != (err2 == nil) {
 			t.Fatalf("%v, and in pieces %v", err1, err2)
 		}
@@ -57,8 +57,10 @@ func FuzzCall(f *testing.F) {
 	})
 }
 
-// unlimited is a holder.
+// unlimited is a counter.
 type unlimited struct{}
+
+func (unlimited) Reserve(int64) error { return nil }
 
 func (unlimited) Hold(int64) error { return nil }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"time"
 
@@ -59,11 +60,12 @@ func ServerOptions(s *serve.Server, o Options) []grpc.ServerOption {
 type service struct {
 	s *serve.Server
 	o Options
+	r *receiver
 }
 
 // Register adds the service and grpc.health.v1 to a server that was made with ServerOptions.
 func Register(r grpc.ServiceRegistrar, s *serve.Server, o Options) {
-	x, within := &service{s, o}, &arrivals{within: o.messageTimeout()}
+	x := &service{s, o, &receiver{s, &arrivals{within: o.messageTimeout()}}}
 	d := grpc.ServiceDesc{ServiceName: "inference.GRPCInferenceService", HandlerType: (*any)(nil), Metadata: "open_inference_grpc.proto"}
 	for name, f := range map[string]func(context.Context, *small) (wire, error){
 		"ServerLive": x.live, "ServerReady": x.ready, "ModelReady": x.modelReady, "ServerMetadata": x.metadata, "ModelMetadata": x.modelMetadata,
@@ -74,10 +76,19 @@ func Register(r grpc.ServiceRegistrar, s *serve.Server, o Options) {
 	d.Methods = append(d.Methods, unary(x, "RepositoryModelLoad", func() *large { return &large{} }, x.load, func(*large) {}))
 	d.Methods = append(d.Methods, unary(x, "ModelInfer", func() *call { return calls.Get().(*call) }, x.infer, (*call).free))
 	d.Streams = []grpc.StreamDesc{{StreamName: "ModelStreamInfer", ServerStreams: true, ClientStreams: true, Handler: func(_ any, stream grpc.ServerStream) error { return x.stream(stream) }}}
-	r.RegisterService(within.bound(d), x)
+	r.RegisterService(&d, x)
 	states := healthpb.Health_ServiceDesc
 	states.Streams = nil // Watch, which health does not implement: a stream would stay open until it has a message
-	r.RegisterService(within.bound(states), &health{s: s})
+	states.Methods = slices.Clone(states.Methods)
+	for i, m := range states.Methods {
+		states.Methods[i].Handler = func(srv any, ctx context.Context, decode func(any) error, through grpc.UnaryServerInterceptor) (any, error) {
+			return m.Handler(srv, ctx, func(in any) error {
+				_, err := x.r.receive(ctx, in, false, decode)
+				return x.failed(err)
+			}, through)
+		}
+	}
+	r.RegisterService(&states, &health{s: s})
 }
 
 // unary describes a call with one message each way. What has been read is free behind f, unless interceptors have seen it.
@@ -85,9 +96,12 @@ func unary[In, Out any](x *service, name string, fresh func() In, f func(context
 	return grpc.MethodDesc{MethodName: name, Handler: func(srv any, ctx context.Context, decode func(any) error, through grpc.UnaryServerInterceptor) (_ any, err error) {
 		defer caught(&err)
 		in := fresh()
-		if err := decode(in); err != nil {
-			return nil, err
+		a, err := x.r.receive(ctx, in, false, decode)
+		if err != nil {
+			free(in)
+			return nil, x.failed(err)
 		}
+		defer release(a)
 		if through == nil {
 			out, err := answered(ctx, x, f, in)
 			free(in)
@@ -108,6 +122,17 @@ func answered[In, Out any](ctx context.Context, x *service, f func(context.Conte
 	return out, nil
 }
 
+// failed is status of an error of receive, which may be one already. Where a message is no protobuf it is Internal, as with grpc-go.
+func (x *service) failed(err error) error {
+	if _, ok := status.FromError(err); ok {
+		return err
+	}
+	if errors.Is(err, errWire) {
+		return status.Error(codes.Internal, err.Error())
+	}
+	return x.status(err)
+}
+
 // caught turns a panic into an error: grpc-go would let it end the process.
 func caught(err *error) {
 	if p := recover(); p != nil {
@@ -120,7 +145,7 @@ func caught(err *error) {
 var statuses = map[oip.Code]codes.Code{
 	oip.NotFound: codes.NotFound, oip.Unavailable: codes.Unavailable, oip.Overloaded: codes.Unavailable, oip.Unsupported: codes.Unimplemented,
 	oip.Internal: codes.Internal, oip.InvalidArgument: codes.InvalidArgument, oip.AlreadyExists: codes.AlreadyExists,
-	oip.Cancelled: codes.Canceled, oip.Unknown: codes.Unknown, oip.TooLarge: codes.ResourceExhausted,
+	oip.Cancelled: codes.Canceled, oip.Unknown: codes.Unknown, oip.TooLarge: codes.ResourceExhausted, oip.Exhausted: codes.ResourceExhausted,
 }
 
 // status returns an error as a status.
@@ -285,18 +310,8 @@ func (x *service) infer(ctx context.Context, c *call) (*parts, error) {
 
 // answer runs a call.
 func (x *service) answer(ctx context.Context, c *call) (mem.BufferSlice, error) {
-	a, err := x.s.Admit()
-	if err != nil {
-		c.recycle()
-		return nil, err
-	}
-	defer a.Release()
-	if err := a.Reserve(c.size()); err != nil {
-		c.recycle()
-		return nil, err
-	}
 	defer c.Recycle()
-	if err := c.tensors(x.s.MaxRequestBytes(), a); err != nil {
+	if err := c.tensors(x.s.MaxRequestBytes(), c.a); err != nil {
 		return nil, err
 	}
 	r, err := x.s.Infer(ctx, &c.Request)
@@ -313,32 +328,44 @@ var final = mem.SliceBuffer(appendMessage(nil, 4, appendMessage(appendText(nil, 
 func (x *service) stream(stream grpc.ServerStream) (err error) {
 	defer caught(&err)
 	for {
-		c := &call{}
-		if err := stream.RecvMsg(c); err != nil {
-			if errors.Is(err, io.EOF) {
-				return nil
-			}
-			return err
+		c := calls.Get().(*call)
+		a, err := x.r.receive(stream.Context(), c, true, stream.RecvMsg)
+		var refused *oip.Error
+		if err == nil || errors.As(err, &refused) {
+			err = x.respond(stream, c, err)
+			release(a)
 		}
-		list, err := x.answer(stream.Context(), c)
-		var head []byte
-		if err != nil {
-			if ctx := stream.Context(); ctx.Err() != nil {
-				return status.FromContextError(ctx.Err()).Err()
-			}
-			head = appendText(nil, 1, oip.AsError(err).Message)
-			head = appendMessage(head, 2, appendText(nil, 3, c.ID)) // clients look for the id there
-			list = nil
-		} else {
-			if c.Final {
-				list = append(list, final)
-			}
-			head = protowire.AppendVarint(protowire.AppendTag(nil, 2, protowire.BytesType), uint64(list.Len()))
-		}
-		if err := stream.SendMsg(&parts{append(mem.BufferSlice{mem.SliceBuffer(head)}, list...)}); err != nil {
-			return err
+		c.free()
+		switch {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return x.failed(err)
 		}
 	}
+}
+
+// respond answers a call of a stream; err is why it was refused, nil where it was not.
+func (x *service) respond(stream grpc.ServerStream, c *call, err error) error {
+	var list mem.BufferSlice
+	if err == nil {
+		list, err = x.answer(stream.Context(), c)
+	}
+	var head []byte
+	if err != nil {
+		if ctx := stream.Context(); ctx.Err() != nil {
+			return status.FromContextError(ctx.Err()).Err()
+		}
+		head = appendText(nil, 1, oip.AsError(err).Message)
+		head = appendMessage(head, 2, appendText(nil, 3, c.ID)) // clients look for the id there
+		list = nil
+	} else {
+		if c.Final {
+			list = append(list, final)
+		}
+		head = protowire.AppendVarint(protowire.AppendTag(nil, 2, protowire.BytesType), uint64(list.Len()))
+	}
+	return stream.SendMsg(&parts{append(mem.BufferSlice{mem.SliceBuffer(head)}, list...)})
 }
 
 // health is grpc.health.v1, as Kubernetes asks for it.

@@ -94,14 +94,14 @@ var statuses = map[oip.Code]int{
 	oip.NotFound: http.StatusNotFound, oip.Unavailable: http.StatusServiceUnavailable, oip.Overloaded: http.StatusServiceUnavailable,
 	oip.Unsupported: http.StatusNotImplemented, oip.Internal: http.StatusInternalServerError, oip.InvalidArgument: http.StatusBadRequest,
 	oip.AlreadyExists: http.StatusBadRequest, oip.Cancelled: http.StatusBadRequest, oip.Unknown: http.StatusBadRequest,
-	oip.TooLarge: http.StatusRequestEntityTooLarge,
+	oip.TooLarge: http.StatusRequestEntityTooLarge, oip.Exhausted: http.StatusServiceUnavailable,
 }
 
 // fail writes an error.
 func (h *handler) fail(w http.ResponseWriter, err error) {
 	e := oip.AsError(err)
 	status := statuses[e.Code]
-	if e.Code == oip.Overloaded && h.o.TooManyRequests {
+	if (e.Code == oip.Overloaded || e.Code == oip.Exhausted) && h.o.TooManyRequests {
 		w.Header().Set("Retry-After", "1")
 		status = http.StatusTooManyRequests
 	}

@@ -104,7 +104,7 @@ func (s *Server) Admit() (*Admission, error) {
 	return &Admission{s: s}, nil
 }
 
-// Reserve counts bytes that are about to be allocated for the request. The error is TooLarge or Overloaded.
+// Reserve counts bytes that are about to be allocated for the request. The error is TooLarge or Exhausted.
 func (a *Admission) Reserve(n int64) error {
 	if n < 0 || a.bytes+n > a.s.o.MaxRequestBytes {
 		return oip.Errorf(oip.TooLarge, "the request has more than %d bytes", a.s.o.MaxRequestBytes)
@@ -121,13 +121,13 @@ func (s *Server) reserve(n int64) error {
 	if s.bytes.Add(n) > s.o.MaxBytes {
 		s.bytes.Add(-n)
 		s.models.Strained()
-		return oip.Errorf(oip.Overloaded, "the requests under way have %d bytes together", s.o.MaxBytes)
+		return oip.Errorf(oip.Exhausted, "the requests under way have %d bytes together", s.o.MaxBytes)
 	}
 	return nil
 }
 
 // Hold counts memory of the request's tensors that is not part of its message: numbers that are written out, and strings, take several times
-// the bytes that they have there. It counts among those of all requests alone. The error is Overloaded.
+// the bytes that they have there. It counts among those of all requests alone. The error is Exhausted.
 func (a *Admission) Hold(n int64) error {
 	err := a.s.reserve(n)
 	if err == nil {
@@ -281,7 +281,13 @@ func (s *Server) translate(ctx context.Context, v *repository.Version, err error
 }
 
 // turnedDown reports whether a request was refused because there are too many.
-func (o *Outcome) turnedDown() bool { return o.Err != nil && oip.AsError(o.Err).Code == oip.Overloaded }
+func (o *Outcome) turnedDown() bool {
+	if o.Err == nil {
+		return false
+	}
+	code := oip.AsError(o.Err).Code
+	return code == oip.Overloaded || code == oip.Exhausted
+}
 
 // count adds an outcome, of now, to the version's statistics.
 func (o *Outcome) count(now time.Time) {

@@ -1,0 +1,13 @@
+package oipgrpc
+
+import (
+	"testing"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+)
+
+func TestOIPGRPC(t *testing.T) {
+	RegisterFailHandler(Fail)
+	RunSpecs(t, "oipgrpc")
+}
