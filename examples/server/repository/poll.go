@@ -30,7 +30,7 @@ func (r *Repository) Poll(ctx context.Context) error {
 		held := r.seen[name] == stamp
 		r.seen[name] = stamp
 		r.mu.Unlock()
-		e := r.entry(name)
+		e := r.entry(name, true)
 		if !held || !e.differs(f) {
 			continue
 		}
@@ -138,7 +138,17 @@ func (r *Repository) Load(ctx context.Context, name string, u Upload) error {
 	if f == nil {
 		return oip.Errorf(oip.NotFound, "failed to load '%.200s', no such model in the repository", name)
 	}
-	if err := r.reload(ctx, r.entry(name), f, from, override); err != nil {
+	lies := len(u.Files) == 0
+	e := r.entry(name, lies)
+	err = r.reload(ctx, e, f, from, override)
+	for errors.Is(err, errOver) {
+		e = r.entry(name, lies)
+		err = r.reload(ctx, e, f, from, override)
+	}
+	if err != nil {
+		e.loading.Lock()
+		r.spend(e)
+		e.loading.Unlock()
 		var own *oip.Error
 		if errors.As(err, &own) {
 			return err
@@ -148,9 +158,12 @@ func (r *Repository) Load(ctx context.Context, name string, u Upload) error {
 	return nil
 }
 
+// maxName bounds the name of a model that comes with a call, in bytes, as file systems do for those that lie in folders.
+const maxName = 255
+
 // uploaded returns the folder that files of a load call make.
 func uploaded(name string, files map[string][]byte) (*folder, source, error) {
-	if !fs.ValidPath(name) || strings.Contains(name, "/") || name == "." {
+	if !fs.ValidPath(name) || strings.Contains(name, "/") || name == "." || len(name) > maxName {
 		return nil, source{}, oip.Errorf(oip.InvalidArgument, "model name %.200q", name)
 	}
 	m, now, total := fstest.MapFS{}, time.Now(), int64(0)

@@ -30,7 +30,8 @@ type Options struct {
 	// Explicit leaves models unloaded until Load is called.
 	Explicit bool
 	// MemoryLimit bounds the bytes that compiled models hold outside of Go's heap, as measured, and those of files that came with
-	// calls; 0 means no bound. Models that were not used for the longest are unloaded for others, and loaded again by the next request;
+	// calls, and what the runs of one of them take, those of model_warmup among them; 0 means no bound, 4 GiB for a run of model_warmup.
+	// Models that were not used for the longest are unloaded for others, and loaded again by the next request;
 	// files stay for that.
 	MemoryLimit int64
 	// Runs is how many runs of all models there are at a time; more of them wait, by priority and then by arrival. It is also what
@@ -56,9 +57,10 @@ type Repository struct {
 	fsys fs.FS
 	dir  string // of the system's, "" for other file systems
 
-	mu     sync.Mutex // guards models and seen
+	mu     sync.Mutex // guards models, seen, spent and closed
 	models map[string]*entry
 	seen   map[string]string // stamps at the last poll
+	spent  []string          // names that came with calls alone and stand for nothing now, the oldest first
 	closed bool
 
 	all   atomic.Pointer[map[string]*entry] // the same, for requests
@@ -74,6 +76,8 @@ type entry struct {
 	loading sync.Mutex       // one load at a time
 	stats   map[int64]*Stats // guarded by loading
 	tried   string           // the stamp of the last load that failed, guarded by loading
+	over    bool             // the name has been forgotten, guarded by loading
+	lies    bool             // the name lies in the root, or did: it is never forgotten, guarded by Repository.mu
 	change  sync.Mutex       // held while current is replaced; taken after loading
 	current atomic.Pointer[snapshot]
 }
@@ -132,6 +136,9 @@ func open(ctx context.Context, fsys fs.FS, dir string, o Options) (*Repository, 
 	if o.Compile.Profile == carve.ProfileDefault {
 		o.Compile.Threads, o.Compile.MaxSessions = cmp.Or(o.Compile.Threads, o.Runs), cmp.Or(o.Compile.MaxSessions, o.Runs)
 	}
+	if o.MemoryLimit > 0 && o.Compile.MaxArenaBytes == 0 {
+		o.Compile.MaxArenaBytes = o.MemoryLimit // a run that needs more fits beside no model, nor alone
+	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -142,7 +149,7 @@ func open(ctx context.Context, fsys fs.FS, dir string, o Options) (*Repository, 
 		return nil, err
 	}
 	for _, name := range slices.Sorted(maps.Keys(folders)) {
-		e := r.entry(name)
+		e := r.entry(name, true)
 		if o.Explicit {
 			continue
 		}
@@ -160,8 +167,8 @@ func (r *Repository) publish() {
 	r.all.Store(&m)
 }
 
-// entry returns a name's entry, a new one where there is none.
-func (r *Repository) entry(name string) *entry {
+// entry returns a name's entry, a new one where there is none. A name lies in the root, or has come with a call.
+func (r *Repository) entry(name string, lies bool) *entry {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	e := r.models[name]
@@ -171,6 +178,7 @@ func (r *Repository) entry(name string) *entry {
 		r.models[name] = e
 		r.publish()
 	}
+	e.lies = e.lies || lies
 	return e
 }
 
@@ -179,6 +187,9 @@ func (r *Repository) entry(name string) *entry {
 func (r *Repository) reload(ctx context.Context, e *entry, f *folder, from source, override *Config) error {
 	e.loading.Lock()
 	defer e.loading.Unlock()
+	if e.over {
+		return errOver
+	}
 	next, err := r.prepare(ctx, e, f, from, override, e.current.Load())
 	if err != nil {
 		e.tried = f.all()
@@ -487,6 +498,7 @@ func (r *Repository) Unload(name string) error {
 		return next
 	})
 	r.o.Logger.Info("a model is unloaded", "model", name)
+	r.spend(e)
 	return nil
 }
 

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -32,6 +34,11 @@ func adds(n float64) string {
 // heavy returns the text of a model with n float32 weights.
 func heavy(n int) string {
 	return fmt.Sprintf("graph \"heavy\" {\n  opset 17\n  input %%x: f32[N,1]\n  input %%k: i64[1]\n  const %%w = f32[%d,1]{%s}\n  %%y: f32[1,1] = Gather(%%w, %%k)\n  output %%y\n}", n, zeros(n))
+}
+
+// spread is the text of a model that makes 1,000 numbers of each, followed by what else is done with them.
+func spread(then string) string {
+	return "graph \"spread\" {\n  opset 17\n  input %x: f32[N]\n  const %one = i64[1]{1}\n  const %by = i64[2]{1, 1000}\n  %c: f32[N,1] = Unsqueeze(%x, %one)\n  %m: f32[N,1000] = Expand(%c, %by)\n" + then + "\n  output %y\n}"
 }
 
 func zeros(n int) string {
@@ -198,7 +205,54 @@ var _ = Describe("a repository", func() {
 		} {
 			Expect(r.Load(ctx, "m", u)).To(HaveField("Code", oip.InvalidArgument))
 		}
+		Expect(r.Load(ctx, strings.Repeat("m", 256), repository.Upload{Config: []byte("{}"), Files: map[string][]byte{"1/model.onnx": nil}})).To(MatchError(ContainSubstring("model name")))
 		Expect(r.Load(ctx, "m", repository.Upload{})).To(HaveField("Code", oip.NotFound))
+	})
+
+	It("remembers a bounded number of names that clients have made up", func(ctx context.Context) {
+		dir := GinkgoT().TempDir()
+		write(dir, "lies", 1, adds(1))
+		r := opened(ctx, dir, repository.Options{Explicit: true})
+		text, err := modeltest.Encode(adds(1))
+		Expect(err).NotTo(HaveOccurred())
+		upload := func(name string, file []byte) error {
+			return r.Load(ctx, name, repository.Upload{Config: []byte("{}"), Files: map[string][]byte{"1/model.onnx": file}})
+		}
+		Expect(upload("stays", text)).To(Succeed())
+		for i := range 1000 {
+			name := fmt.Sprint("n", i)
+			if i%2 == 0 {
+				Expect(upload(name, []byte("none"))).NotTo(Succeed())
+			} else {
+				Expect(upload(name, text)).To(Succeed())
+				Expect(r.Unload(name)).To(Succeed())
+			}
+		}
+		var group sync.WaitGroup
+		for k := range 4 { // names that are forgotten while they are loaded again
+			group.Go(func() {
+				defer GinkgoRecover()
+				for i := range 300 {
+					name := fmt.Sprint("again", (i*7+k)%290)
+					Expect(upload(name, []byte("none"))).NotTo(Succeed())
+					if i%10 == 0 {
+						name := fmt.Sprint("loaded", k, i)
+						Expect(upload(name, text)).To(Succeed())
+						y, err := result(ctx, r, name, "")
+						Expect(y, err).To(BeEquivalentTo(1))
+						Expect(r.Unload(name)).To(Succeed())
+					}
+				}
+			})
+		}
+		group.Wait()
+		Expect(len(r.Index())).To(BeNumerically("<", 300))
+		for _, name := range []string{"stays", "lies"} {
+			Expect(r.Index()).To(ContainElement(HaveField("Name", name)))
+		}
+		Expect(r.Load(ctx, "lies", repository.Upload{})).To(Succeed())
+		_, err = result(ctx, r, "stays", "")
+		Expect(err).NotTo(HaveOccurred())
 	})
 
 	It("keeps below its limit of memory, and brings models back that are asked for", func(ctx context.Context) {
@@ -241,6 +295,52 @@ var _ = Describe("a repository", func() {
 		group.Wait()
 		small := opened(ctx, dir, repository.Options{MemoryLimit: 1000})
 		Expect(run(small, "m0")).To(HaveField("Code", oip.Unavailable))
+	})
+
+	DescribeTable("warms up with no more memory than its limit", func(ctx context.Context, text, sample string, rows int, says string) {
+		dir := GinkgoT().TempDir()
+		write(dir, "m", 1, text)
+		Expect(modeltest.Configure(dir, "m", fmt.Sprintf("model_warmup [ { name: 'w' inputs { key: 'x' value { data_type: TYPE_FP32 dims: %d %s } } } ]", rows, sample))).To(Succeed())
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		r := opened(ctx, dir, repository.Options{Explicit: true, MemoryLimit: 100_000_000})
+		err := r.Load(ctx, "m", repository.Upload{})
+		runtime.ReadMemStats(&after)
+		Expect(after.TotalAlloc - before.TotalAlloc).To(BeNumerically("<", 200_000_000))
+		if says == "" {
+			Expect(err).NotTo(HaveOccurred())
+			return
+		}
+		Expect(err).To(And(HaveField("Code", oip.Unavailable), MatchError(ContainSubstring("model_warmup \"w\": "+says)), MatchError(ContainSubstring("the limit of memory is 100000000"))))
+	},
+		Entry("inputs", adds(1), "zero_data: true", 200_000_000, "its inputs have 800000000 bytes"),
+		Entry("inputs of random numbers", adds(1), "random_data: true", 200_000_000, "its inputs have 800000000 bytes"),
+		Entry("an output", spread("  %y: f32[N,1000] = Identity(%m)"), "random_data: true", 1_000_000, "its run"),
+		Entry("what lies between", spread("  %s: f32[N,1000] = Softmax(%m; axis=0)\n  %y: f32[N] = ReduceMax(%s; axes=[1], keepdims=0)"), "zero_data: true", 1_000_000, "its run"),
+		Entry("as much as fits", adds(1), "random_data: true", 5_000_000, ""),
+	)
+
+	It("makes no initial state that is larger than its limit", func(ctx context.Context) {
+		dir := GinkgoT().TempDir()
+		write(dir, "m", 1, modeltest.Total)
+		Expect(modeltest.Configure(dir, "m", strings.Replace(modeltest.TotalConfig, "dims: [ 1 ]", "dims: [ 200000000 ]", 1))).To(Succeed())
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		r := opened(ctx, dir, repository.Options{Explicit: true, MemoryLimit: 100_000_000})
+		Expect(r.Load(ctx, "m", repository.Upload{})).To(MatchError(ContainSubstring("has 800000000 bytes, the limit of memory is 100000000")))
+		runtime.ReadMemStats(&after)
+		Expect(after.TotalAlloc - before.TotalAlloc).To(BeNumerically("<", 100_000_000))
+	})
+
+	It("has no model whose runs cannot fit below its limit", func(ctx context.Context) {
+		dir := GinkgoT().TempDir()
+		write(dir, "m", 1, strings.ReplaceAll(adds(1), "[N]", "[200000000]"))
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		r := opened(ctx, dir, repository.Options{Explicit: true, MemoryLimit: 100_000_000})
+		Expect(r.Load(ctx, "m", repository.Upload{})).To(MatchError(And(ContainSubstring("800000000 bytes"), ContainSubstring("limit 100000000"))))
+		runtime.ReadMemStats(&after)
+		Expect(after.TotalAlloc - before.TotalAlloc).To(BeNumerically("<", 100_000_000))
 	})
 })
 

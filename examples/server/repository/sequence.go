@@ -57,8 +57,8 @@ const (
 	defaultSequences = 1024
 )
 
-// newSequences reads sequence_batching; nil where it is absent.
-func newSequences(c *Config, fsys fs.FS, dir string, inputs, outputs []Port) (*Sequences, error) {
+// newSequences reads sequence_batching; nil where it is absent. An initial state has at most limit bytes.
+func newSequences(c *Config, fsys fs.FS, dir string, inputs, outputs []Port, limit int64) (*Sequences, error) {
 	m := sub(c.message, "sequence_batching")
 	if m == nil {
 		return nil, nil
@@ -71,7 +71,7 @@ func newSequences(c *Config, fsys fs.FS, dir string, inputs, outputs []Port) (*S
 		s.limit = int(number(o, "max_candidate_sequences"))
 	}
 	for _, x := range list(m, "state") {
-		if err := s.addState(x, c.MaxBatch() > 0, fsys, dir, inputs, outputs); err != nil {
+		if err := s.addState(x, c.MaxBatch() > 0, fsys, dir, inputs, outputs, limit); err != nil {
 			return nil, err
 		}
 	}
@@ -92,7 +92,7 @@ func portOf(list []Port, name string) *Port {
 	return nil
 }
 
-func (s *Sequences) addState(m protoreflect.Message, batched bool, fsys fs.FS, dir string, inputs, outputs []Port) error {
+func (s *Sequences) addState(m protoreflect.Message, batched bool, fsys fs.FS, dir string, inputs, outputs []Port, limit int64) error {
 	in, out := portOf(inputs, text(m, "input_name")), portOf(outputs, text(m, "output_name"))
 	if in == nil || out == nil || in.DType != out.DType {
 		return fmt.Errorf("%w: sequence_batching.state: the model has no input %q and output %q of one type", ErrConfig, text(m, "input_name"), text(m, "output_name"))
@@ -110,9 +110,12 @@ func (s *Sequences) addState(m protoreflect.Message, batched bool, fsys fs.FS, d
 	if batched {
 		dims = append([]int64{1}, dims...)
 	}
-	shape, _, err := oip.Shape(in.Name, dims, maxWarm)
+	shape, n, err := oip.Shape(in.Name, dims, maxWarm)
 	if err != nil {
 		return fmt.Errorf("%w: sequence_batching.state: %w", ErrConfig, err)
+	}
+	if size := oip.Memory(in.DType, n); size > limit {
+		return oip.Errorf(oip.Unavailable, "sequence_batching.state: the initial one of %q has %d bytes, the limit of memory is %d", in.Name, size, limit)
 	}
 	t, err := tensor.New(in.DType, shape...)
 	if err != nil {

@@ -248,7 +248,7 @@ func (r *Repository) load(ctx context.Context, from source, f *folder, at found,
 	if v.batching != nil && v.batching.Queue > 0 {
 		v.gate.limit = v.batching.Queue
 	}
-	err = v.describe(ctx, from.fsys, f, c)
+	err = v.describe(ctx, from.fsys, f, c, cmp.Or(r.o.MemoryLimit, mostWarm))
 	if err == nil {
 		err = r.batch(ctx, v)
 	}
@@ -260,8 +260,8 @@ func (r *Repository) load(ctx context.Context, from source, f *folder, at found,
 	return v, nil
 }
 
-// describe fills in what clients are told of a version, and warms it up.
-func (v *Version) describe(ctx context.Context, fsys fs.FS, f *folder, c *Config) error {
+// describe fills in what clients are told of a version, and warms it up with no more memory than limit.
+func (v *Version) describe(ctx context.Context, fsys fs.FS, f *folder, c *Config, limit int64) error {
 	v.Stats = &Stats{} // of the warm-up; the caller sets the lasting ones
 	ins, err := ports(v.program.Inputs(), true)
 	if err != nil {
@@ -274,7 +274,7 @@ func (v *Version) describe(ctx context.Context, fsys fs.FS, f *folder, c *Config
 	if v.Labels, err = readLabels(fsys, f.dir, c.labels()); err != nil {
 		return err
 	}
-	if v.Sequences, err = newSequences(c, fsys, f.dir, v.Inputs, v.Outputs); err != nil {
+	if v.Sequences, err = newSequences(c, fsys, f.dir, v.Inputs, v.Outputs, limit); err != nil {
 		return err
 	}
 	if v.Sequences != nil { // clients see neither states nor controls
@@ -283,7 +283,7 @@ func (v *Version) describe(ctx context.Context, fsys fs.FS, f *folder, c *Config
 	if v.Config, err = c.complete(v.Name, v.Inputs, v.Outputs); err != nil {
 		return err
 	}
-	return v.warm(ctx, fsys, f.dir)
+	return v.warm(ctx, fsys, f.dir, limit)
 }
 
 // ports returns ports in the protocol's words. An input that the protocol cannot carry is an error; outputs of that kind are
@@ -352,5 +352,8 @@ func readSmall(fsys fs.FS, dir, name string) ([]byte, error) {
 	return fs.ReadFile(fsys, at)
 }
 
-// maxWarm bounds the elements of an input that a warm-up makes.
-const maxWarm = math.MaxInt32
+// Bounds of what a warm-up makes: elements of an input, and bytes of a run where there is no limit of memory.
+const (
+	maxWarm  = math.MaxInt32
+	mostWarm = 4 << 30
+)

@@ -2,44 +2,48 @@ package repository
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io/fs"
+	"iter"
 	"math/rand/v2"
 	"path"
+	"slices"
 
 	"google.golang.org/protobuf/reflect/protoreflect"
 
+	"github.com/carve-dev/carve"
 	"github.com/carve-dev/carve/examples/server/oip"
 	"github.com/carve-dev/carve/graph/tensor"
 )
 
 // warm runs what model_warmup says, whose failure is an error; without it one run with zeros, open dims being 1, which models may
-// turn down.
-func (v *Version) warm(ctx context.Context, fsys fs.FS, dir string) error {
+// turn down. What it says may take no more memory than limit, so that a configuration of a few bytes does not take all that there is.
+func (v *Version) warm(ctx context.Context, fsys fs.FS, dir string, limit int64) error {
 	samples := list(v.Config.message, "model_warmup")
 	for _, s := range samples {
-		inputs, err := v.sample(s, fsys, dir)
-		if err != nil {
+		err := v.warmBy(ctx, s, fsys, dir, limit)
+		if own := (*oip.Error)(nil); errors.As(err, &own) {
+			return oip.Errorf(own.Code, "model_warmup %q: %w", text(s, "name"), err)
+		} else if err != nil {
 			return fmt.Errorf("model_warmup %q: %w", text(s, "name"), err)
-		}
-		for range max(1, min(number(s, "count"), 1000)) {
-			if _, err := v.run(ctx, inputs); err != nil {
-				return fmt.Errorf("model_warmup %q: %w", text(s, "name"), err)
-			}
 		}
 	}
 	if len(samples) > 0 {
 		return nil
 	}
-	inputs := map[string]tensor.Value{}
+	inputs, total := map[string]tensor.Value{}, int64(0)
 	for _, p := range v.program.Inputs() {
-		shape := openShape(p.Type.Shape)
-		dims := make([]int, len(shape))
-		for i, d := range shape {
-			dims[i] = max(1, int(d))
+		dims := slices.Clone(openShape(p.Type.Shape))
+		for i, d := range dims {
+			dims[i] = max(1, d)
 		}
-		t, err := tensor.New(p.Type.DType, dims...)
-		if err != nil || p.Type.Shape == nil {
+		shape, n, err := oip.Shape(p.Name, dims, maxWarm)
+		if total += oip.Memory(p.Type.DType, n); err != nil || total > limit || p.Type.Shape == nil {
+			return ctx.Err()
+		}
+		t, err := tensor.New(p.Type.DType, shape...)
+		if err != nil {
 			return ctx.Err()
 		}
 		inputs[p.Name] = t
@@ -48,36 +52,79 @@ func (v *Version) warm(ctx context.Context, fsys fs.FS, dir string) error {
 	return ctx.Err()
 }
 
-// sample returns the inputs of one entry of model_warmup.
-func (v *Version) sample(s protoreflect.Message, fsys fs.FS, dir string) (map[string]tensor.Value, error) {
-	out := map[string]tensor.Value{}
-	var failed error
-	s.Get(field(s, "inputs")).Map().Range(func(key protoreflect.MapKey, value protoreflect.Value) bool {
-		t, err := v.sampleInput(value.Message(), key.String(), number(s, "batch_size"), fsys, dir)
-		if err != nil {
-			failed = fmt.Errorf("input %q: %w", key.String(), err)
-			return false
+// warmBy does what one entry of model_warmup says.
+func (v *Version) warmBy(ctx context.Context, s protoreflect.Message, fsys fs.FS, dir string, limit int64) error {
+	shapes, err := v.sampleShapes(s, limit)
+	if err != nil {
+		return err
+	}
+	r, err := v.program.Report(ctx, shapes)
+	if errors.Is(err, carve.ErrMemoryLimit) {
+		return oip.Errorf(oip.Unavailable, "its run does not fit: the limit of memory is %d: %w", limit, err)
+	} else if err != nil {
+		return err
+	}
+	need := r.Peak.After // with inputs and outputs, which lie in no arena
+	for _, d := range r.Devices {
+		need = max(need, d.Arena)
+	}
+	if need > limit {
+		return oip.Errorf(oip.Unavailable, "its run needs %d bytes, the limit of memory is %d", need, limit)
+	}
+	inputs := map[string]tensor.Value{}
+	for name, in := range warmInputs(s) {
+		if inputs[name], err = sampleInput(in, name, shapes[name], fsys, dir); err != nil {
+			return fmt.Errorf("input %q: %w", name, err)
 		}
-		out[key.String()] = t
-		return true
-	})
-	return out, failed
+	}
+	for range max(1, min(number(s, "count"), 1000)) {
+		if _, err := v.run(ctx, inputs); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
-func (v *Version) sampleInput(in protoreflect.Message, name string, batch int64, fsys fs.FS, dir string) (*tensor.Tensor, error) {
-	var dims []int64
-	if v.Config.MaxBatch() > 0 {
-		dims = append(dims, max(1, batch))
+// warmInputs yields the inputs of an entry, by name.
+func warmInputs(s protoreflect.Message) iter.Seq2[string, protoreflect.Message] {
+	return func(yield func(string, protoreflect.Message) bool) {
+		s.Get(field(s, "inputs")).Map().Range(func(key protoreflect.MapKey, value protoreflect.Value) bool {
+			return yield(key.String(), value.Message())
+		})
 	}
-	l := in.Get(field(in, "dims")).List()
-	for i := range l.Len() {
-		dims = append(dims, l.Get(i).Int())
+}
+
+// sampleShapes returns the shapes of an entry's inputs, which may have so many bytes together.
+func (v *Version) sampleShapes(s protoreflect.Message, limit int64) (map[string][]int, error) {
+	shapes, total := map[string][]int{}, int64(0)
+	for name, in := range warmInputs(s) {
+		var dims []int64
+		if v.Config.MaxBatch() > 0 {
+			dims = append(dims, max(1, number(s, "batch_size")))
+		}
+		l := in.Get(field(in, "dims")).List()
+		for i := range l.Len() {
+			dims = append(dims, l.Get(i).Int())
+		}
+		dt, err := configDType(enum(in, "data_type"))
+		if err != nil {
+			return nil, fmt.Errorf("input %q: %w", name, err)
+		}
+		shape, n, err := oip.Shape(name, dims, maxWarm)
+		if err != nil {
+			return nil, err
+		}
+		shapes[name], total = shape, total+oip.Memory(dt, n)
+		if total > limit {
+			return nil, oip.Errorf(oip.Unavailable, "its inputs have %d bytes, the limit of memory is %d", total, limit)
+		}
 	}
+	return shapes, nil
+}
+
+// sampleInput returns one input of an entry.
+func sampleInput(in protoreflect.Message, name string, shape []int, fsys fs.FS, dir string) (*tensor.Tensor, error) {
 	dt, err := configDType(enum(in, "data_type"))
-	if err != nil {
-		return nil, err
-	}
-	shape, n, err := oip.Shape(name, dims, maxWarm)
 	if err != nil {
 		return nil, err
 	}
@@ -93,16 +140,29 @@ func (v *Version) sampleInput(in protoreflect.Message, name string, batch int64,
 		}
 		return t, fill(t, name, raw)
 	case boolean(in, "random_data") && dt != tensor.String:
-		values := make([]float64, n)
-		r := rand.New(rand.NewPCG(1, 2))
-		for i := range values {
-			if values[i] = r.Float64(); dt.IsInt() {
+		return t, scatter(t)
+	}
+	return t, nil
+}
+
+// scatter fills a tensor with random numbers.
+func scatter(t *tensor.Tensor) error {
+	r := rand.New(rand.NewPCG(1, 2))
+	for at := 0; at < t.Len(); {
+		var values [1 << 10]float64
+		n := min(len(values), t.Len()-at)
+		for i := range n {
+			if values[i] = r.Float64(); t.DType.IsInt() {
 				values[i] = float64(r.IntN(100))
 			}
 		}
-		return t, tensor.Encode(t, values)
+		part := &tensor.Tensor{DType: t.DType, Shape: []int{n}, Data: t.Data[t.DType.Bytes(at):t.DType.Bytes(at+n)]}
+		if err := tensor.Encode(part, values[:n]); err != nil {
+			return err
+		}
+		at += n
 	}
-	return t, nil
+	return nil
 }
 
 // fill reads raw elements into a tensor.
