@@ -135,9 +135,13 @@ func (o *Options) openCache() (*measurements.Cache, error) {
 		}
 		dir = filepath.Join(user, "carve")
 	}
-	return measurements.Open(dir, func(path string, err error) {
+	cache, err := measurements.Open(dir, func(path string, err error) {
 		o.Logger.Warn("a file in the cache is ignored", "path", path, "error", err)
 	})
+	if err != nil {
+		return nil, fmt.Errorf("cache of measurements: %w", err)
+	}
+	return cache, nil
 }
 
 // identity is a text for what a choice holds for: the graph, and whatever decides how it is carved, or how fast it is. The content of

@@ -115,7 +115,7 @@ func Open(c backend.Config) (backend.Backend, error) {
 		case k == "amx":
 			return nil, fmt.Errorf("%w: %q: %q is neither on nor off", backend.ErrOption, k, v)
 		default:
-			return nil, fmt.Errorf("%w: %q", backend.ErrOption, k)
+			return nil, fmt.Errorf("%w: %q, expected isa, precision, weights, winograd or amx", backend.ErrOption, k)
 		}
 	}
 	if tiles == "off" {

@@ -58,6 +58,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/carve-dev/carve/backend"
@@ -100,9 +101,10 @@ var (
 // Open opens the backend. The error wraps backend.ErrUnavailable where there is no device that serves or no kernels for it, and
 // backend.ErrOption.
 func Open(c backend.Config) (backend.Backend, error) {
+	options := []string{"library", "nvrtc", "device", "cache", "reorder", "precision", "cublas", "cudnn", "libraries"}
 	for k := range c.Options {
-		if !slices.Contains([]string{"library", "nvrtc", "device", "cache", "reorder", "precision", "cublas", "cudnn", "libraries"}, k) {
-			return nil, fmt.Errorf("%w: %q", backend.ErrOption, k)
+		if !slices.Contains(options, k) {
+			return nil, fmt.Errorf("%w: %q, expected one of %s", backend.ErrOption, k, strings.Join(options, ", "))
 		}
 	}
 	reorder := c.Options["reorder"]

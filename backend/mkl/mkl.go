@@ -64,7 +64,7 @@ type mkl struct {
 func Open(c backend.Config) (backend.Backend, error) {
 	for k := range c.Options {
 		if k != "library" && k != "layout" && k != "fail" {
-			return nil, fmt.Errorf("%w: %q", backend.ErrOption, k)
+			return nil, fmt.Errorf("%w: %q, expected library or layout", backend.ErrOption, k)
 		}
 	}
 	b := &mkl{answers: &answers{}, quants: &fuse.Quants{Counts: true}, fail: c.Options["fail"]}

@@ -47,6 +47,7 @@ package opencl
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/carve-dev/carve/backend"
 	"github.com/carve-dev/carve/convert"
@@ -81,9 +82,10 @@ var (
 
 // Open opens the backend. The error wraps backend.ErrUnavailable where there is no device that serves, and backend.ErrOption.
 func Open(c backend.Config) (backend.Backend, error) {
+	options := []string{"library", "platform", "device", "cache", "reorder", "precision", "record", "queue"}
 	for k := range c.Options {
-		if !slices.Contains([]string{"library", "platform", "device", "cache", "reorder", "precision", "record", "queue"}, k) {
-			return nil, fmt.Errorf("%w: %q", backend.ErrOption, k)
+		if !slices.Contains(options, k) {
+			return nil, fmt.Errorf("%w: %q, expected one of %s", backend.ErrOption, k, strings.Join(options, ", "))
 		}
 	}
 	reorder := c.Options["reorder"]

@@ -19,7 +19,7 @@ func init() { backend.Register("reference", Open) }
 // Open opens the reference backend. It has no options.
 func Open(c backend.Config) (backend.Backend, error) {
 	for k := range c.Options {
-		return nil, fmt.Errorf("%w: %q", backend.ErrOption, k)
+		return nil, fmt.Errorf("%w: %q, expected none", backend.ErrOption, k)
 	}
 	return &Backend{Name: "reference", Format: graph.HostFormat, opened: true}, nil
 }

@@ -18,7 +18,7 @@ func (a *app) backendsCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "backends",
 		Short: "Lists the backends that this program knows, and which are available here",
-		Args:  cobra.NoArgs,
+		Args:  asUsed,
 		RunE:  func(*cobra.Command, []string) error { return a.backends(f, asJSON) },
 	}
 	cmd.Flags().StringArrayVar(&f.backendOptions, "backend-option", nil, "option of a backend, `BACKEND.KEY=VALUE` (repeatable)")

@@ -3,6 +3,7 @@ package cli
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"runtime"
@@ -46,7 +47,7 @@ func (a *app) benchCommand() *cobra.Command {
 			"--concurrency N has N callers ask at one time, too, and with --batcher they ask a carve.Batcher as well, by turns, which runs\n"+
 			"those that wait together: requests a second, and how long half and 99%% of them took. The first dim of inputs stays open then.\n\n",
 			warmups, benchRuns) + defaultData + "\n\n" + overrideHelp,
-		Args: cobra.ExactArgs(1),
+		Args: asUsed,
 		RunE: func(cmd *cobra.Command, args []string) error { return a.bench(cmd.Context(), args[0], f) },
 	}
 	f.add(cmd, shaping|overriding|feeding|compiling)
@@ -80,7 +81,10 @@ type benchReport struct {
 
 func (a *app) bench(ctx context.Context, path string, f *benchFlags) error {
 	if f.concurrency < 0 || f.maxBatch < 0 || f.delay < 0 || f.time < 0 {
-		return fmt.Errorf("--concurrency, --max-batch, --batch-delay and --time are 0 or more")
+		return errors.New("--concurrency, --max-batch, --batch-delay and --time: must not be negative")
+	}
+	if !f.batcher && (f.maxBatch != 0 || f.delay != 0) {
+		return errors.New("--max-batch and --batch-delay are for --batcher, which is missing")
 	}
 	var edit func(*job, *carve.Options)
 	if f.batcher {

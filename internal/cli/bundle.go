@@ -18,7 +18,7 @@ func (a *app) bundleCommand() *cobra.Command {
 			"opened. Every command that takes a model takes a bundle. It holds for the backends with their versions, the kind of processor,\n" +
 			"the options and the threads that it was made for, which other commands take from it where no flag says otherwise; elsewhere\n" +
 			"it is an error that names the difference, or, with --portable, the model is compiled there as from its file.",
-		Args: cobra.ExactArgs(1),
+		Args: asUsed,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if output == "" {
 				return errors.New("-o FILE is missing")

@@ -78,7 +78,7 @@ type app struct {
 }
 
 func (a *app) root() *cobra.Command {
-	root := &cobra.Command{
+	root := ofCommands(&cobra.Command{
 		Use:   "carve",
 		Short: "Carves deep-learning models for several processors and runs them",
 		Long: "carve compiles a model, of ONNX or of Apache MXNet: it carves the graph into subgraphs, each owned by one backend, puts layout and\n" +
@@ -86,14 +86,8 @@ func (a *app) root() *cobra.Command {
 		SilenceUsage:      true,
 		SilenceErrors:     true,
 		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return fmt.Errorf("unknown command %q; carve --help lists the commands", args[0])
-			}
-			return nil
-		},
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
+	})
+	root.SetFlagErrorFunc(flagFault)
 	root.AddCommand(a.runCommand(), a.inspectCommand(), a.partitionCommand(), a.reportCommand(), a.dumpCommand(), a.planCommand(), a.bundleCommand(), a.convertCommand(), a.onnxtestCommand(), a.benchCommand(), a.tuneCommand(), a.evalCommand(),
 		a.backendsCommand(), a.memplanCommand(), a.versionCommand())
 	root.AddCommand(a.nativeCommands()...)

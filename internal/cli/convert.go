@@ -24,14 +24,15 @@ func (a *app) convertCommand() *cobra.Command {
 		Short: "Writes a model as ONNX",
 		Long: "convert loads a model, such as one of Apache MXNet, and writes it as ONNX. Operators of MXNet that ONNX has no word for are said in\n" +
 			"several, with loops where one result needs the one before. Nothing is written where an operator has no standard form, or none in\n" +
-			"the operator set of --opset: the error names the nodes.\n" + overrideHelp,
-		Args: cobra.ExactArgs(2),
+			"the operator set of --opset: the error names the nodes.\n\n" +
+			"Initializers that the model lists among its inputs are constants; --override NAME keeps one an input.",
+		Args: asUsed,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.convert(cmd.Context(), args[0], args[1], f, opset, external)
 		},
 	}
 	f.add(cmd, shaping|overriding)
-	cmd.Flags().IntVar(&opset, "opset", 0, "operator set of ONNX, from 13; 0 means the model's own `N`")
+	cmd.Flags().IntVar(&opset, "opset", 0, "operator set `N` of ONNX, from 13; 0 means the model's own")
 	cmd.Flags().BoolVar(&external, "external-data", false, "write weights to a file beside the model, OUT.onnx.data")
 	return cmd
 }
@@ -126,7 +127,7 @@ func toOpset(g *graph.Graph, opset int) error {
 		}
 	}
 	if opset < 13 || opset > newest {
-		return fmt.Errorf("--opset %d: from 13 to %d", opset, newest)
+		return fmt.Errorf("--opset %d: expected 13 to %d", opset, newest)
 	}
 	missing := map[string]bool{}
 	everyNode(g, func(n *graph.Node) {

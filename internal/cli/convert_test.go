@@ -80,7 +80,7 @@ var _ = Describe("convert", func() {
 		out := filepath.Join(GinkgoT().TempDir(), "out.onnx")
 		succeeds(ctx, "convert", save(ctx, stem()), out)
 		Expect(os.Remove(out)).To(Succeed())
-		Expect(fails(ctx, "convert", perceptron(), out, "--opset", "9")).To(ContainSubstring("from 13 to"))
+		Expect(fails(ctx, "convert", perceptron(), out, "--opset", "9")).To(ContainSubstring("--opset 9: expected 13 to"))
 		symbol := filepath.Join(GinkgoT().TempDir(), "gamma.json")
 		Expect(os.WriteFile(symbol, []byte(`{"nodes":[{"op":"null","name":"x","inputs":[]},{"op":"gamma","name":"y","inputs":[[0,0]]}],"heads":[[1,0]]}`), 0o600)).To(Succeed())
 		succeeds(ctx, "convert", symbol, out)

@@ -29,7 +29,7 @@ func (a *app) dumpCommand() *cobra.Command {
 			"were banned from a backend, are printed as they were left last. Where the model does not compile, what there is of the\n" +
 			"pass is printed before the error.\n\n" +
 			"Passes, in order: " + wrapped(names),
-		Args: cobra.ExactArgs(1),
+		Args: asUsed,
 		RunE: func(cmd *cobra.Command, args []string) error { return a.dump(cmd.Context(), args[0], f) },
 	}
 	f.modelFlags.add(cmd, shaping|overriding|compiling)

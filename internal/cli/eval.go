@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -28,7 +29,7 @@ func (a *app) evalCommand() *cobra.Command {
 		Long: "eval runs one operator, such as Softmax or com.microsoft.Gelu, of the newest version that is known, on inputs from files, and\n" +
 			"prints its results. Attributes are written as in dumps: axis=1, alpha=0.5, pads=[0,0,1,1], mode=\"linear\".\n" +
 			"An input \"-\" is left out.",
-		Args: cobra.ExactArgs(1),
+		Args: asUsed,
 		RunE: func(cmd *cobra.Command, args []string) error { return a.eval(cmd.Context(), args[0], f) },
 	}
 	f.add(cmd, compiling)
@@ -70,6 +71,9 @@ func (a *app) eval(ctx context.Context, op string, f *evalFlags) error {
 	}
 	defer e.Close()
 	results, err := e.Eval(ctx, op, attrs, inputs)
+	if errors.Is(err, graph.ErrArity) {
+		return fmt.Errorf("%w; --input FILE, once for each, gives the inputs in their order", err)
+	}
 	if err != nil {
 		return err
 	}
@@ -101,7 +105,10 @@ func parseAttrs(list []string) ([]graph.Attr, error) {
 	}
 	g, err := graph.Parse("graph {\n  opset 1\n  %r = Constant(; " + strings.Join(list, ", ") + ")\n  output %r\n}")
 	if err != nil {
-		return nil, fmt.Errorf("--attr %s: %w", strings.Join(list, ", "), err)
+		if place := (*graph.ParseError)(nil); errors.As(err, &place) {
+			err = place.Err // lines are those of the text around the attributes
+		}
+		return nil, fmt.Errorf("--attr %s: expected NAME=VALUE, with a value such as 1, 0.5, [0,1] or \"linear\": %w", strings.Join(list, ", "), err)
 	}
 	p := g.Outputs[0].Producer
 	if p == nil {

@@ -30,6 +30,7 @@ var _ = Describe("eval", func() {
 		Expect(fails(ctx, "eval", "Relu", "--input", "missing.npy")).To(ContainSubstring("--input missing.npy"))
 		Expect(fails(ctx, "eval", "Relu", "--attr", "axis", "--input", writeNPY(x))).To(ContainSubstring("--attr axis"))
 		Expect(fails(ctx, "eval", "Relu", "--attr", "axis=1", "--input", writeNPY(x))).To(ContainSubstring("axis"))
-		Expect(fails(ctx, "eval", "Relu")).NotTo(BeEmpty())
+		Expect(fails(ctx, "eval", "Softmax", "--attr", "axis=x")).To(And(ContainSubstring("expected NAME=VALUE"), Not(ContainSubstring("column"))))
+		Expect(fails(ctx, "eval", "Relu")).To(ContainSubstring("--input FILE, once for each"))
 	})
 })

@@ -32,7 +32,7 @@ func (a *app) inspectCommand() *cobra.Command {
 		Long: "inspect shows what a model holds, as its file says it: inputs, outputs, operator sets, operators by count, weights,\n" +
 			"floating-point operations (2 per multiply-add of Conv, ConvTranspose, MatMul, Gemm, LSTM, GRU and RNN), and the\n" +
 			"operators that none of the backends in this program supports.",
-		Args: cobra.ExactArgs(1),
+		Args: asUsed,
 		RunE: func(cmd *cobra.Command, args []string) error { return a.inspect(cmd.Context(), args[0], f) },
 	}
 	f.add(cmd, shaping|overriding|extending)

@@ -33,7 +33,7 @@ func (a *app) memplanCommand() *cobra.Command {
 			"alignment, gaps (\"10-20 30-40\") and offset, and chooses an offset for each. Lifetimes are half-open. Without --capacity\n" +
 			"it makes the arena as low as it can, until that is proven optimal or time is out.\n\n" +
 			"Exit code: 0 with a plan, 3 where no plan can exist, 4 where time ran out without one, 1 on a fault of the input.",
-		Args: cobra.ExactArgs(1),
+		Args: asUsed,
 		RunE: func(cmd *cobra.Command, args []string) error { return a.memplan(cmd.Context(), args[0], f) },
 	}
 	cmd.Flags().Int64Var(&f.capacity, "capacity", 0, "bytes to fit in; 0 minimises the height")

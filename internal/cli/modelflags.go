@@ -70,13 +70,13 @@ func (f *modelFlags) flags() []modelFlag {
 	return []modelFlag{
 		{shaping, "dim", "value of a symbolic dim, `NAME=N`; unset ones are 1 (repeatable)", repeatable(&f.dims), nil},
 		{shaping, "shape", "shape of an input, `INPUT=1,128` (repeatable)", repeatable(&f.shapes), nil},
-		{shaping, "open", "compile with a symbolic dim `NAME` left open, for all of its values, of which --dim names the one at hand; of tune NAME=1,8,32, the values that are measured (repeatable)", repeatable(&f.openDims), nil},
+		{shaping, "open", "leave symbolic dim `NAME` open: compile for all of its values, of which --dim says the one at hand (repeatable)", repeatable(&f.openDims), nil},
 		{overriding, "override", "keep initializer `NAME`, which the model lists as an input, an input (repeatable)", repeatable(&f.override), nil},
 		{overriding, "params", "parameters of a model of Apache MXNet, a `FILE`; unset means the newest beside its symbol", text(&f.params), nil},
 		{overriding, "output-layer", "result of a model of Apache MXNet, by the `NAME` of any layer, in place of its own (repeatable)", repeatable(&f.outputLayers), nil},
 		{feeding, "input", "data of an input, `NAME=FILE.npy` or NAME=FILE.pb (repeatable)", repeatable(&f.inputs), nil},
-		{compiling, "backend", "backends by name, in order of `priority`, such as cpu,reference; \"cpu\" where none is named; NAME:1 is one on its second device", commaList(&f.backends), f.applyBackends},
-		{compiling | extending, "plugin", "vendor's `library`, or folder of libraries: operators, properties, passes, and processors that --backend may name (repeatable)", repeatable(&f.plugins), f.applyPlugins},
+		{compiling, "backend", "backends by their `NAMES`, in order of priority, such as mkl,cpu; NAME:1 is one on its second device; unset means cpu", commaList(&f.backends), f.applyBackends},
+		{compiling | extending, "plugin", "vendor's `LIBRARY`, or folder of libraries: operators, properties, passes, and processors that --backend may name (repeatable)", repeatable(&f.plugins), f.applyPlugins},
 		{compiling | extending, "plugin-option", "option of all plugins, `KEY=VALUE`, such as out-of-process=true (repeatable)", repeatable(&f.pluginOptions), nil},
 		{compiling, "disable-property", "leave a property of a backend out, `BACKEND.NAME`, such as cpu.conv-tail (repeatable)", repeatable(&f.disabled), f.applyDisabled},
 		{compiling, "pin", "bind nodes to a backend, `NODE=BACKEND`, or keep them away from it, NODE=!BACKEND; NODE is a name in the model or a glob, ** for all (repeatable; the first that matches counts)", repeatable(&f.pins), f.applyPins},
@@ -86,14 +86,14 @@ func (f *modelFlags) flags() []modelFlag {
 		{compiling, "strict", "no implicit backends; an error where a node or group finds no place", truth(&f.strict), f.applyStrict},
 		{compiling, "min-nodes", "give groups of fewer than `N` nodes to backends further down the list, where these take them", number(&f.minNodes), f.applyMinNodes},
 		{compiling, "disconnected", "allow groups of several unconnected parts, which makes them as few as can be", truth(&f.disconnected), f.applyDisconnected},
-		{compiling, "placement", "who gets a node that several backends run: the first of them, `priority`, or by cost, modelled, or as tune found fastest, measured; unset means by cost where several backends say what they achieve", text(&f.placement), f.applyPlacement},
+		{compiling, "placement", "`HOW` nodes that several backends run are placed: priority, on the first of them; modelled, by cost; measured, as tune found fastest; automatic, as without the flag, by cost where several backends say what they achieve", text(&f.placement), f.applyPlacement},
 		{compiling, "cache", "`FOLDER` of what tune has measured; unset means carve in the user's folder of caches", text(&f.cache), f.applyCache},
 		{compiling, "budget", "most `TIME` that a choice by cost searches, such as 500ms; unset means no bound", duration(&f.budget), f.applyBudget},
 		{compiling, "plan", "decide as the plan in `FILE` says, which carve plan save wrote", text(&f.plan), f.applyPlan},
 		{compiling, "recompute", "with --plan: compile anew, with a warning, where the plan does not fit", truth(&f.recompute), f.applyRecompute},
 		{compiling, "in-place", "let an output lie in the place of an input, `INPUT=OUTPUT`: a cache that grows, whose length --open leaves open, is not copied then (repeatable)", repeatable(&f.inPlace), f.applyInPlace},
-		{compiling, "hint", "sessions and threads for the soonest end of a run, `latency`, for most runs a second, throughput, or as tune --hint tuned found best for that, tuned", text(&f.hint), f.applyHint},
-		{compiling, "threads", "most threads of a run; 0 means all cores", number(&f.threads), f.applyThreads},
+		{compiling, "hint", "`WHAT` to choose sessions and threads for: latency, the soonest end of a run; throughput, most runs a second; tuned, as tune --hint tuned found best for these", text(&f.hint), f.applyHint},
+		{compiling, "threads", "most threads of a run, `N`; 0 means all cores", number(&f.threads), f.applyThreads},
 		{compiling, "max-memory", "most memory of a run beside weights, inputs and outputs, in bytes or as `SIZE` such as 512MiB; unset means no bound", text(&f.maxMemory), f.applyMaxMemory},
 		{compiling, "device-memory", "most memory of all runs on a device, `DEVICE=SIZE`, such as host=1GiB or cuda:0=512MiB (repeatable)", repeatable(&f.deviceMemory), f.applyDeviceMemory},
 	}
@@ -180,9 +180,11 @@ func (f *modelFlags) applyStrict(o *carve.Options) error {
 
 func (f *modelFlags) applyPlacement(o *carve.Options) (err error) {
 	if f.placement != "" {
-		o.Placement, err = carve.ParsePlacement(f.placement)
+		if o.Placement, err = carve.ParsePlacement(f.placement); err != nil {
+			return fmt.Errorf("--placement %s: %w", f.placement, err)
+		}
 	}
-	return err
+	return nil
 }
 
 func (f *modelFlags) applyCache(o *carve.Options) error {
@@ -200,9 +202,11 @@ func (f *modelFlags) applyBudget(o *carve.Options) error {
 
 func (f *modelFlags) applyPlan(o *carve.Options) (err error) {
 	if f.plan != "" {
-		o.Plan, err = readPlan(f.plan)
+		if o.Plan, err = readPlan(f.plan); err != nil {
+			return fmt.Errorf("--plan: %w", err)
+		}
 	}
-	return err
+	return nil
 }
 
 func (f *modelFlags) applyRecompute(o *carve.Options) error {

@@ -17,15 +17,15 @@ import (
 
 // nativeCommands are about native backends.
 func (a *app) nativeCommands() []*cobra.Command {
-	cmd := &cobra.Command{
+	cmd := ofCommands(&cobra.Command{
 		Use:   "plugin",
-		Short: "For who writes a plugin: the header, digests of schemas, and the compliance suite",
-	}
+		Short: "For authors of plugins: the C header, digests of schemas, and the compliance suite",
+	})
 	cpp := false
 	header := &cobra.Command{
 		Use:   "header",
 		Short: "Prints carve_plugin.h, which a plugin is compiled with",
-		Args:  cobra.NoArgs,
+		Args:  asUsed,
 		RunE: func(*cobra.Command, []string) error {
 			text := plugin.Header
 			if cpp {
@@ -39,7 +39,7 @@ func (a *app) nativeCommands() []*cobra.Command {
 	cmd.AddCommand(header, &cobra.Command{
 		Use:   "digest OPERATOR VERSION [DOMAIN]",
 		Short: "Prints the digest of an operator's schema, for carve_op",
-		Args:  cobra.RangeArgs(2, 3),
+		Args:  asUsed,
 		RunE:  func(_ *cobra.Command, args []string) error { return a.digest(args) },
 	})
 	cmd.AddCommand(a.pluginCheckCommand())
@@ -47,7 +47,7 @@ func (a *app) nativeCommands() []*cobra.Command {
 		Use:    plugin.HostCommand,
 		Short:  "Runs a plugin for another program, which starts it",
 		Hidden: true,
-		Args:   cobra.NoArgs,
+		Args:   asUsed,
 		RunE: func(*cobra.Command, []string) error {
 			return fmt.Errorf("%s is started by programs that have plugins run out of process, not by hand", plugin.HostCommand)
 		},

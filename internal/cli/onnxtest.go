@@ -38,7 +38,7 @@ func (a *app) onnxtestCommand() *cobra.Command {
 			"case says otherwise), NaN where NaN is expected, and everything else equal. Skipped are cases that draw random numbers, for\n" +
 			"which ONNX names no generator, where types and shapes are right and numbers are others. They and failures are printed as they\n" +
 			"come; the exit code is 1 where there is a failure.",
-		Args: cobra.MinimumNArgs(1),
+		Args: asUsed,
 		RunE: func(cmd *cobra.Command, args []string) error { return a.onnxtest(cmd.Context(), args, f) },
 	}
 	f.add(cmd, compiling)

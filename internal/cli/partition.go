@@ -34,7 +34,7 @@ func (a *app) partitionCommand() *cobra.Command {
 			"The modelled time of a node is the larger of its FLOPs at 100 GFLOP/s and its operands and results at 20 GB/s.\n\n" +
 			"Nodes go by their names in the model; one without a unique name by its first output; those in branches as\n" +
 			"owner/attribute/name, and in called functions as caller/name.",
-		Args: cobra.ExactArgs(1),
+		Args: asUsed,
 		RunE: func(cmd *cobra.Command, args []string) error { return a.partition(cmd.Context(), args[0], f) },
 	}
 	f.add(cmd, shaping|overriding|compiling)
@@ -126,7 +126,7 @@ func (a *app) why(ctx context.Context, j *job, f *partitionFlags) error {
 	}
 	n, found := p.Why(f.why)
 	if !found {
-		return fmt.Errorf("--why %s: the model has no such node", f.why)
+		return fmt.Errorf("--why %s: the model has no such node; carve dump MODEL --after name-nodes prints them", f.why)
 	}
 	if f.json {
 		out := whyReport{Node: f.why, Where: n.Where, Operator: n.Operator, Property: n.Property, Nodes: n.Nodes, Backends: n.Backends, Rejected: []carve.RejectedReport{}}

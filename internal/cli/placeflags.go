@@ -99,7 +99,9 @@ func addProperties(o *carve.Options, backend string, list ...property.SubgraphPr
 
 func (f *modelFlags) applyHint(o *carve.Options) (err error) {
 	if f.hint != "" {
-		o.Profile, err = carve.ParseProfile(f.hint)
+		if o.Profile, err = carve.ParseProfile(f.hint); err != nil {
+			return fmt.Errorf("--hint %s: %w", f.hint, err)
+		}
 	}
-	return err
+	return nil
 }

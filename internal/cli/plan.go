@@ -20,14 +20,12 @@ import (
 const mostPlan = 1 << 30
 
 func (a *app) planCommand() *cobra.Command {
-	cmd := &cobra.Command{
+	cmd := ofCommands(&cobra.Command{
 		Use:   "plan",
 		Short: "Saves, shows, compares and applies what the compiler decides",
 		Long: "A plan is a text: who runs which node, in which formats and groups, in which order, where everything lies, and what all that\n" +
 			"holds for. Two plans of the same model differ in the lines that tell what changed.",
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-		Args: cobra.NoArgs,
-	}
+	})
 	cmd.AddCommand(a.planSaveCommand(), a.planShowCommand(), a.planDiffCommand(), a.planApplyCommand())
 	return cmd
 }
@@ -37,7 +35,7 @@ func (a *app) planSaveCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "save MODEL",
 		Short: "Compiles a model and writes its plan",
-		Args:  cobra.ExactArgs(1),
+		Args:  asUsed,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var text bytes.Buffer
 			if err := a.savePlan(cmd.Context(), args[0], f, &text); err != nil {
@@ -76,7 +74,7 @@ func (a *app) planShowCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "show PLAN",
 		Short: "Shows what a plan holds for and how many groups each backend has",
-		Args:  cobra.ExactArgs(1),
+		Args:  asUsed,
 		RunE: func(_ *cobra.Command, args []string) error {
 			p, err := readPlan(args[0])
 			if err != nil {
@@ -101,7 +99,7 @@ func (a *app) planDiffCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "diff PLAN PLAN",
 		Short: "Says in what the second plan differs from the first; the exit code is 1 where it does",
-		Args:  cobra.ExactArgs(2),
+		Args:  asUsed,
 		RunE: func(_ *cobra.Command, args []string) error {
 			was, err := readPlan(args[0])
 			if err != nil {
@@ -131,7 +129,7 @@ func (a *app) planApplyCommand() *cobra.Command {
 		Long: "apply compiles a model with the plan of --plan, which other commands take as well. A plan that was made for another\n" +
 			"model, for other options, backends, threads or for another processor is an error that names the difference; with --recompute\n" +
 			"the model is compiled anew, and what is different then is printed.",
-		Args: cobra.ExactArgs(1),
+		Args: asUsed,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if f.plan == "" {
 				return fmt.Errorf("--plan FILE is missing")

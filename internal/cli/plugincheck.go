@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -37,10 +38,10 @@ func (a *app) pluginCheckCommand() *cobra.Command {
 			"difference of an element, as a share of the largest element of its output. The exit code is 1 where something failed.\n\n" +
 			"With --out-of-process the library works in a process of its own (Linux), which is started again where it crashes, hangs or\n" +
 			"exits: each time is a failure, and the suite goes on.",
-		Args: cobra.ExactArgs(1),
+		Args: asUsed,
 		RunE: func(cmd *cobra.Command, args []string) error { return a.pluginCheck(cmd.Context(), args[0], f) },
 	}
-	cmd.Flags().StringArrayVar(&f.processors, "processor", nil, "check this `processor` alone (repeatable)")
+	cmd.Flags().StringArrayVar(&f.processors, "processor", nil, "check processor `NAME` alone (repeatable)")
 	cmd.Flags().StringArrayVar(&f.options, "option", nil, "option that processors are opened with, `KEY=VALUE` (repeatable)")
 	cmd.Flags().UintVar(&f.cases, "cases", 5, "random cases of each operator")
 	cmd.Flags().BoolVar(&f.json, "json", false, "print JSON")
@@ -54,11 +55,15 @@ func (a *app) pluginCheckCommand() *cobra.Command {
 func (f *checkFlags) library(path string) (*plugin.Library, error) {
 	switch {
 	case f.process.Timeout < 0 || f.process.CompileTimeout < 0:
-		return nil, errors.New("--timeout and --compile-timeout: must be positive")
+		return nil, errors.New("--timeout and --compile-timeout: must not be negative")
 	case f.apart:
 		return plugin.OpenOutOfProcess(path, &f.process)
 	case f.process != plugin.Process{}:
 		return nil, errors.New("--timeout and --compile-timeout are for --out-of-process, which is missing")
+	}
+	path, err := filepath.Abs(path) // a name without a folder would be looked up where the system has its libraries
+	if err != nil {
+		return nil, err
 	}
 	return plugin.Open(path)
 }
@@ -81,7 +86,7 @@ func (a *app) pluginCheck(ctx context.Context, path string, f *checkFlags) error
 	for _, o := range f.options {
 		key, value, ok := strings.Cut(o, "=")
 		if !ok || key == "" {
-			return fmt.Errorf("--option %s: must be KEY=VALUE", o)
+			return fmt.Errorf("--option %s: expected KEY=VALUE", o)
 		}
 		options[key] = value
 	}

@@ -95,8 +95,9 @@ var _ = Describe("carve plugin check", func() {
 		Expect(r.stderr).To(ContainSubstring(text))
 	},
 		Entry("no library", "absent.so", "./absent.so"),
-		Entry("an option without a value", "must be KEY=VALUE", "./absent.so", "--option", "fast"),
+		Entry("a file that is no library, by its name alone", "it is no library", "plugincheck_test.go"),
+		Entry("an option without a value", "expected KEY=VALUE", "./absent.so", "--option", "fast"),
 		Entry("a time for a process that there is not", "--out-of-process, which is missing", "./absent.so", "--timeout", "1s"),
-		Entry("a time that is none", "must be positive", "./absent.so", "--out-of-process", "--timeout", "-1s"),
+		Entry("a time that is none", "must not be negative", "./absent.so", "--out-of-process", "--timeout", "-1s"),
 	)
 })

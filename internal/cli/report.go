@@ -28,7 +28,7 @@ func (a *app) reportCommand() *cobra.Command {
 			"and unfold, conversions with their bytes and times, what each backend of the list is for every node (chosen, the reason why\n" +
 			"not, the modelled time), memory over time with every buffer, and with --profile the timeline of a measured run.\n\n" +
 			"The HTML file loads nothing from anywhere. JSON has the same for tools, DOT the graph for Graphviz.\n\n" + defaultData + "\n\n" + overrideHelp,
-		Args: cobra.ExactArgs(1),
+		Args: asUsed,
 		RunE: func(cmd *cobra.Command, args []string) error { return a.report(cmd.Context(), args[0], f) },
 	}
 	f.add(cmd, shaping|overriding|feeding|compiling)

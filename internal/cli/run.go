@@ -35,7 +35,7 @@ func (a *app) runCommand() *cobra.Command {
 			"more than 1e-3 of itself plus 1e-4 of the deviation of its tensor; it names the first such node. Of a backend that\n" +
 			"rounds operands of products, as its option precision asks, more is allowed: by tf32, f16 and weights in f16 2e-3 and\n" +
 			"8e-3, by bf16 16e-3 and 63e-3, and what nodes that are right by themselves add up to.",
-		Args: cobra.ExactArgs(1),
+		Args: asUsed,
 		RunE: func(cmd *cobra.Command, args []string) error { return a.run(cmd.Context(), args[0], f) },
 	}
 	f.add(cmd, shaping|overriding|feeding|compiling)
@@ -107,7 +107,7 @@ func writeOutputs(dir string, ports []carve.Port, out map[string]tensor.Value) (
 		return nil, nil
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return nil, err
+		return nil, fmt.Errorf("--output: %w", err)
 	}
 	pending.Sweep(filepath.Join(dir, "any"))
 	var names outputNames

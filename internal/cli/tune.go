@@ -34,12 +34,13 @@ func (a *app) tuneCommand() *cobra.Command {
 			"The fastest may be \"priority\", the order of the list; \"modelled\" or \"measured\", by cost with modelled or measured times;\n" +
 			"\"alone NAME\", one backend with those that run what it does not; \"first NAME\", priority with that one at the front.\n\n" +
 			defaultData + "\n\n" + overrideHelp,
-		Args: cobra.ExactArgs(1),
+		Args: asUsed,
 		RunE: func(cmd *cobra.Command, args []string) error { return a.tune(cmd.Context(), args[0], f) },
 	}
 	f.add(cmd, shaping|overriding|feeding|compiling)
 	cmd.Flags().BoolVar(&f.json, "json", false, "print JSON")
 	cmd.Flags().Lookup("budget").Usage = "most `TIME` that is measured, about; unset means a minute"
+	cmd.Flags().Lookup("open").Usage = "leave a symbolic dim open and measure these values of it, `NAME=1,8,32` (repeatable)"
 	return cmd
 }
 

@@ -12,7 +12,7 @@ func (a *app) versionCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
 		Short: "Prints the version of this program",
-		Args:  cobra.NoArgs,
+		Args:  asUsed,
 		RunE: func(*cobra.Command, []string) error {
 			_, err := fmt.Fprintln(a.stdout, version())
 			return err

@@ -3,6 +3,8 @@
 package pending
 
 import (
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -18,9 +20,14 @@ const (
 )
 
 // Create makes an empty file in the folder of path, which the caller writes, closes, and renames to path; where that fails it removes it.
+// Errors are *fs.PathErrors that name path.
 func Create(path string) (*os.File, error) {
 	name := filepath.Base(path)
-	return os.CreateTemp(filepath.Dir(path), "."+name[:min(len(name), mostName)]+".*"+suffix)
+	f, err := os.CreateTemp(filepath.Dir(path), "."+name[:min(len(name), mostName)]+".*"+suffix)
+	if fault := (*fs.PathError)(nil); errors.As(err, &fault) {
+		err = &fs.PathError{Op: "create", Path: path, Err: fault.Err}
+	}
+	return f, err
 }
 
 // Sweep removes from the folder of path what Create made there for writers that were killed while they wrote, an hour after they last

@@ -1,6 +1,7 @@
 package pending_test
 
 import (
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,6 +14,13 @@ import (
 )
 
 var _ = Describe("an unfinished file", func() {
+	It("is spoken of by the finished one's path", func() {
+		path := filepath.Join(GinkgoT().TempDir(), "nowhere", "model.onnx")
+		_, err := pending.Create(path)
+		Expect(err).To(MatchError(fs.ErrNotExist))
+		Expect(err).To(MatchError(ContainSubstring("create " + path + ": ")))
+	})
+
 	It("lies hidden beside the finished one, whatever the length of its name", func() {
 		dir := GinkgoT().TempDir()
 		for _, name := range []string{"model.onnx", strings.Repeat("x", 250)} {

@@ -1,0 +1,64 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// asUsed has a command take the arguments that its Use names: "DIR…" stands for one or more, "[DOMAIN]" for none or one, and what
+// follows a flag is the flag's.
+func asUsed(cmd *cobra.Command, args []string) error {
+	least, most := 0, 0
+	for _, name := range strings.Fields(cmd.Use)[1:] {
+		if strings.HasPrefix(name, "-") {
+			break
+		}
+		most++
+		if strings.HasPrefix(name, "[") {
+			continue
+		}
+		if least++; least > len(args) {
+			return fmt.Errorf("%s is missing; usage: %s", name, cmd.UseLine())
+		}
+		if strings.HasSuffix(name, "…") {
+			return nil
+		}
+	}
+	if len(args) > most {
+		return fmt.Errorf("unexpected argument %q; usage: %s", args[most], cmd.UseLine())
+	}
+	return nil
+}
+
+// ofCommands makes cmd a command that has others and does nothing by itself: alone it prints its help.
+func ofCommands(cmd *cobra.Command) *cobra.Command {
+	cmd.Args = func(cmd *cobra.Command, args []string) error {
+		if len(args) > 0 {
+			return fmt.Errorf("unknown command %q; %s --help lists the commands", args[0], cmd.CommandPath())
+		}
+		return nil
+	}
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+	return cmd
+}
+
+// flagFault says what a flag is to be.
+func flagFault(cmd *cobra.Command, err error) error {
+	if unknown := (*pflag.NotExistError)(nil); errors.As(err, &unknown) {
+		return fmt.Errorf("%w; %s --help lists the flags", err, cmd.CommandPath())
+	}
+	if value := (*pflag.InvalidValueError)(nil); errors.As(err, &value) {
+		f := value.GetFlag()
+		switch f.Value.Type() {
+		case "int", "int64", "uint":
+			return fmt.Errorf("--%s %s: expected a whole number", f.Name, value.GetValue())
+		case "duration":
+			return fmt.Errorf("--%s %s: expected a time such as 500ms, 3s or 1m30s", f.Name, value.GetValue())
+		}
+	}
+	return err
+}
