@@ -115,3 +115,18 @@ func TestFaults(t *testing.T) {
 		}
 	}
 }
+
+// TestMany runs the command on more texts than may wait in a Batcher, one of them longer than lines usually are.
+func TestMany(t *testing.T) {
+	var in, out bytes.Buffer
+	for i := range 1100 {
+		fmt.Fprintln(&in, "text", i)
+	}
+	fmt.Fprintln(&in, strings.Repeat("cat ", 30_000))
+	if err := run(t.Context(), "", "vocab.txt", longest, &in, &out); err != nil {
+		t.Fatal(err)
+	}
+	if n := bytes.Count(out.Bytes(), []byte("\n")); n != 1101*1100/2 {
+		t.Errorf("%d pairs", n)
+	}
+}

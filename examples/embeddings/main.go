@@ -3,6 +3,8 @@
 //	go run . < texts
 //	go run . --model model.onnx --vocabulary vocab.txt < texts
 //
+// in this folder, which is a module of its own; from the root of the repository by go run -C examples/embeddings.
+//
 // Without --model an encoder with seeded weights stands in for a trained one: it knows nothing of meaning, but texts with common words
 // are near each other. With the ONNX export of a sentence encoder of BERT's family and its vocab.txt the vectors mean
 // something. Tokens are github.com/sugarme/tokenizer's, in pure Go.
@@ -17,6 +19,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/carve-dev/carve"
 )
@@ -31,6 +34,9 @@ func main() {
 		os.Exit(1)
 	}
 }
+
+// callers is how many texts are asked for at a time: enough for full batches, and fewer than may wait in a Batcher.
+const callers = 64
 
 func run(ctx context.Context, path, vocabulary string, most int, r io.Reader, w io.Writer) error {
 	texts, err := lines(r)
@@ -49,8 +55,13 @@ func run(ctx context.Context, path, vocabulary string, most int, r io.Reader, w 
 	defer e.Close()
 	vectors, errs := make([][]float32, len(texts)), make([]error, len(texts))
 	var wg sync.WaitGroup
-	for i, text := range texts { // all at one time, as a server's callers do
-		wg.Go(func() { vectors[i], errs[i] = e.Embed(ctx, text) })
+	var next atomic.Int64
+	for range min(callers, len(texts)) { // at one time, as a server's are
+		wg.Go(func() {
+			for i := int(next.Add(1)) - 1; i < len(texts); i = int(next.Add(1)) - 1 {
+				vectors[i], errs[i] = e.Embed(ctx, texts[i])
+			}
+		})
 	}
 	wg.Wait()
 	for i, err := range errs {
@@ -78,14 +89,22 @@ func open(ctx context.Context, path, vocabulary string) (*carve.Model, error) {
 	return carve.FromGraph(encoder(len(strings.Fields(string(data))))), nil
 }
 
+// maxLine bounds a text, in bytes. Of long ones the first tokens count alone.
+const maxLine = 16 << 20
+
 func lines(r io.Reader) (list []string, err error) {
 	s := bufio.NewScanner(r)
-	for s.Scan() {
+	s.Buffer(nil, maxLine)
+	n := 0
+	for ; s.Scan(); n++ {
 		if text := strings.TrimSpace(s.Text()); text != "" {
 			list = append(list, text)
 		}
 	}
-	return list, s.Err()
+	if err := s.Err(); err != nil {
+		return nil, fmt.Errorf("line %d: %w", n+1, err)
+	}
+	return list, nil
 }
 
 func dot(a, b []float32) (sum float32) {
