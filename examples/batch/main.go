@@ -3,6 +3,8 @@
 //	go run . --model ../quickstart/digits.onnx --input records.csv --output scores.csv
 //	go run . --runner dataflow --project P --region R --staging_location gs://B/staging --model gs://B/m.onnx --input gs://B/*.csv --output gs://B/scores.csv
 //
+// in this folder, which is a module of its own. From the root of the repository it is go run -C examples/batch, whose files are named from this folder on, too.
+//
 // A line is "ID,number,number…"; the output has a line "ID,number…" for each, in any order, and FILE.failed a line "ID,error" for each
 // that the model does not run on. The program is its own worker: one static binary.
 package main

@@ -26,8 +26,11 @@ func Files(s beam.Scope, o Options, in, out, failed string) {
 	textio.Write(s, failed, beam.ParDo(s, formatFailure, beam.Flatten(s, wrong, failures)))
 }
 
-// parse reads a line.
+// parse reads a line, unless it is blank.
 func parse(_ context.Context, line string, emit func(Record), fail func(Failure)) {
+	if strings.TrimSpace(line) == "" {
+		return
+	}
 	fields := strings.Split(line, ",")
 	r := Record{ID: fields[0]}
 	for i, f := range fields[1:] {

@@ -150,6 +150,9 @@ func write(t *testing.T, path string, n int) map[string][]float32 {
 			}
 			fmt.Fprintf(&b, ",%g", x[k])
 		}
+		if i%4000 == 13 {
+			b.WriteString("\n") // the line after is blank
+		}
 		if i%3000 == 11 {
 			b.WriteString(",many")
 		}
