@@ -30,7 +30,6 @@ type model struct {
 	load       []int64 // sum of sizes per section
 	crossing   []int32 // number of items in both section s and s+1
 	byFirst    []int32 // items ordered by first section
-	begins     []int32 // those with first section s are byFirst[begins[s]:begins[s+1]]
 	aligned    bool    // some mask is not 0
 	exact      bool    // no item is smaller than its rectangle
 }
@@ -134,7 +133,6 @@ func (m *model) listConflicts(h halt) bool {
 		degree[i+1] += degree[i]
 	}
 	m.conflictAt = degree
-	m.begins = begins
 	m.byFirst = make([]int32, n)
 	fill := make([]int32, m.sections)
 	for i := range n {

@@ -15,7 +15,7 @@ func (r *Result) Explain() []Rejection {
 	if r.graph == nil { // Partition did not make it
 		return slices.Clone(r.Rejected)
 	}
-	e := explanation{r: r, list: slices.Clone(r.Rejected), known: map[[2]string]bool{}, after: make([]*property.Reason, len(r.names))}
+	e := explanation{list: slices.Clone(r.Rejected), known: map[[2]string]bool{}, after: make([]*property.Reason, len(r.names))}
 	for _, x := range r.Rejected {
 		e.known[[2]string{x.Node, x.Backend}] = true
 	}
@@ -55,7 +55,6 @@ func (r *Result) Explain() []Rejection {
 
 // explanation is one call of Explain.
 type explanation struct {
-	r     *Result
 	list  []Rejection
 	known map[[2]string]bool // nodes and backends that there is a reason for, or that have the node
 	after []*property.Reason // for backends further down than each

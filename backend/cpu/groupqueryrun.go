@@ -175,10 +175,10 @@ func (g *groupQuery) slide(r *groupRun, b, head int) {
 // groupProducts are the products of so many rows with keys and values, of which there are as many as a run says: they are taken in
 // parts of a power of 2.
 type groupProducts struct {
-	rows, size, width int
-	packed            bool         // keys are brought into panels, some at a time
-	keys              []*gemm.Plan // by the logarithm of their number
-	values            []*gemm.Plan
+	rows, size int
+	packed     bool         // keys are brought into panels, some at a time
+	keys       []*gemm.Plan // by the logarithm of their number
+	values     []*gemm.Plan
 }
 
 // Logarithms of how many keys and values are taken at a time.
@@ -188,7 +188,7 @@ const (
 )
 
 func newGroupProducts(t isa.Target, rows, size, width int) (*groupProducts, error) {
-	p := &groupProducts{rows: rows, size: size, width: width, packed: rows > directRows}
+	p := &groupProducts{rows: rows, size: size, packed: rows > directRows}
 	for k := 0; k <= groupValuesLog && 1<<k <= max(width, gemm.Panel); k++ {
 		spec := gemm.Spec{M: rows, N: 1 << k, K: size, LDC: width, B: gemm.Columns}
 		if p.packed {

@@ -179,7 +179,7 @@ func planLSTM(p *planner, n *graph.Node) error {
 		}
 		block := max(lstmRows/max(batch, 1), lstmBytes/max(batch*gates*4, 1), 1)
 		err = p.recurrence(&recurrence{kernels: p.kernels, product: product, cell: functions[d], r: packedR, w: packedW, x: source, rounded: rounded, bias: bias, in: words, narrow: w.Format, block: block,
-			seq: seq, batch: batch, hidden: hidden, dirs: dirs, d: d, reverse: n.Str("direction", "forward") == "reverse" || d == 1,
+			seq: seq, batch: batch, hidden: hidden, d: d, reverse: n.Str("direction", "forward") == "reverse" || d == 1,
 			all: p.Temp(min(block, seq) * batch * gates * 4), y: y, states: states, c: p.Temp(batch * hidden * 4), zero: p.Temp(batch * states.row * 4),
 			h0: h0, c0: c0, lastH: lastH, lastC: lastC, lengths: p.lengthsOf(n, seq)})
 		if err != nil {
@@ -251,20 +251,20 @@ func recurrentStrided(p *planner, n *graph.Node, v *graph.Value, m place.Memory)
 
 // recurrence is the sequential part of one direction.
 type recurrence struct {
-	kernels                     vec.Kernels
-	product                     *gemm.Plan
-	cell                        *cell // nil: the default functions
-	r, w, x                     place.Memory
-	rounded                     place.Memory // a state in bfloat16, where weights are
-	narrow                      graph.Format // of w
-	bias                        rowBias
-	in, block                   int // elements of 4 bytes of a row of x, time steps of a block
-	seq, batch, hidden, dirs, d int
-	reverse                     bool
-	all, y, c, zero             place.Memory // all holds the gates of one block
-	h0, c0, lastH, lastC        place.Memory
-	states                      states // in y
-	lengths                     lengths
+	kernels               vec.Kernels
+	product               *gemm.Plan
+	cell                  *cell // nil: the default functions
+	r, w, x               place.Memory
+	rounded               place.Memory // a state in bfloat16, where weights are
+	narrow                graph.Format // of w
+	bias                  rowBias
+	in, block             int // elements of 4 bytes of a row of x, time steps of a block
+	seq, batch, hidden, d int
+	reverse               bool
+	all, y, c, zero       place.Memory // all holds the gates of one block
+	h0, c0, lastH, lastC  place.Memory
+	states                states // in y
+	lengths               lengths
 }
 
 // at returns the time that step k computes.

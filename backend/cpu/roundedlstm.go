@@ -70,7 +70,7 @@ func planRoundedLSTM(p *planner, n *graph.Node) error {
 	}
 	var list []*roundedDirection
 	for d := range dirs {
-		q := &recurrence{kernels: p.kernels, lengths: p.lengthsOf(n, seq), x: p.In(x), in: in, block: block, seq: seq, batch: batch, hidden: hidden, dirs: dirs, d: d,
+		q := &recurrence{kernels: p.kernels, lengths: p.lengthsOf(n, seq), x: p.In(x), in: in, block: block, seq: seq, batch: batch, hidden: hidden, d: d,
 			reverse: n.Str("direction", "forward") == "reverse" || d == 1, all: p.Temp(min(block, seq) * batch * gates * 4), y: y, states: states,
 			c: p.Temp(batch * hidden * 4), zero: p.Temp(batch * states.row * 4), h0: p.In(n.Input(5)), c0: p.In(n.Input(6)), lastH: lastH, lastC: lastC}
 		list = append(list, &roundedDirection{q, p.roundedProduct(w, wp, &made[0], d, seq*batch, in, inputPanels), p.roundedProduct(r, rp, &made[1], d, batch, hidden, panels),

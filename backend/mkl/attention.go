@@ -26,7 +26,6 @@ func (b *mkl) attention() property.SubgraphProperty {
 // attentionForm is a parsed pattern.
 type attentionForm struct {
 	nodes        []*graph.Node
-	product      *graph.Node
 	a, b, out    *graph.Value
 	permA, permB []int
 	scale        float32
@@ -38,7 +37,7 @@ func (b *mkl) parseAttention(n *graph.Node) *attentionForm {
 		!n.Outputs[0].Type.Backed() || len(n.Inputs[0].Type.Shape) < 2 || len(n.Inputs[1].Type.Shape) < 2 {
 		return nil
 	}
-	f := &attentionForm{product: n, a: n.Inputs[0], b: n.Inputs[1], out: n.Outputs[0], scale: 1}
+	f := &attentionForm{a: n.Inputs[0], b: n.Inputs[1], out: n.Outputs[0], scale: 1}
 	before := func(v *graph.Value) (*graph.Value, []int) {
 		t := v.Producer
 		if t == nil || !t.Is("Transpose") || fuse.Next(v) != n {

@@ -21,7 +21,7 @@ type primitive struct {
 	threads           int
 	product           bool    // a convolution or matrix product, which does the node's FLOPs
 	nanos             float64 // estimate of its time on one thread
-	handle, pd        uintptr
+	handle            uintptr
 	impl              string // the library's name of the implementation
 	src, weights, dst *desc
 	scratch           *desc
@@ -254,7 +254,7 @@ func (l *library) build(r recipe) (*primitive, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &primitive{l: l, pd: pd, impl: l.implOf(pd)}
+	p := &primitive{l: l, impl: l.implOf(pd)}
 	out := new(cell)
 	if err := l.call("dnnl_primitive_create", uintptr(unsafe.Pointer(out)), pd); err != nil {
 		_ = l.call("dnnl_primitive_desc_destroy", pd)

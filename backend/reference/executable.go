@@ -16,7 +16,6 @@ import (
 
 // executable is a compiled subgraph: the nodes in order, run one by one.
 type executable struct {
-	b        *Backend
 	sub      *graph.Graph
 	order    []*graph.Node
 	registry *convert.Registry
@@ -29,7 +28,7 @@ func newExecutable(b *Backend, sub *graph.Graph, order []*graph.Node) (*executab
 	if err != nil {
 		return nil, err
 	}
-	return &executable{b: b, sub: sub, order: order, registry: r}, nil
+	return &executable{sub: sub, order: order, registry: r}, nil
 }
 
 // Close implements backend.Executable.

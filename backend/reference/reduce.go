@@ -94,7 +94,6 @@ type reduction struct {
 	kept   []int // dims that stay, in order
 	lost   []int // dims that go, in order
 	ks, ls []int // their strides in the operand
-	noop   bool  // nothing is reduced at all
 }
 
 // reductionOf reads axes and keepdims. Without axes everything is reduced, or nothing with noop_with_empty_axes.
@@ -103,9 +102,7 @@ func (c *Call) reductionOf(x *tensor.Tensor) reduction {
 	r := reduction{gone: make([]bool, rank), shape: []int{}, kept: []int{}, lost: []int{}, ks: []int{}, ls: []int{}}
 	axes, _ := c.list(1, "axes")
 	if len(axes) == 0 {
-		if c.Node.Int("noop_with_empty_axes", 0) != 0 {
-			r.noop = true
-		} else {
+		if c.Node.Int("noop_with_empty_axes", 0) == 0 {
 			for a := range r.gone {
 				r.gone[a] = true
 			}

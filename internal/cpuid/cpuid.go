@@ -49,7 +49,6 @@ const (
 	AMXInt8
 	// AMXBF16 does so for bfloat16, two products at a time, and float32.
 	AMXBF16
-	end
 )
 
 var names = [...]string{"avx2", "fma", "f16c", "avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512_vnni", "split512", "asimd", "bmi2", "asimddp", "i8mm", "avx512_bf16", "avx512vbmi", "asimdhp", "bf16",
@@ -69,9 +68,6 @@ func (f Features) String() string {
 	}
 	return strings.Join(list, " ")
 }
-
-// All returns every feature that has a name.
-func All() Features { return end - 1 }
 
 // Host returns the features of this processor. It does not change while the process runs.
 //

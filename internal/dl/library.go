@@ -34,12 +34,9 @@ func (e *Error) Unwrap() error { return e.Err }
 
 // Library is an open library. It is immutable, and stays open until the process ends.
 type Library struct {
-	name   string
+	name   string // or path, that it was opened by
 	handle uintptr
 }
-
-// Name returns the name or path that the library was opened by.
-func (l *Library) Name() string { return l.name }
 
 // Open opens the library of a path, or of a name that the system's loader searches. The symbols of the library are not
 // offered to libraries that are opened later. The error is an *Error that wraps ErrOpen or ErrUnsupported; the loader's

@@ -46,7 +46,7 @@ var wholeGroup = tolerance{relative: 0.5, deviation: 1}
 // had. Where a group differs, its nodes are compiled and run one by one on their backend to find the first that does. stop
 // ends that and returns the first difference, nil where everything agrees.
 func (s *Session) Check() (stop func() (*Difference, error)) {
-	c := &checker{m: s.m, s: s}
+	c := &checker{m: s.m}
 	s.check = c
 	return func() (*Difference, error) {
 		s.check = nil
@@ -56,7 +56,6 @@ func (s *Session) Check() (stop func() (*Difference, error)) {
 
 type checker struct {
 	m     *Machine
-	s     *Session
 	found *Difference
 	err   error
 	in    []tensor.Value // the group's inputs, in the host format

@@ -29,7 +29,6 @@ func (s *attentionChain) keys() int { return s.past + s.own }
 
 // side is an operand that is brought into the order [batch, heads, rows, columns], in the type in which it is computed.
 type side struct {
-	name         string
 	input, cache int // operands
 	present      int // the result that holds it; 0 where there is none
 	program      *gpukernel.Program
@@ -106,7 +105,7 @@ func fourDims(v *graph.Value, heads int) ([]int, error) {
 
 // sides returns Q, K and V.
 func (s *attentionChain) sides() ([]side, error) {
-	list := []side{{name: "q"}, {name: "k", input: 1, cache: 4, present: 1}, {name: "v", input: 2, cache: 5, present: 2}}
+	list := []side{{input: 0}, {input: 1, cache: 4, present: 1}, {input: 2, cache: 5, present: 2}}
 	for i := range list {
 		x := &list[i]
 		if x.present >= len(s.n.Outputs) || s.n.Outputs[x.present] == nil {

@@ -212,9 +212,6 @@ func (s *Spec) sourceBytesPerUnit(units, blocks int) int {
 // Chunks returns the number of chunks that Run accepts, at least 1. They take about equally long.
 func (p *Plan) Chunks() int { return p.spec.N * (len(p.groups) - 1) * p.unitChunks * p.splits }
 
-// Workspace returns the bytes of scratch memory that Run needs with that many goroutines: none for any plan at present.
-func (p *Plan) Workspace(threads int) int64 { return 0 }
-
 // Cost estimates the work of all chunks in multiply-adds of 16 lanes, about cycles of a processor that does one per cycle.
 func (p *Plan) Cost() int64 { return p.cost }
 

@@ -68,7 +68,7 @@ func BenchmarkSolve(b *testing.B) {
 					if err != nil {
 						b.Fatal(err)
 					}
-					b.ReportMetric(100*s.Gap(), "%gap")
+					b.ReportMetric(100*gap(s), "%gap")
 					b.ReportMetric(float64(s.Vars), "searched")
 				}
 			})

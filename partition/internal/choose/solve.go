@@ -29,17 +29,6 @@ type Solution struct {
 	Vars                   int // variables that were left in searches
 }
 
-// Gap returns by how much of the bound the choice may be away from the optimum.
-func (s *Solution) Gap() float64 {
-	switch {
-	case s.Cost <= s.Bound:
-		return 0
-	case s.Bound <= 0:
-		return float64(s.Cost)
-	}
-	return float64(s.Cost-s.Bound) / float64(s.Bound)
-}
-
 // Solve chooses an alternative for each variable. The error is ctx's, within some milliseconds of its end, or wraps ErrProblem.
 func Solve(ctx context.Context, p *Problem, o *Settings) (*Solution, error) {
 	if o == nil {
