@@ -132,7 +132,7 @@ type BatchAnswer struct {
 // BatchReason says why a run began with the rows that it had.
 type BatchReason int
 
-// The reasons.
+// Why runs begin.
 const (
 	BatchFull     = BatchReason(batching.Full)     // there was no room for more rows, or for those of the next call
 	BatchIdle     = BatchReason(batching.Idle)     // a session was free, and nobody else waited with the same shapes

@@ -50,7 +50,8 @@ type Options struct {
 	Properties map[string][]property.SubgraphProperty
 	// DisabledProperties switches properties off by name, the backend's own as well as the user's, by backend name.
 	DisabledProperties map[string][]string
-	// Pins bind nodes to backends or keep them away.
+	// Pins bind nodes to backends or keep them away; of those that match a node the first counts (see property.Pin), and one that
+	// matches none has no effect.
 	Pins []partition.Pin
 	// Placement says how it is decided who runs what; the zero value is Automatic.
 	Placement Placement
@@ -150,12 +151,19 @@ type Options struct {
 // Errors for errors.Is. Typed errors of the passes (graph, partition, convert, backend, onnx) are wrapped and can be
 // found with errors.As.
 var (
-	ErrClosed      = exec.ErrClosed
-	ErrInput       = exec.ErrInput
-	ErrOutput      = exec.ErrOutput
+	// ErrClosed says that the Program, Session, Batcher or Evaluator was closed.
+	ErrClosed = exec.ErrClosed
+	// ErrInput says that an option or an input is wrong, such as one that is missing or has another shape than the model's; of an
+	// input of a run the error is an *InputError.
+	ErrInput = exec.ErrInput
+	// ErrOutput says the same of outputs that the caller provides, or asks for by name.
+	ErrOutput = exec.ErrOutput
+	// ErrMemoryLimit says that a run needs more memory than Options.MaxArenaBytes or Options.DeviceLimits allow.
 	ErrMemoryLimit = exec.ErrMemoryLimit
-	ErrRun         = exec.ErrRun
-	ErrCompile     = errors.New("group does not compile")
+	// ErrRun says that a step of a run failed; the error is a *StepError.
+	ErrRun = exec.ErrRun
+	// ErrCompile says that a backend does not compile a group, and nobody else may have it; the error is a *StepError.
+	ErrCompile = errors.New("group does not compile")
 )
 
 // Placement is how it is decided which backend runs a node, of those that can.

@@ -369,9 +369,9 @@ func (w *reportWriter) convert(v *graph.Value, to graph.Format, b graph.Bindings
 		Bytes: w.bytes(&v.Type, v.Format, b), Group: group, Via: via, Loop: w.loop})
 }
 
-// Why returns the reasons for which a node of the model is not on the backends that do not run it, those before the one that
-// does and those behind it, and where it is: "backend" of its group, or the kind of its folding. found is false for an
-// unknown node.
+// Why returns where a node of the model is, the name of its group's backend or "folded: " and the kind of FoldedReport, and for
+// every other backend of the list, those before that one and those behind it, the reason why the node is not there. Where is "" for
+// a node that the host scheduler runs; found is false then, as for an unknown node.
 func (r *Report) Why(node string) (where string, reasons []RejectedReport, found bool) {
 	for _, g := range r.Groups {
 		if slices.Contains(g.Nodes, node) {

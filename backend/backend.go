@@ -1,5 +1,5 @@
-// Package backend is what a processor looks like to carve: the four interfaces of the accelerator proposal (processor
-// info, supported operators, executor, notify), memory and data movement, and the registry of backends.
+// Package backend defines what a processor looks like to carve: what it is (Info), which operators it takes (Support), how it
+// compiles and runs groups of them (Executable, Instance), its memory and conversions, and the registry of backends.
 //
 // # Where to start
 //

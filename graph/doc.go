@@ -1,6 +1,13 @@
 // Package graph is carve's intermediate representation: a typed SSA graph of operators with symbolic shapes, the schemas
 // of the operators with type and shape inference, a verifier, a text form for golden tests, rewriting, and simplification.
 //
+// # Where to start
+//
+// A Graph comes from a file (package onnx or mxnet), from Parse, which reads the text form below, or is built: New, AddInput,
+// AddConst, AddNode and SetOutputs. InferGraph finds types and shapes, Simplify folds, merges and fuses, Verify checks the
+// invariants, and Print writes the text. Nodes and Topo go through the nodes; ReplaceUses, Remove and Extract rewrite. Whoever
+// only runs models needs none of it.
+//
 // # Glossary
 //
 // node, op: one operation and the operator that it is an instance of. value: an edge, defined once. operand, use: a value

@@ -19,7 +19,7 @@ type Stream interface {
 	Close() error
 }
 
-// Event is the notify interface: the end of queued work. A nil Event has happened already, without an error. Events are
+// Event is the end of queued work. A nil Event has happened already, without an error. Events are
 // safe for concurrent use, but for Close.
 type Event interface {
 	// Done reports, without waiting, whether the work is over, and its error if so.

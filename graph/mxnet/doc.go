@@ -252,5 +252,5 @@
 // Results of operators that MXNet leaves to chance are 0 (rows of a while loop beyond its last step); the second result of box_nms, and
 // statistics of normalisations, which training needs, are not made; dropout is always off.
 //
-// The package imports graph, graph/tensor and internal/offheap of carve, nothing else.
+// The package imports graph, graph/tensor, internal/files and internal/offheap of carve, nothing else.
 package mxnet

@@ -22,5 +22,5 @@
 // Not carried: documentation of single nodes and values, metadata of anything but the model, quantization annotations,
 // training information and device configurations.
 //
-// The package imports graph, graph/tensor, internal/offheap and internal/wire of carve, nothing else.
+// The package imports graph, graph/tensor, and the internal packages files, offheap, pending and wire of carve, nothing else.
 package onnx

@@ -23,7 +23,7 @@
 // Memory outside of the given ranges is neither read nor written; tails are masked. No alignment is needed. Packed B
 // that starts on a 64-byte boundary is read without crossing cache lines, which is worth some percent.
 //
-// This is a leaf: it imports packages amx, isa, pairs and reorder of internal/kernel only.
+// The package imports package cpuid, and packages amx, isa, pairs and reorder of internal/kernel.
 package gemm
 
 //go:generate go run gen.go gen_dot.go gen_loop.go gen_results.go gen_steps.go gen_neon.go gen_neon_dot.go gen_neon_float16.go

@@ -17,7 +17,7 @@
 // infinities give the limit, but for x·f(x) at the end where f is 0 (Silu, Swish, Mish and both Gelus at -Inf), which is NaN, as
 // the product is.
 //
-// This is a leaf: it imports package isa of internal/kernel only.
+// The package imports packages double and isa of internal/kernel.
 package vec
 
 //go:generate go run gen.go gen_math.go gen_neon.go gen_unary.go gen_binary.go gen_rows.go gen_gates.go gen_stage.go gen_columns.go

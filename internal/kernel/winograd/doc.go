@@ -26,7 +26,7 @@
 // A Plan is immutable and may be used by many goroutines at once. Run computes chunks, which are independent; the result does
 // not depend on how they are cut, and is the same, bit for bit, for AVX2 and AVX-512. Run does not allocate.
 //
-// The package imports conv, gemm, isa and reorder of internal/kernel, and its own points; asm is needed to generate its assembly.
+// The package imports conv, gemm, isa, pairs and reorder of internal/kernel, and its own points; asm is needed to generate its assembly.
 package winograd
 
 //go:generate go run gen.go
