@@ -1,7 +1,6 @@
 package cuda
 
 import (
-	"errors"
 	"fmt"
 	"runtime"
 	"strings"
@@ -103,37 +102,20 @@ func sonames() []string {
 	return []string{"libcuda.so.1"}
 }
 
-// opened are the libraries of the process, by the name that they were asked for by.
-var opened struct {
-	sync.Mutex
-	libraries map[string]*library
-}
+// opened are the libraries of the process.
+var opened dl.Opened[library]
 
 // openLibrary opens a library by its path, or by the system's name for it where that is "".
 func openLibrary(path string) (*library, error) {
-	opened.Lock()
-	defer opened.Unlock()
-	if l := opened.libraries[path]; l != nil {
-		return l, nil
-	}
 	list := []string{path}
 	if path == "" {
 		list = sonames()
 	}
-	var errs []error
-	for _, name := range list {
-		l, err := load(name)
-		if err != nil {
-			errs = append(errs, err)
-			continue
-		}
-		if opened.libraries == nil {
-			opened.libraries = map[string]*library{}
-		}
-		opened.libraries[path] = l
-		return l, nil
+	l, err := opened.First(list, load)
+	if err != nil {
+		return nil, fmt.Errorf("no driver of CUDA: %w", err)
 	}
-	return nil, fmt.Errorf("no driver of CUDA: %w", errors.Join(errs...))
+	return l, nil
 }
 
 func load(name string) (*library, error) {

@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"unsafe"
 
@@ -102,42 +101,26 @@ var own = map[int][]string{
 	dnnl_batch_normalization_forward_primitive_desc_create dnnl_layer_normalization_forward_primitive_desc_create`),
 }
 
-// libraries are the open ones, by path.
-var libraries struct {
-	sync.Mutex
-	m map[string]*library
-}
+// opened are the libraries of the process.
+var opened dl.Opened[library]
 
 // openLibrary opens the library of a path, or the first that the system finds under its names. The error wraps
 // backend.ErrUnavailable and says what is wrong with each that was tried.
 func openLibrary(path string) (*library, error) {
-	libraries.Lock()
-	defer libraries.Unlock()
 	names := sonames()
 	if path != "" {
 		names = []string{path}
 	}
-	var tried []error
-	for _, name := range names {
-		if l := libraries.m[name]; l != nil {
-			return l, nil
-		}
-		l, err := load(name)
-		if err == nil {
-			if libraries.m == nil {
-				libraries.m = map[string]*library{}
-			}
-			libraries.m[name] = l
-			return l, nil
-		}
-		tried = append(tried, err)
+	l, err := opened.First(names, load)
+	if err == nil {
+		return l, nil
 	}
 	if path != "" && filepath.Base(path) == path {
-		if _, err := os.Stat(path); err == nil {
-			tried = append(tried, fmt.Errorf("the system looks for a name in folders of its own; the file in this folder is .%c%s", filepath.Separator, path))
+		if _, none := os.Stat(path); none == nil {
+			err = errors.Join(err, fmt.Errorf("the system looks for a name in folders of its own; the file in this folder is .%c%s", filepath.Separator, path))
 		}
 	}
-	return nil, fmt.Errorf("%w: %w", backend.ErrUnavailable, errors.Join(tried...))
+	return nil, fmt.Errorf("%w: %w", backend.ErrUnavailable, err)
 }
 
 // cell is a word that C writes to. It lies in the heap.

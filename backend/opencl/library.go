@@ -1,7 +1,6 @@
 package opencl
 
 import (
-	"errors"
 	"fmt"
 	"runtime"
 	"strings"
@@ -51,38 +50,21 @@ var functions = strings.Fields(`
 	clEnqueueMarkerWithWaitList clEnqueueBarrierWithWaitList
 	clCreateUserEvent clSetUserEventStatus clSetEventCallback clGetEventInfo clRetainEvent clReleaseEvent`)
 
-// opened are the libraries of the process, by the name that they were asked for by.
-var opened struct {
-	sync.Mutex
-	libraries map[string]*library
-}
+// opened are the libraries of the process.
+var opened dl.Opened[library]
 
 // openLibrary opens a library by its path, or by the system's names for it where that is "". The error wraps
 // backend.ErrUnavailable.
 func openLibrary(path string) (*library, error) {
-	opened.Lock()
-	defer opened.Unlock()
-	if l := opened.libraries[path]; l != nil {
-		return l, nil
-	}
 	names := []string{path}
 	if path == "" {
 		names = sonames()
 	}
-	var errs []error
-	for _, name := range names {
-		l, err := load(name)
-		if err != nil {
-			errs = append(errs, err)
-			continue
-		}
-		if opened.libraries == nil {
-			opened.libraries = map[string]*library{}
-		}
-		opened.libraries[path] = l
-		return l, nil
+	l, err := opened.First(names, load)
+	if err != nil {
+		return nil, fmt.Errorf("%w: no OpenCL loader: %w", backend.ErrUnavailable, err)
 	}
-	return nil, fmt.Errorf("%w: no OpenCL loader: %w", backend.ErrUnavailable, errors.Join(errs...))
+	return l, nil
 }
 
 func load(name string) (*library, error) {
