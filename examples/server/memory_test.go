@@ -32,11 +32,11 @@ var _ = Describe("large messages over gRPC that come at the same time", func() {
 		for range callers {
 			group.Go(func() {
 				defer GinkgoRecover()
-				switch code, text := raw(ctx, p.addresses[port], message, false); code {
-				case codes.InvalidArgument: // it was read: the model takes another shape
+				switch code, text := raw(ctx, p.addresses[port], message, false); {
+				case code == codes.InvalidArgument: // it was read: the model takes another shape
 					Expect(text).To(ContainSubstring("shape"))
 					read.Add(1)
-				case codes.ResourceExhausted:
+				case code == codes.ResourceExhausted:
 					Expect(text).To(ContainSubstring("have 100000000 bytes together"))
 					refused.Add(1)
 				default:
