@@ -35,7 +35,7 @@ var choosers = map[string]func(c *choice) error{
 
 // chooses reports whether a node is run by a chooser: it has one, and the shape of a result depends on data.
 func chooses(n *graph.Node) bool {
-	return chooserOf(n) != nil && place.Unfounded(n) != nil
+	return findsAxes(n) || chooserOf(n) != nil && place.Unfounded(n) != nil
 }
 
 // textChoosers are those of strings.
@@ -44,6 +44,9 @@ var textChoosers = map[string]func(c *choice) error{"Compress": compressTexts, "
 // chooserOf returns what runs a node's operator so, nil for none.
 func chooserOf(n *graph.Node) func(c *choice) error {
 	if n.Op.Domain == "" {
+		if findsAxes(n) {
+			return reduceRun
+		}
 		if hasTexts(n) {
 			return textChoosers[n.Op.Name]
 		}
@@ -110,6 +113,11 @@ func (e *executable) specializeChoosing(b graph.Bindings) (backend.Instance, err
 		in.results = append(in.results, slices.Index(e.sub.Outputs, v))
 	}
 	in.reqs.Outputs = make([]backend.PortUse, len(e.sub.Outputs))
+	for i, v := range e.sub.Outputs {
+		if dims, err := v.Type.Shape.Eval(b, nil); err == nil && v.Type.Shape.Known() { // the model says more than the operands tell
+			in.reqs.Outputs[i].Bytes = int64(v.Type.DType.Bytes(product(dims)))
+		}
+	}
 	in.reqs.Steps = 1
 	in.reqs.Labels = []backend.StepInfo{{Name: n.Name, Op: n.Op.String(), Origins: n.Provenance()}}
 	return in, nil
@@ -130,8 +138,12 @@ type choice struct {
 	classes  classes   // of NonMaxSuppression
 	uniques  uniques   // of Unique
 	slicing  slicing   // of Slice
+	axes     []int64   // of a reduction
 	scores   []float32 // of attention, and what else its workers work in
 	reserved int64
+
+	reductions []*lateReduction
+	room       *tensor.Tensor // of their buffers
 }
 
 // reserve counts scratch memory, of which the run tells before it takes it.

@@ -195,6 +195,15 @@ func (b cpu) Supports(n *graph.Node) backend.Support {
 	if hasTexts(n) {
 		check = unfitText
 	}
+	if findsAxes(n) { // which may tell the rank of the result
+		unfitOperand := check
+		check = func(v *graph.Value) *property.Reason {
+			if v == n.Outputs[0] && v.Type.IsTensor() && !v.Type.Shape.Known() {
+				return nil
+			}
+			return unfitOperand(v)
+		}
+	}
 	return tableOf(n).Supports(n, "kernel", check, func(signatures func(*graph.Node) ([]graph.Signature, *property.Reason)) ([]graph.Signature, *property.Reason) {
 		if v := place.Unfounded(n); v != nil && !chooses(n) && !place.ReadsContents(n) {
 			return nil, property.Because(property.DynamicShape, "the shape of %v depends on data", v)

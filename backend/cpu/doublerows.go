@@ -120,7 +120,7 @@ var doubleReductions = map[string]doubleReduction{
 }
 
 func doubleReduceSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
-	if why := unknownAxes(n); why != nil {
+	if why := unknownAxes(n); why != nil && !chooses(n) {
 		return nil, why
 	}
 	return operators.RowMajor(n), nil

@@ -116,10 +116,13 @@ func reduceSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 	if !plainly && !operators.IsFloat32(x) {
 		return nil, operators.NotFloat32(x)
 	}
+	plain := operators.RowMajor(n)
+	if chooses(n) {
+		return plain, nil
+	}
 	if why := unknownAxes(n); why != nil {
 		return nil, why
 	}
-	plain := operators.RowMajor(n)
 	if plainly {
 		return plain, nil
 	}
