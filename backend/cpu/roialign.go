@@ -39,8 +39,8 @@ func doubleRoiAlignSignatures(n *graph.Node) ([]graph.Signature, *property.Reaso
 	switch {
 	case len(x.Type.Shape) != 4:
 		return nil, property.Because(property.ShapeReason, "two-dimensional images only, %v is %v", x, x.Type)
-	case n.Str("mode", "avg") != "avg":
-		return nil, property.Because(property.Attribute, "mode %q of float64", n.Str("mode", "avg"))
+	case n.Str("mode", "avg") != "avg" && !roiMaximum(n):
+		return nil, property.Because(property.Attribute, "mode %q", n.Str("mode", "avg"))
 	}
 	return roiAlignNumbers(n, batch)
 }
@@ -92,6 +92,9 @@ func roiShapes(p *planner, n *graph.Node) error {
 func planDoubleRoiAlign(p *planner, n *graph.Node) error {
 	if err := roiShapes(p, n); err != nil {
 		return err
+	}
+	if roiMaximum(n) {
+		return planRoiMaxPlanes(p, n)
 	}
 	return planRoiAdaptive(p, n, p.doubles().MulAdd)
 }

@@ -34,7 +34,7 @@ var _ = Describe("regions of images", func() {
 		m.sample(y)
 	}))
 
-	It("are aligned in float64 as the reference kernels do", seeds(40, func(m *model) {
+	It("are aligned in float64 as the reference kernels do", seeds(80, func(m *model) {
 		images, count, size := m.between(1, 3), m.between(1, 6), pick(m, 9, 40)
 		x := operand(m, images, m.between(1, 37), m.between(1, size), m.between(1, size))
 		// Corners reach beyond the images, and some regions are turned over.
@@ -45,7 +45,8 @@ var _ = Describe("regions of images", func() {
 		}
 		m.sampleDouble(m.op("RoiAlign", x, rois, m.feed(tensor.From(of, count)), graph.IntAttr("sampling_ratio", int64(m.between(0, 3))),
 			graph.IntAttr("output_height", int64(m.between(1, 4))), graph.IntAttr("output_width", int64(m.between(1, 4))),
-			graph.FloatAttr("spatial_scale", pick(m, float32(1), 0.5, 0.25)), graph.StringAttr("coordinate_transformation_mode", pick(m, "half_pixel", "output_half_pixel"))))
+			graph.FloatAttr("spatial_scale", pick(m, float32(1), 0.5, 0.25)), graph.StringAttr("coordinate_transformation_mode", pick(m, "half_pixel", "output_half_pixel")),
+			graph.StringAttr("mode", pick(m, "avg", "max"))))
 	}))
 
 	It("have maxima as the reference kernels do, of infinities and NaN too", seeds(12, func(m *model) {
@@ -55,6 +56,19 @@ var _ = Describe("regions of images", func() {
 		}
 		rois := m.op("Mul", operand(m, 5, 4), m.op("Constant", graph.TensorAttr("value", tensor.Scalar(float32(7)))))
 		m.sample(m.op("RoiAlign", m.feed(t), rois, m.feed(tensor.From([]int64{0, 1, 0, 1, 1}, 5)), graph.StringAttr("mode", "max"),
+			graph.IntAttr("sampling_ratio", int64(m.between(0, 2))), graph.IntAttr("output_height", 3), graph.IntAttr("output_width", 2)))
+	}))
+
+	It("have maxima in float64 as the reference kernels do, of infinities and NaN too", seeds(24, func(m *model) {
+		t := as(m.floats(2, m.between(1, 5), 7, 9), tensor.Float64, false)
+		for range m.between(1, 40) {
+			tensor.Of[float64](t)[m.r.IntN(t.Len())] = pick(m, math.NaN(), math.Inf(1), math.Inf(-1))
+		}
+		rois := as(m.floats(5, 4), tensor.Float64, false)
+		for i := range rois.Len() {
+			tensor.Of[float64](rois)[i] *= 7
+		}
+		m.sample(m.op("RoiAlign", m.feed(t), m.feed(rois), m.feed(tensor.From([]int64{0, 1, 0, 1, 1}, 5)), graph.StringAttr("mode", "max"),
 			graph.IntAttr("sampling_ratio", int64(m.between(0, 2))), graph.IntAttr("output_height", 3), graph.IntAttr("output_width", 2)))
 	}))
 

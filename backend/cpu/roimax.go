@@ -15,24 +15,29 @@ import (
 // grid, and no weight is negative, so that of all weights of a pixel the least and the largest decide, and the maximum over a bin is one over its
 // rows, of each column, and then one over its columns. Both are taken for 16 channels at once: images are blocked.
 
-// roiMax are such regions.
-type roiMax struct {
+// maxRegions are such regions and their tables, of images of T.
+type maxRegions[T float32 | float64] struct {
 	regionGrid
 	n                *graph.Node
 	images, channels int
-	set              isa.Set
-	inBlocks         bool // the result
 	rois, batch      place.Memory
 	image, dst       place.Memory
 	ints, weights    place.Memory // of the axes of all regions
-	room             scratch
+}
+
+// roiMax are such regions of blocked images.
+type roiMax struct {
+	maxRegions[float32]
+	set      isa.Set
+	inBlocks bool // the result
+	room     scratch
 }
 
 // A maxAxis has the tables of an axis of a region. Each bin has three numbers: its first entry, how many entries it has, and what its samples are
 // (unsampled, inside, outside). An entry is a pixel with its least and its largest weight.
-type maxAxis struct {
+type maxAxis[T float32 | float64] struct {
 	bins, pixels []int32
-	weights      []float32
+	weights      []T
 }
 
 const (
@@ -42,23 +47,23 @@ const (
 )
 
 // most bounds the entries of an axis: two pixels for each sample; where there are as many samples as pixels, bins that follow each other share two.
-func (a *roiMax) most(axis int) int {
+func (a *maxRegions[T]) most(axis int) int {
 	if a.ratio > 0 {
 		return 2 * a.ratio * a.bins[axis]
 	}
 	return a.size[axis] + 3*a.bins[axis]
 }
 
-func planRoiMax(p *planner, n *graph.Node) error {
+// maxRegionsOf returns the regions of a node, whose tables it emits.
+func maxRegionsOf[T float32 | float64](p *planner, n *graph.Node) (maxRegions[T], error) {
 	dx, count := p.Dims[n.Inputs[0].ID], p.Dims[n.Inputs[2].ID][0]
-	a := &roiMax{regionGrid: gridOf(n, [2]int{dx[2], dx[3]}), n: n, set: p.target.Set, images: dx[0], channels: dx[1], inBlocks: n.Outputs[0].Format == blocked,
+	a := maxRegions[T]{regionGrid: gridOf(n, [2]int{dx[2], dx[3]}), n: n, images: dx[0], channels: dx[1],
 		image: p.In(n.Inputs[0]), rois: p.In(n.Inputs[1]), batch: p.In(n.Inputs[2]), dst: p.Out(n.Outputs[0])}
 	if min(dx[2], dx[3]) < 1 || !sameDims(p.Dims[n.Inputs[1].ID], []int{count, 4}) {
-		return property.Because(property.ShapeReason, "%d regions %v of images %v", count, p.Dims[n.Inputs[1].ID], dx)
+		return a, property.Because(property.ShapeReason, "%d regions %v of images %v", count, p.Dims[n.Inputs[1].ID], dx)
 	}
 	p.mayFail = true
-	a.ints, a.weights = p.Temp(4*count*a.numbers()), p.Temp(8*count*(a.most(0)+a.most(1)))
-	a.room = p.scratch(4 * 16 * (dx[3] + a.bins[0]*a.bins[1]))
+	a.ints, a.weights = p.Temp(4*count*a.numbers()), p.Temp(2*width[T]()*count*(a.most(0)+a.most(1)))
 	p.emit(step{chunks: count, grain: grainFor(1000), body: func(st *state, _, lo, hi int) {
 		for i := lo; i < hi; i++ {
 			for axis := range 2 {
@@ -66,6 +71,17 @@ func planRoiMax(p *planner, n *graph.Node) error {
 			}
 		}
 	}}, []place.Memory{a.rois}, []place.Memory{a.ints, a.weights})
+	return a, nil
+}
+
+func planRoiMax(p *planner, n *graph.Node) error {
+	regions, err := maxRegionsOf[float32](p, n)
+	if err != nil {
+		return err
+	}
+	a := &roiMax{maxRegions: regions, set: p.target.Set, inBlocks: n.Outputs[0].Format == blocked}
+	count := p.Dims[n.Inputs[2].ID][0]
+	a.room = p.scratch(4 * 16 * (a.size[1] + a.bins[0]*a.bins[1]))
 	blocks := ceilDiv(a.channels, 16)
 	grain := grainFor(float64(2*a.size[0]*a.size[1] + 20*a.bins[0]*a.bins[1]))
 	p.emit(step{work: 1, chunks: count * blocks, grain: grain, body: func(st *state, worker, lo, hi int) {
@@ -77,28 +93,28 @@ func planRoiMax(p *planner, n *graph.Node) error {
 }
 
 // numbers is how many integers the tables of a region are.
-func (a *roiMax) numbers() int { return 3*(a.bins[0]+a.bins[1]) + a.most(0) + a.most(1) }
+func (a *maxRegions[T]) numbers() int { return 3*(a.bins[0]+a.bins[1]) + a.most(0) + a.most(1) }
 
 // table returns the tables of a region's axis.
-func (a *roiMax) table(st *state, region, axis int) maxAxis {
+func (a *maxRegions[T]) table(st *state, region, axis int) maxAxis[T] {
 	first, most := 0, 0
 	if axis == 1 {
 		first, most = 3*a.bins[0]+a.most(0), a.most(0)
 	}
 	ints := of[int32](st, a.ints)[region*a.numbers()+first:]
-	weights := st.F32(a.weights)[2*(region*(a.most(0)+a.most(1))+most):]
-	return maxAxis{ints[:3*a.bins[axis]], ints[3*a.bins[axis]:][:a.most(axis)], weights[:2*a.most(axis)]}
+	weights := of[T](st, a.weights)[2*(region*(a.most(0)+a.most(1))+most):]
+	return maxAxis[T]{ints[:3*a.bins[axis]], ints[3*a.bins[axis]:][:a.most(axis)], weights[:2*a.most(axis)]}
 }
 
 // of returns the pixels of a bin, their weights, and what its samples are.
-func (x *maxAxis) of(bin int) (pixels []int32, weights []float32, samples int32) {
+func (x *maxAxis[T]) of(bin int) (pixels []int32, weights []T, samples int32) {
 	b := x.bins[3*bin:][:3]
 	return x.pixels[b[0]:][:b[1]], x.weights[2*b[0]:][:2*b[1]], b[2]
 }
 
 // locate makes the tables of a region for an axis.
-func (a *roiMax) locate(st *state, region, axis int) {
-	begin, bin, samples := binsAlong(&a.regionGrid, st.F32(a.rois)[4*region:][:4], axis)
+func (a *maxRegions[T]) locate(st *state, region, axis int) {
+	begin, bin, samples := binsAlong(&a.regionGrid, of[T](st, a.rois)[4*region:][:4], axis)
 	if samples > mostSamples && a.ratio == 0 {
 		st.fail(errManySamples)
 		samples = 0
@@ -114,8 +130,8 @@ func (a *roiMax) locate(st *state, region, axis int) {
 				where = outside
 				continue
 			}
-			end = x.add(from, end, low, float32(1-part))
-			end = x.add(from, end, high, float32(part))
+			end = x.add(from, end, low, T(1-part))
+			end = x.add(from, end, high, T(part))
 		}
 		x.bins[3*b], x.bins[3*b+1], x.bins[3*b+2] = int32(from), int32(end-from), int32(where)
 	}
@@ -123,7 +139,7 @@ func (a *roiMax) locate(st *state, region, axis int) {
 
 // add adds a weight of a pixel to the entries [from, end) of a bin, and returns their end. Samples follow each other along the axis, forwards or
 // backwards, so that a pixel that has an entry has one of the last three.
-func (x *maxAxis) add(from, end, pixel int, weight float32) int {
+func (x *maxAxis[T]) add(from, end, pixel int, weight T) int {
 	for i := end - 1; i >= max(from, end-3); i-- {
 		if int(x.pixels[i]) == pixel {
 			x.weights[2*i], x.weights[2*i+1] = min(x.weights[2*i], weight), max(x.weights[2*i+1], weight)
@@ -135,7 +151,7 @@ func (x *maxAxis) add(from, end, pixel int, weight float32) int {
 }
 
 // span returns the pixels [left, right) that the bins of an axis have.
-func (x *maxAxis) span() (left, right int) {
+func (x *maxAxis[T]) span() (left, right int) {
 	last := x.bins[len(x.bins)-3:]
 	for i, pixel := range x.pixels[:last[0]+last[1]] {
 		if i == 0 {
@@ -148,14 +164,20 @@ func (x *maxAxis) span() (left, right int) {
 
 var leastFloat = float32(math.Inf(-1))
 
-// block writes the bins of 16 channels of a region.
-func (a *roiMax) block(st *state, worker, region, block int) {
+// imageOf returns which image a region lies in.
+func (a *maxRegions[T]) imageOf(st *state, region int) int {
 	image := of[int64](st, a.batch)[region]
 	if image < 0 || image >= int64(a.images) {
 		panic(backend.OutOfRange(a.n, 2, image, 0, int64(a.images)-1))
 	}
+	return int(image)
+}
+
+// block writes the bins of 16 channels of a region.
+func (a *roiMax) block(st *state, worker, region, block int) {
+	image := a.imageOf(st, region)
 	h, w, bins, blocks := a.size[0], a.size[1], a.bins[0]*a.bins[1], ceilDiv(a.channels, 16)
-	src := st.F32(a.image)[(int(image)*blocks+block)*16*h*w:][:16*h*w]
+	src := st.F32(a.image)[(image*blocks+block)*16*h*w:][:16*h*w]
 	rows, columns := a.table(st, region, 0), a.table(st, region, 1)
 	left, right := columns.span()
 	room := a.room.floats(st, worker)
@@ -183,7 +205,7 @@ func (a *roiMax) block(st *state, worker, region, block int) {
 }
 
 // bin writes a bin of 16 channels, of a row of bins whose columns' maxima are sums, from pixel left on.
-func (a *roiMax) bin(out, sums []float32, left int, any bool, inRows int32, columns *maxAxis, x int) {
+func (a *roiMax) bin(out, sums []float32, left int, any bool, inRows int32, columns *maxAxis[float32], x int) {
 	pixels, weights, inColumns := columns.of(x)
 	if inRows == unsampled || inColumns == unsampled {
 		clear(out)
@@ -207,7 +229,7 @@ func (a *roiMax) bin(out, sums []float32, left int, any bool, inRows int32, colu
 }
 
 // settle computes the elements of a row of bins once more that are NaN: an infinity counts for more than NaN does, which it makes of a weight of 0.
-func (a *roiMax) settle(out, src []float32, y int, rows, columns *maxAxis) {
+func (a *roiMax) settle(out, src []float32, y int, rows, columns *maxAxis[float32]) {
 	rowPixels, rowWeights, _ := rows.of(y)
 	for i, v := range out {
 		if v == v {

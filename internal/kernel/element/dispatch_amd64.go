@@ -877,10 +877,20 @@ func products(set isa.Set, kind kind, dst, left, right *byte, ld, k, n int) {
 }
 
 // maxScaled writes the largest of dst, src*low and src*high for n > 0 vectors of 8 floats, and NaN where one of them is.
-func maxScaled(set isa.Set, dst, src *float32, low, high float32, n int) {
+func maxScaled(set isa.Set, dst, src, low, high *float32, n int) {
 	switch set {
 	case isa.AVX512, isa.AVX2:
 		maxScaledFloats(dst, src, low, high, n)
+	default:
+		panic("element: no kernel")
+	}
+}
+
+// maxScaledWide is maxScaled of n > 0 vectors of 4 float64.
+func maxScaledWide(set isa.Set, dst, src, low, high *float64, n int) {
+	switch set {
+	case isa.AVX512, isa.AVX2:
+		maxScaledDoubles(dst, src, low, high, n)
 	default:
 		panic("element: no kernel")
 	}

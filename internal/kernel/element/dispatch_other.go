@@ -109,6 +109,11 @@ func products(set isa.Set, kind kind, dst, left, right *byte, ld, k, n int) {
 }
 
 // maxScaled writes the largest of dst, src*low and src*high for n > 0 vectors of 8 floats, and NaN where one of them is.
-func maxScaled(set isa.Set, dst, src *float32, low, high float32, n int) {
+func maxScaled(set isa.Set, dst, src, low, high *float32, n int) {
+	panic("element: no kernel")
+}
+
+// maxScaledWide is maxScaled of n > 0 vectors of 4 float64.
+func maxScaledWide(set isa.Set, dst, src, low, high *float64, n int) {
 	panic("element: no kernel")
 }

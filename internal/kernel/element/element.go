@@ -474,14 +474,19 @@ func inGroups(set isa.Set, n, group int, do func(at, groups int)) bool {
 }
 
 // MaxScaled makes each element of dst the largest of itself and of src's times low and times high, and NaN where one of the three is.
-func MaxScaled(set isa.Set, dst, src []float32, low, high float32) {
+func MaxScaled[T float32 | float64](set isa.Set, dst, src []T, low, high T) {
 	src = src[:len(dst)]
-	done := 0
+	done, lanes := 0, 32/int(unsafe.Sizeof(low))
 	if hasKernels(set) {
-		for vectors := len(dst) / 8; vectors > 0; {
+		for vectors := len(dst) / lanes; vectors > 0; {
 			some := min(vectors, most)
-			maxScaled(set, &dst[done], &src[done], low, high, some)
-			vectors, done = vectors-some, done+8*some
+			switch d := any(&dst[done]).(type) {
+			case *float32:
+				maxScaled(set, d, any(&src[done]).(*float32), any(&low).(*float32), any(&high).(*float32), some)
+			case *float64:
+				maxScaledWide(set, d, any(&src[done]).(*float64), any(&low).(*float64), any(&high).(*float64), some)
+			}
+			vectors, done = vectors-some, done+lanes*some
 		}
 	}
 	maxScaledLoop(dst[done:], src[done:], low, high)

@@ -331,15 +331,20 @@ func transpositions[T uint16 | uint64](r *rand.Rand) {
 }
 
 func scaledMaxima(r *rand.Rand) {
+	scaledMaximaOf(r, r.Float32)
+	scaledMaximaOf(r, r.Float64)
+}
+
+func scaledMaximaOf[T float32 | float64](r *rand.Rand, number func() T) {
 	for _, set := range sets() {
-		_, a, b, at := operands[float32](r)
+		_, a, b, at := operands[T](r)
 		if len(b) < len(a) {
 			a, b = b, a[:1]
-			at = func(int) float32 { return b[0] }
+			at = func(int) T { return b[0] }
 		}
-		low := []float32{0, r.Float32()}[r.IntN(2)]
-		high := low + r.Float32()
-		want := make([]float32, len(a))
+		low := []T{0, number()}[r.IntN(2)]
+		high := low + number()
+		want := make([]T, len(a))
 		for i, v := range a {
 			want[i] = max(v, at(i)*low, at(i)*high)
 		}

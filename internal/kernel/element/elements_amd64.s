@@ -9064,13 +9064,15 @@ loop1:
 	VZEROUPPER
 	RET
 
-// func maxScaledFloats(dst *float32, src *float32, low float32, high float32, n int)
-TEXT ·maxScaledFloats(SB), NOSPLIT, $0-32
+// func maxScaledFloats(dst *float32, src *float32, low *float32, high *float32, n int)
+TEXT ·maxScaledFloats(SB), NOSPLIT, $0-40
 	MOVQ dst+0(FP), DI
 	MOVQ src+8(FP), SI
-	MOVQ n+24(FP), CX
-	VBROADCASTSS low+16(FP), Y14
-	VBROADCASTSS high+20(FP), Y15
+	MOVQ low+16(FP), R8
+	MOVQ high+24(FP), R9
+	MOVQ n+32(FP), CX
+	VBROADCASTSS (R8), Y14
+	VBROADCASTSS (R9), Y15
 	SUBQ $2, CX
 	JLT done2
 
@@ -9113,6 +9115,66 @@ loop4:
 	VMAXPS Y2, Y0, Y2
 	VBLENDVPS Y3, Y0, Y2, Y2
 	VMOVUPS Y2, 0(DI)
+	ADDQ $32, DI
+	ADDQ $32, SI
+	DECQ CX
+	JNZ loop4
+
+end3:
+	VZEROUPPER
+	RET
+
+// func maxScaledDoubles(dst *float64, src *float64, low *float64, high *float64, n int)
+TEXT ·maxScaledDoubles(SB), NOSPLIT, $0-40
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ low+16(FP), R8
+	MOVQ high+24(FP), R9
+	MOVQ n+32(FP), CX
+	VBROADCASTSD (R8), Y14
+	VBROADCASTSD (R9), Y15
+	SUBQ $2, CX
+	JLT done2
+
+loop1:
+	VMOVUPD 0(SI), Y2
+	VMOVUPD 0(DI), Y0
+	VMULPD Y14, Y2, Y1
+	VMULPD Y15, Y2, Y2
+	VMAXPD Y1, Y2, Y2
+	VCMPPD $3, Y0, Y0, Y3
+	VMAXPD Y2, Y0, Y2
+	VBLENDVPD Y3, Y0, Y2, Y2
+	VMOVUPD Y2, 0(DI)
+	VMOVUPD 32(SI), Y6
+	VMOVUPD 32(DI), Y4
+	VMULPD Y14, Y6, Y5
+	VMULPD Y15, Y6, Y6
+	VMAXPD Y5, Y6, Y6
+	VCMPPD $3, Y4, Y4, Y7
+	VMAXPD Y6, Y4, Y6
+	VBLENDVPD Y7, Y4, Y6, Y6
+	VMOVUPD Y6, 32(DI)
+	ADDQ $64, DI
+	ADDQ $64, SI
+	SUBQ $2, CX
+	JGE loop1
+
+done2:
+	ADDQ $2, CX
+	TESTQ CX, CX
+	JZ end3
+
+loop4:
+	VMOVUPD 0(SI), Y2
+	VMOVUPD 0(DI), Y0
+	VMULPD Y14, Y2, Y1
+	VMULPD Y15, Y2, Y2
+	VMAXPD Y1, Y2, Y2
+	VCMPPD $3, Y0, Y0, Y3
+	VMAXPD Y2, Y0, Y2
+	VBLENDVPD Y3, Y0, Y2, Y2
+	VMOVUPD Y2, 0(DI)
 	ADDQ $32, DI
 	ADDQ $32, SI
 	DECQ CX

@@ -922,10 +922,15 @@ func turnShorts(dst *byte, src *byte, ldd int, lds int, n int)
 //go:noescape
 func turnLongs(dst *byte, src *byte, ldd int, lds int, n int)
 
-// maxScaledFloats writes the largest of dst, src*low and src*high for n vectors of 8 floats; n > 0.
+// maxScaledFloats writes the largest of dst, src*low and src*high for n vectors of 32 bytes; n > 0.
 //
 //go:noescape
-func maxScaledFloats(dst *float32, src *float32, low float32, high float32, n int)
+func maxScaledFloats(dst *float32, src *float32, low *float32, high *float32, n int)
+
+// maxScaledDoubles writes the largest of dst, src*low and src*high for n vectors of 32 bytes; n > 0.
+//
+//go:noescape
+func maxScaledDoubles(dst *float64, src *float64, low *float64, high *float64, n int)
 
 // bilinearFloats writes sums of four products for n groups of four points; n > 0.
 //

@@ -43,7 +43,8 @@ func main() {
 			Params: "squares bool, dst *float64, src *int32, ld, rows, more, n int", Portable: `panic("element: no kernel")`},
 		{Name: "products", Doc: "adds sums of left[j]*right[j*ld+c] over k > 0 numbers j to n > 0 vectors of numbers c of a kind.", Params: "kind kind, dst, left, right *byte, ld, k, n int", Portable: `panic("element: no kernel")`},
 		{Name: "maxScaled", Doc: "writes the largest of dst, src*low and src*high for n > 0 vectors of 8 floats, and NaN where one of them is.",
-			Params: "dst, src *float32, low, high float32, n int", Portable: `panic("element: no kernel")`},
+			Params: "dst, src, low, high *float32, n int", Portable: `panic("element: no kernel")`},
+		{Name: "maxScaledWide", Doc: "is maxScaled of n > 0 vectors of 4 float64.", Params: "dst, src, low, high *float64, n int", Portable: `panic("element: no kernel")`},
 	}}, asm.Unit{Base: "elements", Arch: "amd64", Generate: func(f *asm.File) {
 		binaries(f)
 		folds(f)

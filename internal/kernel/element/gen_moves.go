@@ -154,31 +154,37 @@ func turnLongs(fn *asm.Func) {
 	}
 }
 
-// scaledMaximum writes the kernel of maxima of products with two factors. VMAXPS returns what is written first where an operand is NaN.
+// scaledMaximum writes the kernels of maxima of products with two factors. VMAXPS returns what is written first where an operand is NaN.
 func scaledMaximum(f *asm.File) {
-	fn := f.Func("maxScaledFloats", "maxScaledFloats writes the largest of dst, src*low and src*high for n vectors of 8 floats; n > 0.",
-		asm.Ptr("dst"), asm.Ptr("src"), asm.Float("low"), asm.Float("high"), asm.Int("n"))
-	fn.Load("dst", "DI")
-	fn.Load("src", "SI")
-	fn.Load("n", "CX")
-	fn.I("VBROADCASTSS %s, Y14", fn.Addr("low"))
-	fn.I("VBROADCASTSS %s, Y15", fn.Addr("high"))
-	vectors(fn, 2, func(u int) {
-		so, low, high, mask := 4*u, 4*u+1, 4*u+2, 4*u+3
-		fn.I("VMOVUPS %d(SI), Y%d", 32*u, high)
-		fn.I("VMOVUPS %d(DI), Y%d", 32*u, so)
-		fn.I("VMULPS Y14, Y%d, Y%d", high, low)
-		fn.I("VMULPS Y15, Y%[1]d, Y%[1]d", high)
-		fn.I("VMAXPS Y%[2]d, Y%[1]d, Y%[1]d", high, low)
-		fn.I("VCMPPS $3, Y%[1]d, Y%[1]d, Y%[2]d", so, mask)
-		fn.I("VMAXPS Y%[1]d, Y%[2]d, Y%[1]d", high, so)
-		fn.I("VBLENDVPS Y%[1]d, Y%[2]d, Y%[3]d, Y%[3]d", mask, so, high)
-		fn.I("VMOVUPS Y%d, %d(DI)", high, 32*u)
-	}, func(n int) {
-		fn.I("ADDQ $%d, DI", 32*n)
-		fn.I("ADDQ $%d, SI", 32*n)
-	})
+	for _, of := range []struct{ name, element, suffix string }{{"Floats", "float32", "S"}, {"Doubles", "float64", "D"}} {
+		fn := f.Func("maxScaled"+of.name, "maxScaled"+of.name+" writes the largest of dst, src*low and src*high for n vectors of 32 bytes; n > 0.",
+			asm.Typed("dst", "*"+of.element), asm.Typed("src", "*"+of.element), asm.Typed("low", "*"+of.element), asm.Typed("high", "*"+of.element), asm.Int("n"))
+		fn.Load("dst", "DI")
+		fn.Load("src", "SI")
+		fn.Load("low", "R8")
+		fn.Load("high", "R9")
+		fn.Load("n", "CX")
+		fn.I("VBROADCASTS%s (R8), Y14", of.suffix)
+		fn.I("VBROADCASTS%s (R9), Y15", of.suffix)
+		vectors(fn, 2, func(u int) {
+			so, low, high, mask := 4*u, 4*u+1, 4*u+2, 4*u+3
+			i := func(name, format string, args ...any) { fn.I(name+of.suffix+" "+format, args...) }
+			i("VMOVUP", "%d(SI), Y%d", 32*u, high)
+			i("VMOVUP", "%d(DI), Y%d", 32*u, so)
+			i("VMULP", "Y14, Y%d, Y%d", high, low)
+			i("VMULP", "Y15, Y%[1]d, Y%[1]d", high)
+			i("VMAXP", "Y%[2]d, Y%[1]d, Y%[1]d", high, low)
+			i("VCMPP", "$3, Y%[1]d, Y%[1]d, Y%[2]d", so, mask)
+			i("VMAXP", "Y%[1]d, Y%[2]d, Y%[1]d", high, so)
+			i("VBLENDVP", "Y%[1]d, Y%[2]d, Y%[3]d, Y%[3]d", mask, so, high)
+			i("VMOVUP", "Y%d, %d(DI)", high, 32*u)
+		}, func(n int) {
+			fn.I("ADDQ $%d, DI", 32*n)
+			fn.I("ADDQ $%d, SI", 32*n)
+		})
+	}
 	served(f, "maxScaled", "maxScaledFloats(dst, src, low, high, n)")
+	served(f, "maxScaledWide", "maxScaledDoubles(dst, src, low, high, n)")
 }
 
 // bilinear writes the kernel of points between four elements: both of a row in one half of a vector, and halves of four such are added.

@@ -169,7 +169,7 @@ func chooseLoop[T Bits](dst []T, c []uint8, a, b []T) {
 }
 
 // maxScaledLoop is MaxScaled in Go. Of a 0 and a -0 it takes the one that the kernel takes.
-func maxScaledLoop(dst, src []float32, low, high float32) {
+func maxScaledLoop[T float32 | float64](dst, src []T, low, high T) {
 	for i, v := range src[:len(dst)] {
 		p, q, d := v*high, v*low, dst[i]
 		if !(p > q) {
