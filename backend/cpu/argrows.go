@@ -39,8 +39,23 @@ func (r *argRows) ofFloats(o []int64, rows []float32) {
 	}
 }
 
+// ofOthers is ofFloats of rows of other numbers, of which most returns the greatest, or least, element.
+func ofOthers[T ordered](r *argRows, o []int64, rows []T, most func(row []T) T) {
+	for i := range o {
+		row := rows[i*r.count:][:r.count]
+		switch x := most(row); {
+		case x != x:
+			o[i] = int64(argOfRow(r, row))
+		case r.last:
+			o[i] = int64(lastOf(row, x))
+		default:
+			o[i] = int64(firstOf(row, x))
+		}
+	}
+}
+
 // firstOf returns where x, which a row has, is first.
-func firstOf(row []float32, x float32) int {
+func firstOf[T ordered](row []T, x T) int {
 	for i, v := range row {
 		if v == x {
 			return i
@@ -50,7 +65,7 @@ func firstOf(row []float32, x float32) int {
 }
 
 // lastOf returns where x, which a row has, is last.
-func lastOf(row []float32, x float32) int {
+func lastOf[T ordered](row []T, x T) int {
 	for i := len(row) - 1; i > 0; i-- {
 		if row[i] == x {
 			return i

@@ -50,7 +50,7 @@ func integerKindOf[T integer]() integerKind {
 		compare: func(p *planner, n *graph.Node) error {
 			return elementwise2Rows(p, n, compareRow[T](p.target.Set, n.Op.Name))
 		},
-		arg: planArgOf[T], reduce: planReduceIntegers[T], rank: ranksOfIntegers[T]}
+		arg: planArgIntegers[T], reduce: planReduceIntegers[T], rank: ranksOfIntegers[T]}
 }
 
 // integerKinds are the types of integers.

@@ -10,6 +10,7 @@ import (
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/tensor"
 	"github.com/carve-dev/carve/internal/kernel/cast"
+	"github.com/carve-dev/carve/internal/kernel/double"
 	"github.com/carve-dev/carve/internal/kernel/element"
 	"github.com/carve-dev/carve/internal/kernel/isa"
 	"github.com/carve-dev/carve/internal/kernel/reorder"
@@ -33,14 +34,28 @@ func argSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 
 func planArg(p *planner, n *graph.Node) error {
 	if x := n.Inputs[0]; isDouble(x) {
-		return planArgOf[float64](p, n)
+		op, k := double.Greatest, p.doubles()
+		if n.Is("ArgMin") {
+			op = double.Least
+		}
+		return planArgOf(p, n, func(row []float64) float64 { return k.Reduce(op, row) })
 	} else if isWhole(x) {
 		return integerKinds[x.Type.DType].arg(p, n)
 	}
-	return planArgOf[float32](p, n)
+	return planArgOf[float32](p, n, nil)
 }
 
-func planArgOf[T ordered](p *planner, n *graph.Node) error {
+// planArgIntegers is planArg of integers.
+func planArgIntegers[T integer](p *planner, n *graph.Node) error {
+	op, set := element.Max, p.target.Set
+	if n.Is("ArgMin") {
+		op = element.Min
+	}
+	return planArgOf(p, n, func(row []T) T { return element.Fold(set, op, row) })
+}
+
+// planArgOf emits the step; most returns the greatest, or least, element of a row of other numbers than float32.
+func planArgOf[T ordered](p *planner, n *graph.Node, most func(row []T) T) error {
 	x := n.Inputs[0]
 	d := p.Dims[x.ID]
 	axis := axisOf(n, 0, len(d))
@@ -67,6 +82,10 @@ func planArgOf[T ordered](p *planner, n *graph.Node) error {
 			for i := lo; i < hi; i++ {
 				o[i] = int64(firstOfFew(rows[i*count:][:count]))
 			}
+			return
+		}
+		if count > shortRow {
+			ofOthers(&r, o[lo:hi], s[lo*count:hi*count], most)
 			return
 		}
 		for i := lo; i < hi; i++ {
@@ -136,8 +155,20 @@ func (t *topRows) columns() int {
 	return min(t.inner, siftBlock)
 }
 
-// columnBytes is the scratch memory of columns: of each the first k keys so far and room for one more, and its limit.
-func (t *topRows) columnBytes() int { return t.columns() * (8*(t.k+1) + 4) }
+// gathered returns how many rows that lie beside each other are copied to where each is contiguous before they are read, 0 where they are read as they lie: elements of
+// a cache line, of types whose rows are then passed over quickly.
+func (t *topRows) gathered() int {
+	size := t.dt.Size()
+	if t.inner < 2 || t.columns() > 0 || size != 2 && size != 4 && size != 8 || t.scan == nil && !t.sifts() {
+		return 0
+	}
+	return min(t.inner, 64/size)
+}
+
+// columnBytes is the scratch memory of columns: of each the first k keys so far and room for one more, and its limit, or of rows that are gathered.
+func (t *topRows) columnBytes() int {
+	return t.columns()*(8*(t.k+1)+4) + t.gathered()*t.count*t.dt.Size()
+}
 
 // runAll orders rows [lo, hi). room has columnBytes().
 func (t *topRows) runAll(r *rows, lo, hi int, room, src, values []byte, at []int64) {
@@ -153,8 +184,34 @@ func (t *topRows) runAll(r *rows, lo, hi int, room, src, values []byte, at []int
 			lo += n
 		}
 	}
+	for some := t.gathered(); some > 0 && lo < hi; {
+		n := min(some, hi-lo, t.inner-lo%t.inner)
+		t.gather(room, src[(lo/t.inner*t.count*t.inner+lo%t.inner)*t.dt.Size():], n)
+		for c := range n {
+			first := t.quick(r, c*t.count, room)
+			if first == nil {
+				t.rank(r.keys, room, c*t.count, 1)
+				first = r.first(t.k, t.wide(), t.largest)
+			}
+			t.put(first, lo+c, src, values, at)
+		}
+		lo += n
+	}
 	for i := lo; i < hi; i++ {
 		t.run(r, i, src, values, at)
+	}
+}
+
+// gather copies n rows, which begin beside each other in src, to room, one after the other.
+func (t *topRows) gather(room, src []byte, n int) {
+	set, end := t.target.Set, ((t.count-1)*t.inner+n)*t.dt.Size()
+	switch src = src[:end]; t.dt.Size() {
+	case 2:
+		element.Transpose(set, place.Elements[uint16](room), place.Elements[uint16](src), t.count, n, t.inner, t.count)
+	case 4:
+		reorder.Transpose2D(t.target, place.Elements[float32](room), place.Elements[float32](src), t.count, n, t.inner, t.count)
+	default:
+		element.Transpose(set, place.Elements[uint64](room), place.Elements[uint64](src), t.count, n, t.inner, t.count)
 	}
 }
 
@@ -195,20 +252,27 @@ func (t *topRows) siftColumns(src []float32, keys []uint64, limits []float32) {
 // run orders row i of src, which is read as it lies. values and at may be nil.
 func (t *topRows) run(r *rows, i int, src, values []byte, at []int64) {
 	base := i/t.inner*t.count*t.inner + i%t.inner
-	if t.inner == 1 && t.scan != nil {
-		if first := t.scan(r.order[:t.k], src, base, t.count, t.largest); first != nil {
-			t.put(first, i, src, values, at)
-			return
-		}
-	}
-	if t.inner == 1 && t.sifts() {
-		if first := t.sift(r, base, src); first != nil {
+	if t.inner == 1 {
+		if first := t.quick(r, base, src); first != nil {
 			t.put(first, i, src, values, at)
 			return
 		}
 	}
 	t.rank(r.keys, src, base, t.inner)
 	t.put(r.first(t.k, t.wide(), t.largest), i, src, values, at)
+}
+
+// quick returns the places of the first elements of a contiguous row, which begins at element base of src, without ranks of all; nil where that is no way.
+func (t *topRows) quick(r *rows, base int, src []byte) []uint64 {
+	if t.scan != nil {
+		if first := t.scan(r.order[:t.k], src, base, t.count, t.largest); first != nil {
+			return first
+		}
+	}
+	if t.sifts() {
+		return t.sift(r, base, src)
+	}
+	return nil
 }
 
 // sift returns the places of the first elements of a row, which begins at element base of src: of floats as near to its elements as there are, where they are none.
