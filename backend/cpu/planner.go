@@ -111,6 +111,7 @@ func (e *executable) specialize(ctx context.Context, b graph.Bindings) (*planner
 	if err != nil {
 		return nil, nil, err
 	}
+	p.Nothing = p.checkIndices
 	if err := p.Each(ctx, p.settle, p.plan); err != nil {
 		return nil, nil, err
 	}
@@ -182,8 +183,11 @@ func (p *planner) plan(n *graph.Node) error {
 	if needsAxis[n.Op.Name] && len(p.Dims[n.Inputs[0].ID]) == 0 {
 		return property.Because(property.ShapeReason, "an axis of the scalar %v", n.Inputs[0])
 	}
-	if err := p.checkStrided(n); err != nil || p.nothing(n) {
+	if err := p.checkStrided(n); err != nil {
 		return err
+	}
+	if p.nothing(n) {
+		return p.checkIndices(n)
 	}
 	return p.e.ops[n.ID].Plan(p, n)
 }

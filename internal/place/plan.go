@@ -23,6 +23,8 @@ type Plan struct {
 	Want  []Memory
 	Slots []Slot
 	Node  *graph.Node // whose steps are emitted
+	// Nothing, where it is not nil, is called by Each for nodes of whose results none has elements, in the place of emit.
+	Nothing func(n *graph.Node) error
 	// Reqs are complete when Finish has run. Users' of Plan may add to InPlace.
 	Reqs backend.Requirements
 
@@ -176,7 +178,7 @@ func (p *Plan) Base() *Plan { return p }
 
 // Each calls settle and then emit for every node in order, as the Plan's Node. settle says with View, Part, InPlace and
 // Offer how the node's results lie with regard to its operands; all have their places when emit is called, which emits the
-// node's steps; it is not where no result has elements. Each fails where emit does, and when the context ends.
+// node's steps; it is not where no result has elements, see Nothing. Each fails where emit does, and when the context ends.
 func (p *Plan) Each(ctx context.Context, settle func(n *graph.Node), emit func(n *graph.Node) error) error {
 	for _, n := range p.Order {
 		if err := ctx.Err(); err != nil {
@@ -189,8 +191,12 @@ func (p *Plan) Each(ctx context.Context, settle func(n *graph.Node), emit func(n
 		}
 		p.flops, p.work = -1, p.work[:0]
 		at := emission{step: len(p.Reqs.Labels), slot: len(p.Slots)}
-		if !p.MakesNothing(n) {
-			if err := emit(n); err != nil {
+		does := emit
+		if p.MakesNothing(n) {
+			does = p.Nothing
+		}
+		if does != nil {
+			if err := does(n); err != nil {
 				return fmt.Errorf("%v: %w", n, err)
 			}
 		}
