@@ -52,15 +52,30 @@ func gatherRow[T any](x *indices, o, s []T, i int, r indexRow) {
 
 // gatherBy returns the place of the first index that the axis does not have, -1 where there is none.
 func gatherBy[T any, I int32 | int64](o, s []T, index []I, r indexRow) int {
+	o = o[:len(index)]
+	if r.next == 0 && r.stride == 1 {
+		row := s[r.base:][:r.length]
+		for k, i := range index {
+			at := int(i)
+			if uint(at) >= uint(len(row)) {
+				if at += len(row); uint(at) >= uint(len(row)) {
+					return k
+				}
+			}
+			o[k] = row[at]
+		}
+		return -1
+	}
+	base := r.base
 	for k, i := range index {
 		at := int(i)
-		if at < 0 {
-			at += r.length
-		}
 		if uint(at) >= uint(r.length) {
-			return k
+			if at += r.length; uint(at) >= uint(r.length) {
+				return k
+			}
 		}
-		o[k] = s[r.base+k*r.next+at*r.stride]
+		o[k] = s[base+at*r.stride]
+		base += r.next
 	}
 	return -1
 }
@@ -98,15 +113,17 @@ func scatterRow[T any](x *indices, o, u []T, i int, r indexRow) {
 
 // scatterBy returns what gatherBy does.
 func scatterBy[T any, I int32 | int64](o, u []T, index []I, r indexRow) int {
+	u = u[:len(index)]
+	base := r.base
 	for k, i := range index {
 		at := int(i)
-		if at < 0 {
-			at += r.length
-		}
 		if uint(at) >= uint(r.length) {
-			return k
+			if at += r.length; uint(at) >= uint(r.length) {
+				return k
+			}
 		}
-		o[r.base+k*r.next+at*r.stride] = u[k]
+		o[base+at*r.stride] = u[k]
+		base += r.next
 	}
 	return -1
 }

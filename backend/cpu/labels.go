@@ -38,9 +38,8 @@ func (p *placeOf) findAll(places []int32, keys []int64, other int32) {
 	places = places[:len(keys)]
 	if p.slots != nil {
 		for i, k := range keys {
-			if places[i] = p.slot(k).at - 1; places[i] < 0 {
-				places[i] = other
-			}
+			at := p.slot(k).at - 1
+			places[i] = at + at>>31&(other+1)
 		}
 		return
 	}
@@ -50,10 +49,8 @@ func (p *placeOf) findAll(places []int32, keys []int64, other int32) {
 		if len(dense) > 0 {
 			at = dense[min(uint64(k)-base, uint64(len(dense)-1))] // without a branch, which data would mislead
 		}
-		if at--; at < 0 {
-			at = other
-		}
-		places[i] = at
+		at--
+		places[i] = at + at>>31&(other+1)
 	}
 }
 
