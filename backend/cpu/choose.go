@@ -114,7 +114,7 @@ func (e *executable) specializeChoosing(b graph.Bindings) (backend.Instance, err
 	}
 	in.reqs.Outputs = make([]backend.PortUse, len(e.sub.Outputs))
 	for i, v := range e.sub.Outputs {
-		if dims, err := v.Type.Shape.Eval(b, nil); err == nil && v.Type.Shape.Known() { // the model says more than the operands tell
+		if dims, err := v.Type.Shape.Eval(b, nil); err == nil && findsAxes(n) && v.Type.Shape.Known() { // the model says more than the operands tell
 			in.reqs.Outputs[i].Bytes = int64(v.Type.DType.Bytes(product(dims)))
 		}
 	}

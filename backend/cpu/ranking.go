@@ -183,14 +183,23 @@ func (r *rows) firstWide(k int, flip uint64) []uint64 {
 			n++
 		}
 	}
-	placesOf(r.order[:n])
-	slices.SortFunc(r.order[:n], func(a, b uint64) int {
-		if c := cmp.Compare(r.keys[a], r.keys[b]); c != 0 {
-			return c
-		}
-		return cmp.Compare(a, b)
-	})
+	r.sortWide(r.order[:n])
 	return r.order[:k]
+}
+
+// sortWide sorts keys of upper halves of ranks and places, and leaves the places: by keys first, and those of equal upper halves, which are few mostly, by whole ranks.
+func (r *rows) sortWide(keys []uint64) {
+	slices.Sort(keys)
+	for lo := 0; lo < len(keys); {
+		hi, upper := lo+1, keys[lo]>>32
+		for hi < len(keys) && keys[hi]>>32 == upper {
+			hi++
+		}
+		if equals := placesOf(keys[lo:hi]); len(equals) > 1 {
+			slices.SortStableFunc(equals, func(a, b uint64) int { return cmp.Compare(r.keys[a], r.keys[b]) }) // places are in order
+		}
+		lo = hi
+	}
 }
 
 // placesOf leaves the places of keys.
