@@ -40,6 +40,9 @@ func findsAxes(n *graph.Node) bool {
 // reduceRun is a reduction by axes that the run finds.
 func reduceRun(c *choice) error {
 	x, axes := c.x[0], c.x[1]
+	if axes.Len() > len(x.Shape) { // the run is done again by package reference, which says what is wrong
+		return property.Because(property.ShapeReason, "%d axes of %v", axes.Len(), x.Shape)
+	}
 	c.axes = slices.Grow(c.axes[:0], axes.Len())[:axes.Len()]
 	if err := tensor.DecodeInts(c.axes, axes); err != nil {
 		return err
@@ -82,7 +85,7 @@ func (c *choice) planReduction(x *tensor.Tensor) (*lateReduction, error) {
 		list[i] = int(a)
 	}
 	axes, ok := reducedAxes(n, list)
-	if !ok && len(list) > 0 {
+	if len(list) > 0 && (!ok || len(axes) != len(list)) {
 		return nil, property.Because(property.Attribute, "axes %v of %v", list, n)
 	}
 	r := &lateReduction{axes: slices.Clone(c.axes), shape: slices.Clone(x.Shape), result: []int{}}
