@@ -22,6 +22,8 @@ func callDot(set isa.Set, rows int, dst *float32, ldd int, a *float32, width int
 		switch rows {
 		case 1:
 			dot1_256(dst, 4*ldd, a, 4*width, w, scale, zero, 4*step, blocks, groups, n)
+		case 2:
+			dot2_256(dst, 4*ldd, a, 4*width, w, scale, zero, 4*step, blocks, groups, n)
 		case 4:
 			dot4_256(dst, 4*ldd, a, 4*width, w, scale, zero, 4*step, blocks, groups, n)
 		}

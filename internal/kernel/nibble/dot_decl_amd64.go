@@ -27,6 +27,11 @@ func unpack_512(dst *float32, src *byte, scale *float32, zero *float32, n int)
 //go:noescape
 func dot1_256(dst *float32, ldd int, a *float32, lda int, w *byte, scale *float32, zero *float32, step int, blocks int, groups int, n int)
 
+// dot2_256 multiplies 2 rows by n rows of weights; distances are in bytes.
+//
+//go:noescape
+func dot2_256(dst *float32, ldd int, a *float32, lda int, w *byte, scale *float32, zero *float32, step int, blocks int, groups int, n int)
+
 // dot4_256 multiplies 4 rows by n rows of weights; distances are in bytes.
 //
 //go:noescape

@@ -53,50 +53,119 @@ func dot(f *asm.File, v asm.ISA, rows int) string {
 		fn.I("VPCMPEQD Y15, Y15, Y15")
 		fn.I("VPSRLD $28, Y15, Y15")
 	}
-	fn.Loop("CX", func() {
-		for i := range 2 * rows {
-			fn.Clear(v, v.R(i))
-		}
-		fn.I("MOVQ DI, R13")
-		if rows > 4 {
-			fn.I("LEAQ (DI)(R8*4), R15")
-		}
-		fn.Load("blocks", "BX")
-		fn.Loop("BX", func() {
-			if v.Masks {
-				fn.I("VSUBPS.BCST (R11), Z31, Z30")
-				fn.I("VMULPS.BCST (R10), Z30, Z30")
-			} else {
-				fn.I("VBROADCASTSS (R10), Y14")
-				fn.I("VBROADCASTSS (R11), Y13")
-				fn.I("VMULPS Y14, Y13, Y13")
-			}
-			fn.I("ADDQ $4, R10")
-			fn.I("ADDQ R12, R11")
-			fn.I("PREFETCHT0 1024(SI)")
-			fn.Load("groups", "AX")
-			fn.Loop("AX", func() {
-				for part := 0; part < 16; part += v.Lanes {
-					weights(fn, v, part)
-					for r := range rows {
-						at := []string{"(R13)", "(R13)(R8*1)", "(R13)(R8*2)", "(R13)(R9*1)", "(R15)", "(R15)(R8*1)", "(R15)(R8*2)", "(R15)(R9*1)"}[r]
-						even, odd := v.R(v.Registers-8), v.R(v.Registers-7)
-						fn.I("VFMADD231PS %d%s, %s, %s", 4*part, at, even, v.R(2*r))
-						fn.I("VFMADD231PS %d%s, %s, %s", 64+4*part, at, odd, v.R(2*r+1))
-					}
-				}
-				fn.I("ADDQ $16, SI")
-				fn.I("ADDQ $128, R13")
-				if rows > 4 {
-					fn.I("ADDQ $128, R15")
-				}
-			})
-		})
-		finish(fn, v, rows)
-		fn.I("ADDQ $4, DX")
-	})
+	column := func() { column(fn, v, rows) }
+	if rows == 1 && !v.Masks {
+		distances(fn)
+		fn.While("CX", 2, func() { pair(fn, v) })
+		fn.While("CX", 1, column)
+	} else {
+		fn.Loop("CX", column)
+	}
 	fn.Ret()
 	return name
+}
+
+// column emits the products of all rows with the next row of weights.
+func column(fn *asm.Func, v asm.ISA, rows int) {
+	for i := range 2 * rows {
+		fn.Clear(v, v.R(i))
+	}
+	fn.I("MOVQ DI, R13")
+	if rows > 4 {
+		fn.I("LEAQ (DI)(R8*4), R15")
+	}
+	fn.Load("blocks", "BX")
+	fn.Loop("BX", func() {
+		if v.Masks {
+			fn.I("VSUBPS.BCST (R11), Z31, Z30")
+			fn.I("VMULPS.BCST (R10), Z30, Z30")
+		} else {
+			scaled(fn, "(R10)", "(R11)", 14, 13)
+		}
+		fn.I("ADDQ $4, R10")
+		fn.I("ADDQ R12, R11")
+		fn.I("PREFETCHT0 1024(SI)")
+		fn.Load("groups", "AX")
+		fn.Loop("AX", func() {
+			for part := 0; part < 16; part += v.Lanes {
+				if v.Masks {
+					lookedUp(fn, part)
+				} else {
+					converted(fn, fmt.Sprintf("%d(SI)", part), 8, 14, 13)
+				}
+				for r := range rows {
+					at := []string{"(R13)", "(R13)(R8*1)", "(R13)(R8*2)", "(R13)(R9*1)", "(R15)", "(R15)(R8*1)", "(R15)(R8*2)", "(R15)(R9*1)"}[r]
+					even, odd := v.R(v.Registers-8), v.R(v.Registers-7)
+					fn.I("VFMADD231PS %d%s, %s, %s", 4*part, at, even, v.R(2*r))
+					fn.I("VFMADD231PS %d%s, %s, %s", 64+4*part, at, odd, v.R(2*r+1))
+				}
+			}
+			fn.I("ADDQ $16, SI")
+			fn.I("ADDQ $128, R13")
+			if rows > 4 {
+				fn.I("ADDQ $128, R15")
+			}
+		})
+	})
+	fn.Load("ldd", "AX")
+	finish(fn, v, rows)
+	fn.I("ADDQ $4, DX")
+}
+
+// distances loads how far rows of weights are apart to R8, their scales to R9, and their zero points to R15, which a single row of floats leaves free.
+func distances(fn *asm.Func) {
+	fn.Load("blocks", "AX")
+	fn.I("LEAQ (AX*4), R9")
+	fn.I("MOVQ R12, R15")
+	fn.I("IMULQ AX, R15")
+	fn.Load("groups", "R8")
+	fn.I("IMULQ AX, R8")
+	fn.I("SHLQ $4, R8")
+}
+
+// pair emits the products of one row of floats with the next two rows of weights, with AVX2: the two sums of one alone are done sooner than their additions, which wait for
+// each other. Each sum is made as that of one.
+func pair(fn *asm.Func, v asm.ISA) {
+	for i := range 4 {
+		fn.Clear(v, v.R(i))
+	}
+	fn.I("MOVQ DI, R13")
+	fn.Load("blocks", "BX")
+	fn.Loop("BX", func() {
+		scaled(fn, "(R10)", "(R11)", 14, 13)
+		scaled(fn, "(R10)(R9*1)", "(R11)(R15*1)", 12, 11)
+		fn.I("ADDQ $4, R10")
+		fn.I("ADDQ R12, R11")
+		fn.I("PREFETCHT0 1024(SI)")
+		fn.I("PREFETCHT0 1024(SI)(R8*1)")
+		fn.Load("groups", "AX")
+		fn.Loop("AX", func() {
+			for part := 0; part < 16; part += v.Lanes {
+				converted(fn, fmt.Sprintf("%d(SI)", part), 8, 14, 13)
+				converted(fn, fmt.Sprintf("%d(SI)(R8*1)", part), 5, 12, 11)
+				for half := range 2 {
+					at := fmt.Sprintf("%d(R13)", 64*half+4*part)
+					fn.I("VFMADD231PS %s, Y%d, Y%d", at, 8+half, half)
+					fn.I("VFMADD231PS %s, Y%d, Y%d", at, 5+half, 2+half)
+				}
+			}
+			fn.I("ADDQ $16, SI")
+			fn.I("ADDQ $128, R13")
+		})
+	})
+	fn.I("ADDQ R8, SI")
+	fn.I("ADDQ R9, R10")
+	fn.I("ADDQ R15, R11")
+	fn.I("MOVQ $4, AX")
+	finish(fn, v, 2)
+	fn.I("ADDQ $8, DX")
+}
+
+// scaled loads a block's scale, and what its zero point takes off.
+func scaled(fn *asm.Func, scaleAt, zeroAt string, scale, zero int) {
+	fn.I("VBROADCASTSS %s, Y%d", scaleAt, scale)
+	fn.I("VBROADCASTSS %s, Y%d", zeroAt, zero)
+	fn.I("VMULPS Y%[1]d, Y%[2]d, Y%[2]d", scale, zero)
 }
 
 // heights are the numbers of rows that there are kernels for: two sums for each have to fit into registers.
@@ -104,7 +173,7 @@ func heights(v asm.ISA) []int {
 	if v.Registers == 32 {
 		return []int{1, 4, 8}
 	}
-	return []int{1, 4}
+	return []int{1, 2, 4}
 }
 
 // digits is the table of the numbers that 4 bits stand for.
@@ -116,28 +185,29 @@ func digits(f *asm.File) string {
 	return f.Data("digits", words...)
 }
 
-// weights brings the weights in the lanes' bytes from part on into two vectors: those in lower halves, and those in upper halves. With
-// enough lanes a vector holds what all 16 digits stand for in this block, and is looked up; else they are converted and scaled.
-func weights(fn *asm.Func, v asm.ISA, part int) {
-	if v.Masks {
-		fn.I("VPMOVZXBD %d(SI), Z26", part)
-		fn.I("VPERMPS Z30, Z26, Z24")
-		fn.I("VPSRLD $4, Z26, Z26")
-		fn.I("VPERMPS Z30, Z26, Z25")
-		return
-	}
-	fn.I("VPMOVZXBD %d(SI), Y10", part)
-	fn.I("VPSRLD $4, Y10, Y9")
-	fn.I("VPAND Y15, Y10, Y8")
-	for _, x := range []string{"Y8", "Y9"} {
-		fn.I("VCVTDQ2PS %s, %s", x, x)
-		fn.I("VFMSUB213PS Y13, Y14, %s", x)
+// lookedUp brings the weights in 16 bytes from part on into two vectors: those in lower halves, and those in upper halves. A vector holds what all 16 digits stand for in
+// this block.
+func lookedUp(fn *asm.Func, part int) {
+	fn.I("VPMOVZXBD %d(SI), Z26", part)
+	fn.I("VPERMPS Z30, Z26, Z24")
+	fn.I("VPSRLD $4, Z26, Z26")
+	fn.I("VPERMPS Z30, Z26, Z25")
+}
+
+// converted brings the weights in 8 bytes into two vectors of AVX2, the first of which is even: those in lower halves, and those in upper halves. The next vector is
+// overwritten.
+func converted(fn *asm.Func, at string, even, scale, zero int) {
+	fn.I("VPMOVZXBD %s, Y%d", at, even+2)
+	fn.I("VPSRLD $4, Y%d, Y%d", even+2, even+1)
+	fn.I("VPAND Y15, Y%d, Y%d", even+2, even)
+	for x := even; x < even+2; x++ {
+		fn.I("VCVTDQ2PS Y%[1]d, Y%[1]d", x)
+		fn.I("VFMSUB213PS Y%d, Y%d, Y%d", zero, scale, x)
 	}
 }
 
-// finish adds the lanes of each row's sums and stores them.
+// finish adds the lanes of each row's sums and stores them, as far apart as AX says.
 func finish(fn *asm.Func, v asm.ISA, rows int) {
-	fn.Load("ldd", "AX")
 	fn.I("LEAQ (AX)(AX*2), BX")
 	fn.I("LEAQ (DX)(AX*4), R13")
 	for r := range rows {

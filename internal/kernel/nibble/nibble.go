@@ -48,12 +48,17 @@ func For(t isa.Target) Kernels {
 	return Kernels{t.Set, t.Set == isa.NEON && t.Features.Has(cpuid.ASIMDDP), quant.For(t)}
 }
 
-// tallest is the greatest number of rows of a kernel: 8 or 4; there are kernels of 4 and of 1.
-func (k Kernels) tallest() int {
-	if k.set == isa.AVX512 {
+// height returns how many of some rows a kernel takes: 8 or 4 where there are as many, 2 with AVX2, or 1.
+func (k Kernels) height(rows int) int {
+	switch {
+	case rows >= 8 && k.set == isa.AVX512:
 		return 8
+	case rows >= 4:
+		return 4
+	case rows >= 2 && k.set == isa.AVX2:
+		return 2
 	}
-	return 4
+	return 1
 }
 
 // Multiply writes the products of rows that were spread, w.Width() floats each, with n rows of weights from first on: row r at
@@ -70,12 +75,7 @@ func (k Kernels) Multiply(dst []float32, ldd int, a []float32, rows int, w *Weig
 	}
 	width := w.Width()
 	for r := 0; r < rows; {
-		take := k.tallest()
-		for take > rows-r {
-			if take /= 2; take == 2 {
-				take = 1
-			}
-		}
+		take := k.height(rows - r)
 		d, x := dst[r*ldd:][:(take-1)*ldd+n], a[r*width:][:take*width]
 		callDot(k.set, take, &d[0], ldd, &x[0], width, &bytes[0], &scales[0], &zeros[0], step, w.Blocks, w.Block/Group, n)
 		r += take
