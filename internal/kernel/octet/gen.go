@@ -83,34 +83,111 @@ func (k *dot) emit(f *asm.File) string {
 	}
 	k.I("LEAQ (R8)(R8*2), R9")
 	k.constants()
-	k.Loop("CX", func() {
-		if k.v.Masks {
-			k.columns()
-			k.I("ADDQ $64, DX")
-			return
-		}
-		for half := range 2 { // the second one begins 32 bytes behind where the first one did
-			k.I("MOVQ SI, R12")
-			k.columns()
-			k.I("ADDQ $32, DX")
-			if half > 0 {
-				k.I("SUBQ $32, SI")
-				k.I("SUBQ $32, R10")
-				k.I("SUBQ $8, R11")
-				continue
+	if rows := k.rows; rows == 1 && !k.v.Masks {
+		k.panels()
+	} else {
+		k.Loop("CX", func() {
+			if k.v.Masks {
+				k.columns()
+				k.I("ADDQ $64, DX")
+				return
 			}
-			k.I("LEAQ 32(R12), SI")
-			k.Load("blocks", "AX")
-			k.I("SHLQ $4, AX")
-			k.I("SUBQ AX, R11")
-			k.I("ADDQ $8, R11")
-			k.I("SHLQ $2, AX")
-			k.I("SUBQ AX, R10")
-			k.I("ADDQ $32, R10")
-		}
-	})
+			k.halves()
+		})
+	}
 	k.Ret()
 	return name
+}
+
+// halves emits a panel with AVX2, one half of the columns after the other. The second one begins 32 bytes behind where the first one did.
+func (k *dot) halves() {
+	for half := range 2 {
+		k.I("MOVQ SI, R12")
+		k.columns()
+		k.I("ADDQ $32, DX")
+		if half > 0 {
+			k.I("SUBQ $32, SI")
+			k.I("SUBQ $32, R10")
+			k.I("SUBQ $8, R11")
+			continue
+		}
+		k.I("LEAQ 32(R12), SI")
+		k.Load("blocks", "AX")
+		k.I("SHLQ $4, AX")
+		k.I("SUBQ AX, R11")
+		k.I("ADDQ $8, R11")
+		k.I("SHLQ $2, AX")
+		k.I("SUBQ AX, R10")
+		k.I("ADDQ $32, R10")
+	}
+}
+
+// panels emits all panels for one row with AVX2, both halves of a panel's columns at a time, and has the next panel fetched meanwhile. Each sum is made as that of a half alone:
+// vectors 0 and 1 are results, 2 to 9 sums of a block, 10 and 11 zero points, 12 and 15 weights, 13 floats made of them, and 14 those of the row.
+func (k *dot) panels() {
+	k.Load("blocks", "R15")
+	k.Load("groups", "AX")
+	k.I("IMULQ AX, R15")
+	k.I("SHLQ $5, R15")
+	sum := func(half, i int) string { return k.v.R(2 + 4*half + i) }
+	weights := []string{"Y12", "Y15"}
+	k.Loop("CX", func() {
+		k.I("LEAQ (SI)(R15*2), R14")
+		for half := range 2 {
+			k.Clear(k.v, k.v.R(half))
+		}
+		k.I("MOVQ DI, R13")
+		k.Load("blocks", "BX")
+		k.Loop("BX", func() {
+			for half := range 2 {
+				k.I("VPMOVZXBD %d(R11), Y%d", 8*half, 10+half)
+				k.I("VCVTDQ2PS Y%[1]d, Y%[1]d", 10+half)
+				for i := range 4 {
+					k.Clear(k.v, sum(half, i))
+				}
+			}
+			k.Load("groups", "AX")
+			group := func() {
+				for half := range 2 {
+					k.I("VMOVDQU %d(SI), %s", 32*half, weights[half])
+				}
+				for i := range 4 {
+					k.I("VBROADCASTSS %d(R13), Y14", 4*i)
+					for half, w := range weights {
+						if i < 3 {
+							k.I("VPSHUFB %s, %s, Y13", asm.DataAt(lowest, 32*i), w)
+						} else {
+							k.I("VPSRLD $24, %s, Y13", w)
+						}
+						k.I("VCVTDQ2PS Y13, Y13")
+						k.I("VSUBPS Y%d, Y13, Y13", 10+half)
+						k.I("VFMADD231PS Y14, Y13, %s", sum(half, i))
+					}
+				}
+				k.I("ADDQ $64, SI")
+				k.I("ADDQ $16, R13")
+			}
+			k.While("AX", 2, func() {
+				fetchNext(k.Func)
+				group()
+				group()
+			})
+			k.While("AX", 1, group)
+			for half := range 2 {
+				for _, i := range []int{0, 2} {
+					k.I("VADDPS %s, %s, %s", sum(half, i+1), sum(half, i), sum(half, i))
+				}
+				k.I("VADDPS %s, %s, %s", sum(half, 2), sum(half, 0), sum(half, 0))
+				k.I("VFMADD231PS %d(R10), %s, %s", 32*half, sum(half, 0), k.v.R(half))
+			}
+			k.I("ADDQ $64, R10")
+			k.I("ADDQ $16, R11")
+		})
+		for half := range 2 {
+			k.I("VMOVUPS %s, %d(DX)", k.v.R(half), 32*half)
+		}
+		k.I("ADDQ $64, DX")
+	})
 }
 
 // constants loads what bytes become floats with.
