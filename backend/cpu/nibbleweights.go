@@ -14,13 +14,13 @@ import (
 	"github.com/carve-dev/carve/property"
 )
 
-// Products with constant weights of 2 or 4 bits as standard operators write them:
+// Products with constant weights of 2, 4 or 8 bits as standard operators write them:
 //
 //	DequantizeLinear(w) → MatMul|Gemm(x, ·) → [bias]
 //
 // Scales and zero points are one, one for each output, or one for each block of whole groups of k. Weights stay 4 bits, in the order of
 // the kernels, and so the node is that of MatMulNBits. Rows that are integers of 8 bits themselves are multiplied by integers of 8 bits,
-// but for a single one, whose time is that of reading the weights.
+// but for a single one, whose time is that of reading the weights. Weights of 8 bits stay bytes for rows so few that reading floats takes longer.
 
 // nibbleLinks is such a product that was read.
 type nibbleLinks struct {
@@ -28,6 +28,7 @@ type nibbleLinks struct {
 	bias          *graph.Value // may be nil
 	q             *tensor.Tensor
 	scale, zero   *tensor.Tensor // zero may be nil
+	bits          int            // of an element of q
 	outputs       int            // the dim of weights that counts outputs
 }
 
@@ -38,9 +39,11 @@ func (l *nibbleLinks) nodes() []*graph.Node {
 	return []*graph.Node{l.dw, l.head}
 }
 
-// fewBits returns how many bits an element of a type of a few has; signed says that the upper one is its sign.
+// fewBits returns how many bits an element of a type of at most 8 has, 0 for others; signed says that the upper one is its sign.
 func fewBits(dt tensor.DType) (bits int, signed bool) {
 	switch dt {
+	case tensor.Int8, tensor.Uint8:
+		return 8, dt == tensor.Int8
 	case tensor.Int4, tensor.Uint4:
 		return 4, dt == tensor.Int4
 	case tensor.Int2, tensor.Uint2:
@@ -49,7 +52,7 @@ func fewBits(dt tensor.DType) (bits int, signed bool) {
 	return 0, false
 }
 
-// followNibbles reads what surrounds a head, nil where its weights have not a few bits. own asks that they are dequantised for the head
+// followNibbles reads what surrounds a head, nil where its weights have not a few bits, or suit it better otherwise. own asks that they are dequantised for the head
 // alone.
 func followNibbles(head *graph.Node, own bool) *nibbleLinks {
 	if !head.Is("MatMul", "Gemm") || !operators.IsFloat32(head.Inputs...) || !head.Outputs[0].Type.Backed() {
@@ -59,7 +62,7 @@ func followNibbles(head *graph.Node, own bool) *nibbleLinks {
 	if l.dw == nil || !l.dw.Is("DequantizeLinear") || own && !head.Inputs[1].HasOneUse() || l.bias != nil && !fuse.IsConst(l.bias) {
 		return nil
 	}
-	if _, _, ok := integerWeights(head); !ok || !l.readWeights() || l.dw.Int("block_size", 0) == 0 && byteRows(head.Inputs[0]) {
+	if _, _, ok := integerWeights(head); !ok || !l.readWeights() || !l.suits(head.Inputs[0]) {
 		return nil
 	}
 	y := head.Outputs[0]
@@ -71,13 +74,22 @@ func followNibbles(head *graph.Node, own bool) *nibbleLinks {
 	return l
 }
 
-// byteRows reports whether x are several rows that are dequantised from 8 bits.
-func byteRows(x *graph.Value) bool {
-	if x.Producer == nil || !x.Producer.Is("DequantizeLinear") {
-		return false
+// fewByteRows is the most rows that are multiplied by weights of 8 bits as they are read, a fourth of the bytes of floats: AVX2 has a kernel for as many. Products of more with
+// weights that were made floats once take less time.
+const fewByteRows = 2
+
+// suits reports whether rows are multiplied by weights of so many bits, and not by integers or floats made of them.
+func (l *nibbleLinks) suits(x *graph.Value) bool {
+	rows := x.Type.Shape[:len(x.Type.Shape)-1]
+	levels := false // the rows are dequantised from 8 bits
+	if x.Producer != nil && x.Producer.Is("DequantizeLinear") && l.dw.Int("block_size", 0) == 0 {
+		_, levels = levelsBetween(x.Producer)
 	}
-	_, ok := levelsBetween(x.Producer)
-	return ok && slices.ContainsFunc(x.Type.Shape[:len(x.Type.Shape)-1], func(d graph.Dim) bool { return !d.Is(1) })
+	if l.bits == 8 {
+		dims, static := graph.Shape(rows).Static()
+		return static && product(dims) <= fewByteRows && !levels
+	}
+	return !levels || !slices.ContainsFunc(rows, func(d graph.Dim) bool { return !d.Is(1) })
 }
 
 // readWeights reports whether weights, scales and zero points are constants that kernels multiply.
@@ -87,8 +99,7 @@ func (l *nibbleLinks) readWeights() bool {
 		return false
 	}
 	l.q, l.scale = q.Const, scale.Const
-	bits, _ := fewBits(l.q.DType)
-	if bits == 0 || len(l.q.Shape) != 2 || l.q.Len() == 0 || l.q.Strides != nil || l.scale.DType != tensor.Float32 {
+	if l.bits, _ = fewBits(l.q.DType); l.bits == 0 || len(l.q.Shape) != 2 || l.q.Len() == 0 || l.q.Strides != nil || l.scale.DType != tensor.Float32 {
 		return false
 	}
 	if zero != nil {
@@ -109,12 +120,15 @@ func (l *nibbleLinks) readWeights() bool {
 	}
 }
 
-// weights returns the weights in the kernels' order. Signed ones are moved to where they are not, their zero points with them.
+// storedBits returns how many bits a weight has that kernels read.
+func (l *nibbleLinks) storedBits() int { return max(l.bits, 4) }
+
+// weights returns the weights as MatMulNBits has them. Signed ones are moved to where they are not, their zero points with them.
 func (l *nibbleLinks) weights() (*nibble.Weights, error) {
 	k, n := l.q.Shape[1-l.outputs], l.q.Shape[l.outputs]
-	bits, signed := fewBits(l.q.DType)
+	bits, stored := l.bits, l.storedBits()
 	mask, add := 1<<bits-1, 0
-	if signed {
+	if _, signed := fewBits(l.q.DType); signed {
 		add = 1 << (bits - 1)
 	}
 	w := &nibble.Weights{Block: int(l.dw.Int("block_size", 0))}
@@ -130,7 +144,7 @@ func (l *nibbleLinks) weights() (*nibble.Weights, error) {
 		parameter = func(c, b int) int { return b*n + c }
 	}
 	w.Blocks = ceilDiv(k, w.Block)
-	src, row := l.q.Data[l.q.Offset:], w.Width()/2
+	src, row := l.q.Data[l.q.Offset:], w.Width()*stored/8
 	if len(src) < ceilDiv(l.q.Len()*bits, 8) {
 		return nil, fmt.Errorf("%w: %d bytes for %v", tensor.ErrShape, len(src), l.q)
 	}
@@ -144,7 +158,7 @@ func (l *nibbleLinks) weights() (*nibble.Weights, error) {
 		for i := range k {
 			at := (i*step + c*next) * bits
 			v := (int(src[at/8]>>(at%8)) & mask) ^ add // the sign's bit turned around adds as much
-			to[i/2] |= byte(v << (i % 2 * 4))
+			to[i*stored/8] |= byte(v << (i * stored % 8))
 		}
 	}
 	zeros, one := make([]float32, n*w.Blocks), true
@@ -171,7 +185,7 @@ func (l *nibbleLinks) packed(k octet.Kernels) (*blockWeights, error) {
 		return nil, err
 	}
 	w := &blockWeights{nibbles: *nibbles, columns: l.q.Shape[l.outputs], bytes: place.Nowhere, scales: place.Nowhere}
-	s := blockShape{bits: 4, matrices: 1, columns: w.columns, block: nibbles.Block, blocks: nibbles.Blocks}
+	s := blockShape{bits: l.storedBits(), matrices: 1, columns: w.columns, block: nibbles.Block, blocks: nibbles.Blocks}
 	if s.packs(k) {
 		w.octets = s.packed(k, nibbles.Bytes, nibbles.Scales, nibbles.Zeros)
 		w.nibbles.Bytes, w.nibbles.Scales = nil, nil
@@ -196,7 +210,7 @@ func fusedNibbles(n *graph.Node) (*nibbleLinks, *property.Reason) {
 	return formOf(n, "product with weights of a few bits", func(m *graph.Node) *nibbleLinks { return followNibbles(m, true) })
 }
 
-// unfitNibbles is unfit for such nodes, whose constants have elements below a byte.
+// unfitNibbles is unfit for such nodes, whose constants may have elements below a byte.
 func unfitNibbles(v *graph.Value) *property.Reason {
 	if bits, _ := fewBits(v.Type.DType); bits > 0 && v.IsConst() {
 		return nil
