@@ -83,7 +83,7 @@ func (k *dot) emit(f *asm.File) string {
 	}
 	k.I("LEAQ (R8)(R8*2), R9")
 	k.constants()
-	if rows := k.rows; rows == 1 && !k.v.Masks {
+	if k.rows == 1 && !k.v.Masks {
 		k.panels()
 	} else {
 		k.Loop("CX", func() {
