@@ -86,7 +86,7 @@ func (l *nibbleLinks) suits(x *graph.Value) bool {
 		_, levels = levelsBetween(x.Producer)
 	}
 	if l.bits == 8 {
-		dims, static := graph.Shape(rows).Static()
+		dims, static := rows.Static()
 		return static && product(dims) <= fewByteRows && !levels
 	}
 	return !levels || !slices.ContainsFunc(rows, func(d graph.Dim) bool { return !d.Is(1) })
