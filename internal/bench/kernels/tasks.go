@@ -146,6 +146,7 @@ func convolutions() (list []task) {
 		list = append(list, conv(s[0], s[0], s[1], window{3, 1, s[2], 1}))
 	}
 	list = append(list, pair(1, 16, 96, 112, 3, 2), pair(4, 24, 144, 56, 3, 1), pair(1, 24, 144, 56, 3, 1), pair(1, 40, 240, 28, 5, 1), pair(1, 64, 384, 14, 3, 1))
+	list = append(list, conv(1, 1, 512, dense(3, 1)), conv(3, 3, 512, window{5, 1, 3, 1}), line(32, 1, 40960, 7, 1)) // filters of images, and what makes sound
 	return append(list, conv(64, 64, 56, window{3, 1, 1, 2}), conv(256, 256, 28, window{3, 1, 1, 4}), line(1, 512, 16000, 10, 5), line(512, 512, 3199, 3, 2), line(80, 384, 3000, 3, 1))
 }
 
