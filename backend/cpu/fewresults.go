@@ -40,12 +40,17 @@ func (p *planner) fewResults(n *graph.Node, in []*graph.Value, out *graph.Value,
 	p.emit(step{work: 1, chunks: chunks, grain: grainFor(float64(plan.Cost()) / 5 / float64(chunks)), body: func(st *state, _, lo, hi int) {
 		plan.Run(lo, hi, st.F32(dst), st.F32(src), st.F32(weights))
 	}}, []place.Memory{src, weights}, []place.Memory{dst})
+	p.finishFew(in, dst, dy, t)
+	return nil
+}
+
+// finishFew emits what follows the sums of images of dims d: the bias, where the operands have one, and the tail.
+func (p *planner) finishFew(in []*graph.Value, dst place.Memory, d []int, t tail) {
 	bias := place.Nowhere
 	if len(in) > 2 && in[2] != nil {
 		bias = p.In(in[2])
 	}
-	p.finishPlanes(dst, bias, dy[0]*dy[1], dy[1], dy[2]*dy[3], t)
-	return nil
+	p.finishPlanes(dst, bias, d[0]*d[1], d[1], d[2]*d[3], t)
 }
 
 // A convolution at stride 1 of few results, over one axis, or of images of few channels, is computed from the row-major source, with pixels in lanes: results in lanes
@@ -108,10 +113,6 @@ func (p *planner) fewPlanar(s *conv.Spec, in []*graph.Value, out *graph.Value, t
 	p.emit(step{work: 1, chunks: chunks, grain: grainFor(float64(plan.Cost()) / 5 / float64(chunks)), body: func(st *state, worker, lo, hi int) {
 		plan.Run(lo, hi, st.F32(dst), st.F32(src), st.F32(weights), room.floats(st, worker))
 	}}, []place.Memory{src, weights}, []place.Memory{dst, room.at})
-	bias := place.Nowhere
-	if len(in) > 2 && in[2] != nil {
-		bias = p.In(in[2])
-	}
-	p.finishPlanes(dst, bias, s.N*s.OC, s.OC, s.OH*s.OW, t)
+	p.finishFew(in, dst, []int{s.N, s.OC, s.OH, s.OW}, t)
 	return nil
 }
