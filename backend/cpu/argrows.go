@@ -25,15 +25,7 @@ func (r *argRows) ofFloats(o []int64, rows []float32) {
 		n := min(len(o), argRowsAtOnce)
 		r.kernels.ReduceRows(op, found[:n], rows, r.count, n, r.count)
 		for i, most := range found[:n] {
-			row := rows[i*r.count:][:r.count]
-			switch {
-			case most != most:
-				o[i] = int64(argOfRow(r, row))
-			case r.last:
-				o[i] = int64(lastOf(row, most))
-			default:
-				o[i] = int64(firstOf(row, most))
-			}
+			o[i] = argOf(r, rows[i*r.count:][:r.count], most)
 		}
 		o, rows = o[n:], rows[n*r.count:]
 	}
@@ -43,15 +35,19 @@ func (r *argRows) ofFloats(o []int64, rows []float32) {
 func ofOthers[T ordered](r *argRows, o []int64, rows []T, most func(row []T) T) {
 	for i := range o {
 		row := rows[i*r.count:][:r.count]
-		switch x := most(row); {
-		case x != x:
-			o[i] = int64(argOfRow(r, row))
-		case r.last:
-			o[i] = int64(lastOf(row, x))
-		default:
-			o[i] = int64(firstOf(row, x))
-		}
+		o[i] = argOf(r, row, most(row))
 	}
+}
+
+// argOf returns the place of a row's greatest, or least, element, which is most; NaN says that the row has one.
+func argOf[T ordered](r *argRows, row []T, most T) int64 {
+	switch {
+	case most != most:
+		return int64(argOfRow(r, row))
+	case r.last:
+		return int64(lastOf(row, most))
+	}
+	return int64(firstOf(row, most))
 }
 
 // firstOf returns where x, which a row has, is first.
