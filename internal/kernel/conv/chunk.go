@@ -58,10 +58,18 @@ func (p *Plan) weightsInL2() int { return p.target.SecondCache() / 8 * 3 }
 // loaded for each part, which is a twentieth of the time where all else was at hand. Measured with AVX2 (AMD Zen 2, quiet), of the time that whole sums take: 3x3 at stride 2, 512 to 512
 // channels of 56x56 0.76, 128 to 256 of 112x112 0.84; 5x5 at stride 2, 256 to 512 of 64x64 0.87; 3x3, 512 to 512 of 28x28 0.94; 3 taps at stride 2, 512 to 512 of 3199 pixels
 // 0.92; elsewhere, as 3x3 of 256 to 512 channels of 28x28, up to 1.05.
+//
+// With vectors of 512 bits and a large second-level cache, weights that come from there for each unit are reason enough, but not where a single block of channels has
+// more of them than the first-level cache holds (Intel Granite Rapids): 3x3 at stride 2, 512 to 512 channels of 56x56 0.88, 288 to 384 of 35x35 0.91, 3x3 of 512 to 512
+// of 7x7 0.93, 7x1 of 192 to 192 of 17x17 0.92, 3 taps at stride 2 of 512 to 512 of 3199 pixels 0.94; nowhere above 1.01.
 func (p *Plan) sumsInParts() bool {
 	s, all := &p.spec, 0
-	if p.target.Set != isa.AVX2 || !p.dense() || p.points || s.Groups > 1 || s.Source == Planar {
+	if p.target.Set != isa.AVX2 && !p.largeSecond() || !p.dense() || p.points || s.Groups > 1 || s.Source == Planar {
 		return false
+	}
+	if p.largeSecond() {
+		weights := p.tiles[0].bytes
+		return weights > p.target.FirstCache() && weights/max(1, p.blocks) <= p.halfL1()
 	}
 	for _, t := range p.tiles {
 		all += t.bytes
@@ -71,10 +79,25 @@ func (p *Plan) sumsInParts() bool {
 	return p.tiles[0].bytes+s.sourceBytesPerUnit(len(p.spans), p.sourceBlocks()) > second/4*3 || min(source, all) > 2*second
 }
 
-// partUnits returns how many units a call computes where sums are in parts: the first-level cache holds their results.
+// largeSecond reports whether float32 is computed by vectors of 512 bits, not in halves, with more than 1 MiB of second-level cache, as on Intel's processors
+// since Sapphire Rapids.
+func (p *Plan) largeSecond() bool {
+	return p.target.Set == isa.AVX512 && p.kind == kindDense && !p.splits512() && p.target.SecondCache() > 1<<20
+}
+
+// leastPart is how many units a call computes where sums are in parts, at least: they share what is read of the weights.
+const leastPart = 4
+
+// partUnits returns how many units a call computes where sums are in parts: the first-level cache holds their results and, where the second-level cache is
+// large, that one their source, which is read again for each channel tile.
 func (p *Plan) partUnits() int {
-	pieces := ceilDiv(len(p.spans), max(1, p.target.FirstCache()/p.unitBytes()))
-	return ceilDiv(len(p.spans), pieces)
+	s, units := &p.spec, len(p.spans)
+	most := max(1, p.target.FirstCache()/p.unitBytes())
+	if p.largeSecond() {
+		source := max(1, s.H*s.W/units*s.pixelBytes()*p.sourceBlocks())
+		most = min(most, max(leastPart, p.target.SecondCache()/2/source))
+	}
+	return ceilDiv(units, ceilDiv(units, most))
 }
 
 // unitBytes returns the bytes of the results of a unit in a channel plane, at most.

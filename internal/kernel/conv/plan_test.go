@@ -296,6 +296,10 @@ var _ = Describe("Plan", func() {
 	onTargets("computes convolutions whose sums are in parts, and the same bits as of whole ones", func(target isa.Target) {
 		whole := target
 		target.Caches[0].Bytes, target.Caches[1].Bytes = 4<<10, 8<<10
+		wide := target.Set == isa.AVX512 && !target.Features.Has(cpuid.Split512)
+		if wide {
+			target.Caches[0].Bytes, target.Caches[1].Bytes, whole.Caches[1].Bytes = 16<<10, 2<<20, 1<<20
+		}
 		inParts := 0
 		fuzz(target, 60, 21, func(r *rand.Rand, s *conv.Spec) {
 			s.C, s.OC, s.Transposed = 1+r.IntN(70), 1+r.IntN(140), r.IntN(8) == 0
@@ -317,20 +321,32 @@ var _ = Describe("Plan", func() {
 			Expect(sameInChunks(p, &t, r)).To(Succeed())
 		})
 		switch {
-		case target.Set != isa.AVX2:
+		case target.Set != isa.AVX2 && !wide:
 			Expect(inParts).To(BeZero())
 		case testshare.Share == 1: // a few cases may have none
 			Expect(inParts).NotTo(BeZero())
 		}
 	})
-	DescribeTable("has sums in parts", func(s conv.Spec, want bool) {
-		target := isa.Target{Set: isa.AVX2}
-		target.Caches[0].Bytes, target.Caches[1].Bytes = 32<<10, 512<<10
-		s.N = 1
-		p, err := conv.NewConv(target, s)
-		Expect(err).NotTo(HaveOccurred())
-		Expect(conv.Parts(p)).To(Equal(want))
-	},
+	hasParts := func(set isa.Set, first, second int) func(conv.Spec, bool) {
+		return func(s conv.Spec, want bool) {
+			target := isa.Target{Set: set}
+			target.Caches[0].Bytes, target.Caches[1].Bytes = first, second
+			s.N = 1
+			p, err := conv.NewConv(target, s)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(conv.Parts(p)).To(Equal(want))
+		}
+	}
+	DescribeTable("has sums in parts with AVX-512 and a large second cache", hasParts(isa.AVX512, 48<<10, 2<<20),
+		Entry("where the first cache holds those of a block of channels", conv.Spec{C: 512, OC: 512, Map: conv.Map{H: 7, W: 7, Kernel: [2]int{3, 3}, Pad: [4]int{1, 1, 1, 1}}}, true),
+		Entry("not where it holds all of a tile", conv.Spec{C: 32, OC: 64, Map: conv.Map{H: 112, W: 112, Kernel: [2]int{3, 3}}}, false),
+		Entry("not where a block has more than it", conv.Spec{C: 256, OC: 512, Map: conv.Map{H: 64, W: 64, Kernel: [2]int{5, 5}, Stride: [2]int{2, 2}}}, false),
+		Entry("not of a single tap", conv.Spec{C: 512, OC: 512, Map: conv.Map{H: 28, W: 28, Kernel: [2]int{1, 1}}}, false),
+	)
+	DescribeTable("has no sums in parts with AVX-512 and a smaller one", hasParts(isa.AVX512, 48<<10, 1<<20),
+		Entry("of any size", conv.Spec{C: 512, OC: 512, Map: conv.Map{H: 1, W: 3199, Kernel: [2]int{1, 3}, Stride: [2]int{1, 2}}}, false),
+	)
+	DescribeTable("has sums in parts with AVX2", hasParts(isa.AVX2, 32<<10, 512<<10),
 		Entry("where neither the source nor the weights stay in the second cache", conv.Spec{C: 512, OC: 512, Map: conv.Map{H: 1, W: 3199, Kernel: [2]int{1, 3}, Stride: [2]int{1, 2}}}, true),
 		Entry("where rows of the source do not stay beside the weights of a channel tile", conv.Spec{C: 128, OC: 256, Map: conv.Map{H: 112, W: 112, Kernel: [2]int{3, 3}, Stride: [2]int{2, 2}}}, true),
 		Entry("where the weights of a channel tile are nearly as much as it", conv.Spec{C: 256, OC: 512, Map: conv.Map{H: 64, W: 64, Kernel: [2]int{5, 5}, Stride: [2]int{2, 2}}}, true),
