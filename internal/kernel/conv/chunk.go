@@ -89,15 +89,17 @@ func (p *Plan) largeSecond() bool {
 const leastPart = 4
 
 // partUnits returns how many units a call computes where sums are in parts: the first-level cache holds their results and, where the second-level cache is
-// large, that one their source, which is read again for each channel tile.
+// large, that one their source, which is read again for each channel tile; fewer where there would be less than fewChunks.
 func (p *Plan) partUnits() int {
 	s, units := &p.spec, len(p.spans)
 	most := max(1, p.target.FirstCache()/p.unitBytes())
+	pieces := ceilDiv(units, most)
 	if p.largeSecond() {
 		source := max(1, s.H*s.W/units*s.pixelBytes()*p.sourceBlocks())
-		most = min(most, max(leastPart, p.target.SecondCache()/2/source))
+		pieces = ceilDiv(units, min(most, max(leastPart, p.target.SecondCache()/2/source)))
+		pieces = max(pieces, min(ceilDiv(fewChunks, s.N*len(p.tiles)), ceilDiv(units, leastPart)))
 	}
-	return ceilDiv(units, ceilDiv(units, most))
+	return ceilDiv(units, pieces)
 }
 
 // unitBytes returns the bytes of the results of a unit in a channel plane, at most.
