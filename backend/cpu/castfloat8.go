@@ -70,10 +70,12 @@ func patternsOf(k float8Key) (*[1 << 16]uint8, error) {
 func toFloat8(patterns *[1 << 16]uint8, dst []byte, src []float32) {
 	dst = dst[:len(src)]
 	for i, v := range src {
-		b := math.Float32bits(v)
-		dst[i] = patterns[uint16(b>>16|(b&0xffff+0xffff)>>16)]
+		dst[i] = patterns[upperHalf(math.Float32bits(v))]
 	}
 }
+
+// upperHalf returns the upper half of a number's bits, with the last of it set where one of the lower half is.
+func upperHalf(b uint32) uint16 { return uint16(b>>16 | (b&0xffff+0xffff)>>16) }
 
 // castToFloat8 emits a cast of anything but float64, which float32 would round first.
 func (p *planner) castToFloat8(n *graph.Node) error {

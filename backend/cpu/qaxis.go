@@ -153,6 +153,8 @@ func zeroReader(m place.Memory, dt tensor.DType) func(st *state, i int) int64 {
 		return func(st *state, i int) int64 { return int64(of[uint16](st, m)[i]) }
 	case tensor.Int16:
 		return func(st *state, i int) int64 { return int64(of[int16](st, m)[i]) }
+	case tensor.Float8E4M3FN, tensor.Float8E4M3FNUZ, tensor.Float8E5M2, tensor.Float8E5M2FNUZ: // theirs are 0
+		return func(*state, int) int64 { return 0 }
 	default:
 		return func(st *state, i int) int64 { return int64(of[int32](st, m)[i]) }
 	}
@@ -184,6 +186,11 @@ func quantised(from, to func(tensor.DType) bool) func(n *graph.Node) ([]graph.Si
 		if !operators.IsFloat32(n.Inputs[1]) || n.Int("precision", 0) != 0 && n.Int("precision", 0) != int64(tensor.Float32) {
 			return nil, property.Because(property.DTypeReason, "scale %v is %v", n.Inputs[1], n.Inputs[1].Type)
 		}
+		if isFloat8(q.Type.DType) {
+			if why := zeroFloat8(n); why != nil {
+				return nil, why
+			}
+		}
 		return operators.RowMajor(n), nil
 	}
 }
@@ -196,6 +203,9 @@ func integersOf(dt tensor.DType) quant.Integers {
 // quantizeRows emits a QuantizeLinear.
 func (p *planner) quantizeRows(n *graph.Node) error {
 	x, y := n.Inputs[0], n.Outputs[0]
+	if isFloat8(y.Type.DType) {
+		return p.quantizeFloat8(n)
+	}
 	src, dst, kernels, to, size := p.In(x), p.Out(y), p.integers, integersOf(y.Type.DType), y.Type.DType.Size()
 	return p.emitRows(n, x, y, func(st *state, at, n int, c quant.Numbers, run int) {
 		if d, s := st.Bytes(dst)[at*size:][:n*size], st.F32(src)[at:][:n]; run == 1 {
@@ -209,6 +219,9 @@ func (p *planner) quantizeRows(n *graph.Node) error {
 // dequantizeRows emits a DequantizeLinear.
 func (p *planner) dequantizeRows(n *graph.Node) error {
 	x, y := n.Inputs[0], n.Outputs[0]
+	if isFloat8(x.Type.DType) {
+		return p.dequantizeFloat8(n)
+	}
 	src, dst, kernels, from, size := p.In(x), p.Out(y), p.integers, integersOf(x.Type.DType), x.Type.DType.Size()
 	if x.Type.DType == tensor.Int32 {
 		return p.emitRows(n, x, y, func(st *state, at, n int, c quant.Numbers, run int) {

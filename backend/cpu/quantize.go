@@ -13,7 +13,7 @@ import (
 	"github.com/carve-dev/carve/property"
 )
 
-// QuantizeLinear and DequantizeLinear between float32 and integers of 8 or 16 bits, and from 32, row-major. Those with several scales,
+// QuantizeLinear and DequantizeLinear between float32 and integers of 8 or 16 bits or floats of 8, and from integers of 32, row-major. Those with several scales,
 // or with one of a run, are in qaxis.go. What stands between them runs on integers where qdq.go and qelements.go know how, else on float32 kernels;
 // where one follows the other, these round their results to levels instead.
 
@@ -126,7 +126,8 @@ func init() {
 		Strided: anyRows,
 	})
 	isFloat := func(dt tensor.DType) bool { return dt == tensor.Float32 }
-	isInteger := func(dt tensor.DType) bool { return shortDType(dt) || dt == tensor.Int32 }
-	table.Register("QuantizeLinear", operator{Signatures: quantised(isFloat, shortDType), Plan: planQuantize, Strided: onceRows})
-	table.Register("DequantizeLinear", operator{Signatures: quantised(isInteger, isFloat), Plan: planDequantize, Strided: onceRows})
+	isShort := func(dt tensor.DType) bool { return shortDType(dt) || isFloat8(dt) }
+	isStored := func(dt tensor.DType) bool { return isShort(dt) || dt == tensor.Int32 }
+	table.Register("QuantizeLinear", operator{Signatures: quantised(isFloat, isShort), Plan: planQuantize, Strided: onceRows})
+	table.Register("DequantizeLinear", operator{Signatures: quantised(isStored, isFloat), Plan: planDequantize, Strided: onceRows})
 }

@@ -25,6 +25,26 @@ func whole(m *model, most int, shape ...int) *tensor.Tensor {
 	return t
 }
 
+// scalesFor returns scales for a tensor of these dims, one for all, for each index of an axis or for each block, with the attributes that say so.
+func (m *model) scalesFor(dims []int) (scales *tensor.Tensor, attrs []any) {
+	axis, size := m.r.IntN(len(dims)), []int{}
+	switch m.r.IntN(3) {
+	case 0:
+		size = []int{dims[axis]}
+		attrs = []any{graph.IntAttr("axis", int64(axis-m.r.IntN(2)*len(dims)))}
+	case 1:
+		block := m.between(1, 4)
+		size = append(size, dims...)
+		size[axis] = (dims[axis] + block - 1) / block
+		attrs = []any{graph.IntAttr("axis", int64(axis)), graph.IntAttr("block_size", int64(block))}
+	}
+	scales = m.floats(size...)
+	for i, s := 0, tensor.Of[float32](scales); i < len(s); i++ {
+		s[i] = s[i]*s[i] + 0.1
+	}
+	return scales, attrs
+}
+
 var _ = Describe("quantisation", func() {
 	It("agrees with the reference kernels, element for element", seeds(30, func(m *model) {
 		x := m.op("Mul", operand(m, m.shape(m.between(1, 4), 1, 9)...), m.scalar(float32(m.between(1, 200))))
@@ -175,22 +195,8 @@ var _ = Describe("quantisation", func() {
 
 	It("has a scale for each index of an axis, or each block, of constants or of a run", seeds(80, func(m *model) {
 		dims := m.shape(m.between(1, 4), 1, 9)
-		axis, size := m.r.IntN(len(dims)), []int{}
-		var attrs []any
-		switch m.r.IntN(3) {
-		case 0:
-			size = []int{dims[axis]}
-			attrs = []any{graph.IntAttr("axis", int64(axis-m.r.IntN(2)*len(dims)))}
-		case 1:
-			block := m.between(1, 4)
-			size = append(size, dims...)
-			size[axis] = (dims[axis] + block - 1) / block
-			attrs = []any{graph.IntAttr("axis", int64(axis)), graph.IntAttr("block_size", int64(block))}
-		}
-		scales := m.floats(size...)
-		for i, s := 0, tensor.Of[float32](scales); i < len(s); i++ {
-			s[i] = s[i]*s[i] + 0.1
-		}
+		scales, attrs := m.scalesFor(dims)
+		size := scales.Shape
 		dt := pick(m, tensor.Uint8, tensor.Int8, tensor.Uint16, tensor.Int16, tensor.Int32)
 		zeros, err := tensor.New(dt, size...)
 		Expect(err).NotTo(HaveOccurred())
@@ -216,6 +222,24 @@ var _ = Describe("quantisation", func() {
 		}
 		q := m.op("QuantizeLinear", append(present(m.op("Mul", m.input(dims...), m.scalar(30)), scale, zero), attrs...)...)
 		m.sample(q, m.op("DequantizeLinear", append(present(q, scale, zero), attrs...)...))
+	}))
+
+	It("to floats of 8 bits, and from all of them, agrees with the reference kernels", seeds(80, func(m *model) {
+		dt := pick(m, tensor.Float8E4M3FN, tensor.Float8E4M3FNUZ, tensor.Float8E5M2, tensor.Float8E5M2FNUZ)
+		dims := m.shape(m.between(1, 4), 1, 9)
+		scales, attrs := m.scalesFor(dims)
+		zeros, err := tensor.New(dt, scales.Shape...)
+		Expect(err).NotTo(HaveOccurred())
+		x, scale, zero := m.floats(dims...), m.given(scales), m.data(zeros)
+		for i, s := 0, tensor.Of[float32](x); i < len(s); i++ {
+			s[i] *= pick(m, 0, 1e-3, 1, 30, 1000, 1e6, float32(math.Inf(1)), float32(math.NaN()))
+		}
+		q := m.op("QuantizeLinear", append([]any{m.feed(x), scale, zero, graph.IntAttr("saturate", int64(m.r.IntN(2)))}, attrs...)...)
+		if m.chance(2) {
+			zero = nil
+		}
+		y := m.op("DequantizeLinear", append(present(m.feed(bytesOf(m, dt, dims...)), scale, zero), attrs...)...)
+		m.exact(m.op("Cast", q, to(tensor.Float32)), m.op("DequantizeLinear", append(present(q, scale, zero), attrs...)...), y)
 	}))
 
 	It("of many elements is spread over threads", seeds(3, func(m *model) {
