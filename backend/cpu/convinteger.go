@@ -16,7 +16,7 @@ import (
 	"github.com/carve-dev/carve/property"
 )
 
-// Convolutions of 8-bit integers over one or two axes. A step writes the image with its channels last, each group's in whole quads,
+// Convolutions of 8-bit integers over one to three axes. A step writes the image with its channels last, each group's in whole quads,
 // and pads it with its zero point. Windows are then segments of that image, multiplied by weights in panels as a matrix is, or,
 // where each channel has a filter of its own, weighed sixteen channels at a time. Results are transposed back to planes while they
 // are near.
@@ -30,8 +30,9 @@ var (
 // integerConv is a convolution of known shapes.
 type integerConv struct {
 	conv.Map
+	deep                  depthAxis
 	images, groups, c, oc int // c and oc of one group
-	rows, cols            int // of the padded image: what windows reach
+	planes, rows, cols    int // of the padded image: what windows reach
 	width                 int // elements of a group in a pixel of the padded image
 	depthwise             bool
 	last                  bool // channels come last in the result
@@ -63,7 +64,16 @@ func (c *integerConv) pixel() int {
 }
 
 // pixels returns the number of results of an image for each channel.
-func (c *integerConv) pixels() int { return c.OH * c.OW }
+func (c *integerConv) pixels() int { return c.deep.out * c.OH * c.OW }
+
+// allTaps returns the number of elements of a window, of one channel.
+func (c *integerConv) allTaps() int { return c.deep.kernel * c.Kernel[0] * c.Kernel[1] }
+
+// planeSize returns the number of elements of the operand in each channel.
+func (c *integerConv) planeSize() int { return c.deep.in * c.H * c.W }
+
+// padded returns the elements of an image, padded.
+func (c *integerConv) padded() int { return c.planes * c.rows * c.cols * c.pixel() }
 
 // outputs returns the number of channels of the result.
 func (c *integerConv) outputs() int { return c.groups * c.oc }
@@ -76,28 +86,30 @@ const mostPadded = 64
 
 // newIntegerConv resolves a convolution of dims [N, C, …] by [O, I, …].
 func newIntegerConv(n *graph.Node, dx, dw, dy []int) (*integerConv, error) {
-	m, err := convWindow(n, dx[2:], dw[2:], dy[2:])
+	w, err := graph.ConvAttrs(n, dw[2:])
 	if err != nil {
 		return nil, err
 	}
-	c := &integerConv{Map: m, images: dx[0], groups: int(n.Int("group", 1)), c: dw[1], oc: dw[0]}
+	m := windowMap(&w, dx[2:], dy[2:])
+	c := &integerConv{Map: m, deep: depthOf(&w, dx[2:], dy[2:]), images: dx[0], groups: int(n.Int("group", 1)), c: dw[1], oc: dw[0]}
 	if c.groups < 1 || c.groups*c.c != dx[1] || c.oc%c.groups != 0 {
 		return nil, property.Because(property.ShapeReason, "%d groups of weights %v for %v", c.groups, dw, dx)
 	}
 	c.oc /= c.groups
 	c.depthwise = c.c == 1 && c.oc == 1 && c.groups > 1
 	c.merge()
+	c.planes = (c.deep.out-1)*c.deep.stride + (c.deep.kernel-1)*c.deep.dilate + 1
 	c.rows, c.cols = reachOf(m, 0, m.OH), reachOf(m, 1, m.OW)
 	if m.Pad[0] == 0 && m.Pad[1] == 0 && c.rows <= m.H && c.cols <= m.W { // the image is the padded one
 		c.rows, c.cols = m.H, m.W
 	}
-	if padded := float64(c.rows) * float64(c.cols) * float64(c.images*c.groups) * float64(c.c+1); padded > mostPadded*float64(product(dx)+product(dy))+1<<20 {
-		return nil, property.Because(property.ShapeReason, "an image of %d x %d pixels that is padded to %d x %d", m.H, m.W, c.rows, c.cols)
+	if padded := float64(c.planes) * float64(c.rows) * float64(c.cols) * float64(c.images*c.groups) * float64(c.c+1); padded > mostPadded*float64(product(dx)+product(dy))+1<<20 {
+		return nil, property.Because(property.ShapeReason, "%d x %d x %d pixels that are padded to %d x %d x %d", c.deep.in, m.H, m.W, c.planes, c.rows, c.cols)
 	}
 	if c.depthwise {
 		c.width = quant.Panels(c.groups) * quant.Panel
-		for i := range m.Kernel[0] * m.Kernel[1] {
-			c.taps.Offsets = append(c.taps.Offsets, c.tap(i/m.Kernel[1], i%m.Kernel[1]))
+		for i := range c.allTaps() {
+			c.taps.Offsets = append(c.taps.Offsets, c.tap(i))
 		}
 		if len(c.taps.Offsets)%2 != 0 { // its weights are 0
 			c.taps.Offsets = append(c.taps.Offsets, 0)
@@ -108,13 +120,13 @@ func newIntegerConv(n *graph.Node, dx, dw, dy []int) (*integerConv, error) {
 	c.product.Quads = quant.Quads(c.c)
 	if c.groups == 1 && m.Dilate[1] == 1 { // a row of the window is one segment
 		c.product.Quads *= m.Kernel[1]
-		for y := range m.Kernel[0] {
-			c.product.Segments = append(c.product.Segments, c.tap(y, 0))
+		for y := range c.deep.kernel * m.Kernel[0] {
+			c.product.Segments = append(c.product.Segments, c.tap(y*m.Kernel[1]))
 		}
 		return c, nil
 	}
-	for i := range m.Kernel[0] * m.Kernel[1] {
-		c.product.Segments = append(c.product.Segments, c.tap(i/m.Kernel[1], i%m.Kernel[1]))
+	for i := range c.allTaps() {
+		c.product.Segments = append(c.product.Segments, c.tap(i))
 	}
 	return c, nil
 }
@@ -138,22 +150,25 @@ func reachOf(m conv.Map, axis, results int) int {
 	return (results-1)*m.Stride[axis] + (m.Kernel[axis]-1)*m.Dilate[axis] + 1
 }
 
-// tap returns where a tap lies behind its window's offset, in elements.
-func (c *integerConv) tap(y, x int) int { return (y*c.Dilate[0]*c.cols + x*c.Dilate[1]) * c.pixel() }
+// tap returns where tap i lies behind its window's offset, in elements.
+func (c *integerConv) tap(i int) int {
+	line, x := i/c.Kernel[1], i%c.Kernel[1]
+	z, y := line/c.Kernel[0], line%c.Kernel[0]
+	return ((z*c.deep.dilate*c.rows+y*c.Dilate[0])*c.cols + x*c.Dilate[1]) * c.pixel()
+}
 
 // windows writes the offsets of the windows of results from first on of an image.
 func (c *integerConv) windows(dst []int, first int) {
-	pixel := c.pixel()
-	y, x := first/c.OW, first%c.OW
-	line, step := c.Stride[0]*c.cols*pixel, c.Stride[1]*pixel
+	row, step := c.cols*c.pixel(), c.Stride[1]*c.pixel()
+	line, x := first/c.OW, first%c.OW
 	for len(dst) > 0 {
 		n := min(c.OW-x, len(dst))
-		at := y*line + x*step
+		at := (line/c.OH*c.deep.stride*c.rows+line%c.OH*c.Stride[0])*row + x*step
 		for i := range dst[:n] {
 			dst[i] = at
 			at += step
 		}
-		dst, x, y = dst[n:], 0, y+1
+		dst, x, line = dst[n:], 0, line+1
 	}
 }
 
@@ -185,8 +200,8 @@ func integerConvSignature(n *graph.Node, xZero, w, wZero int) (graph.Signature, 
 		return none, property.Because(property.DTypeReason, "integers of 8 bits only, found %v and %v", x.Type, v.Type)
 	}
 	rank := len(x.Type.Shape)
-	if rank < 3 || rank > 4 || len(v.Type.Shape) != rank {
-		return none, property.Because(property.ShapeReason, "convolutions over one or two axes only, %v is %v", x, x.Type)
+	if rank < 3 || rank > 5 || len(v.Type.Shape) != rank {
+		return none, property.Because(property.ShapeReason, "convolutions over one to three axes only, %v is %v", x, x.Type)
 	}
 	if far := reachesFar(n, v); far {
 		return none, property.Because(property.Attribute, "windows of more than %d elements, or as much padding", mostReach)
@@ -208,13 +223,15 @@ func integerConvSignature(n *graph.Node, xZero, w, wZero int) (graph.Signature, 
 }
 
 // convWeights returns the name of the kernel of a convolution, and the format that it wants of weights, by the rank of these, and
-// how many groups, outputs, and inputs of a group there are. Those of groups that do not fall on panels are packed when it is planned.
+// how many groups, outputs, and inputs of a group there are. Those of groups that do not fall on panels, and of volumes, are packed when it is planned.
 func convWeights(rank, groups, oc, ic int) (name string, f graph.Format) {
 	switch {
 	case groups > 1 && ic == 1 && oc == groups:
 		return "depthwise", rowMaj
 	case groups > 1 && oc/groups%quant.Panel != 0:
 		return "groups", rowMaj
+	case rank == 5:
+		return "volumes", rowMaj
 	case rank == 3:
 		return "packed", quadsOIW
 	}
@@ -266,7 +283,7 @@ func (p *planner) beforeSums(c *integerConv, x, w integerOperand, y *graph.Value
 		c.own, c.summed, c.made = made.own, made.sums, made
 		if c.about != nil {
 			c.summed = slices.Clone(c.summed)
-			p.integers.Subtract(c.summed, c.about, int32(c.Kernel[0]*c.Kernel[1]*c.c))
+			p.integers.Subtract(c.summed, c.about, int32(c.allTaps()*c.c))
 		}
 		if s := c.squares; s != nil {
 			s.Weights = made.squares.of(func() []int16 {
@@ -349,7 +366,7 @@ func (c *integerConv) packWeights(kernels quant.Kernels, w integerOperand) (p *p
 	packed := w.v.Const.Data[w.v.Const.Offset:]
 	if w.v.Format == rowMaj {
 		src, zeros := w.constants()
-		if outputs, taps := c.outputs(), c.Kernel[0]*c.Kernel[1]; len(src) != outputs*(c.c/c.merged)*taps {
+		if outputs, taps := c.outputs(), c.allTaps(); len(src) != outputs*(c.c/c.merged)*taps {
 			return nil, fmt.Errorf("%w: %d weights for %d outputs", tensor.ErrShape, len(src), outputs)
 		}
 		p.own = make([]byte, c.packedBytes())
@@ -366,7 +383,7 @@ func (c *integerConv) packedBytes() int { return c.groups * c.panels() * quant.P
 // packGroups packs weights [O, I, …], each group's outputs in panels of their own, in dst, which is zero. Where an output of merged
 // groups does not look, they are its zero point.
 func (c *integerConv) packGroups(dst, src, zeros []byte) {
-	outputs, taps, in := c.outputs(), c.Kernel[0]*c.Kernel[1], c.c/c.merged
+	outputs, taps, in := c.outputs(), c.allTaps(), c.c/c.merged
 	deep := quant.Quads(c.c)
 	for o := range outputs {
 		group, j := o/c.oc, o%c.oc
@@ -440,9 +457,11 @@ func (c *integerConv) column(i int) int {
 // windowSum returns the sum of what a window of a group sees.
 func (c *integerConv) windowSum(sums []int32, image, group, i int) int32 {
 	total := int32(0)
-	y0, x0 := i/c.OW*c.Stride[0], i%c.OW*c.Stride[1]
-	for y := range c.Kernel[0] {
-		row := (image*c.rows+y0+y*c.Dilate[0])*c.cols + x0
+	line, x0 := i/c.OW, i%c.OW*c.Stride[1]
+	z0, y0 := line/c.OH*c.deep.stride, line%c.OH*c.Stride[0]
+	for k := range c.deep.kernel * c.Kernel[0] {
+		z, y := z0+k/c.Kernel[0]*c.deep.dilate, y0+k%c.Kernel[0]*c.Dilate[0]
+		row := ((image*c.planes+z)*c.rows+y)*c.cols + x0
 		for x := range c.Kernel[1] {
 			total += sums[(row+x*c.Dilate[1])*c.groups+group]
 		}
@@ -544,7 +563,7 @@ func roundUp(n, to int) int { return ceilDiv(n, to) * to }
 // sum writes the sums of a part, whose windows these are.
 func (c *integerConv) sum(st *state, kernels quant.Kernels, x []int32, windows []int, part *convPart) {
 	if c.depthwise {
-		whole, starts := st.Bytes(c.image)[part.image*c.rows*c.cols*c.pixel():], of[int32](st, c.starts)
+		whole, starts := st.Bytes(c.image)[part.image*c.padded():], of[int32](st, c.starts)
 		for j := range part.panels {
 			at := (part.panel + j) * quant.Panel
 			kernels.Convolve(&c.taps, x[j*quant.Panel:], whole[at:], windows, c.block(st, part.panel+j), starts[at:])
@@ -566,7 +585,7 @@ func (c *integerConv) sum(st *state, kernels quant.Kernels, x []int32, windows [
 
 // operands returns the image that the windows of a part lie in, its panels of weights, and what its sums begin with.
 func (c *integerConv) operands(st *state, part *convPart) (a, b []byte, start []int32) {
-	a = st.Bytes(c.image)[part.image*c.rows*c.cols*c.pixel()+part.group*c.width:]
+	a = st.Bytes(c.image)[part.image*c.padded()+part.group*c.width:]
 	panel := part.group*c.panels() + part.panel
 	if b = c.own; b == nil {
 		b = st.Bytes(c.packed)

@@ -10,7 +10,7 @@ import (
 	"github.com/carve-dev/carve/property"
 )
 
-// integerWindow returns dims of an image and of weights, and the attributes of a convolution: dense, in groups of many and of few
+// integerWindow returns dims of a line, an image or a volume and of weights, and the attributes of a convolution: dense, in groups of many and of few
 // outputs, or with a filter for each channel.
 func integerWindow(m *model) (dx, dw []int, attrs []any) {
 	groups, c, oc := 1, length(m), length(m)
@@ -24,9 +24,13 @@ func integerWindow(m *model) (dx, dw []int, attrs []any) {
 	}
 	dx, dw = []int{m.between(1, 2), groups * c}, []int{groups * oc, c}
 	var strides, dilations, pads []int64
-	for range m.between(1, 2) {
+	axes, most := pick(m, 1, 2, 1, 2, 3), 20
+	if axes == 3 {
+		most = 6
+	}
+	for range axes {
 		k, d := m.between(1, 3), m.between(1, 2)
-		dx, dw = append(dx, m.between((k-1)*d+1, 20)), append(dw, k)
+		dx, dw = append(dx, m.between((k-1)*d+1, most)), append(dw, k)
 		strides, dilations, pads = append(strides, int64(m.between(1, 3))), append(dilations, int64(d)), append(pads, int64(m.between(0, k)))
 	}
 	for range dw[2:] {

@@ -37,7 +37,7 @@ func (c *integerConv) blockTaps() int { return quant.Panel * len(c.taps.Offsets)
 
 // tapBlock writes block b of weights [channel][tap], less their zero points, and their sums.
 func (c *integerConv) tapBlock(dst []int16, sums []int32, b int, all, zeros []byte, signed bool) {
-	taps := c.Kernel[0] * c.Kernel[1]
+	taps := c.allTaps()
 	clear(sums)
 	quant.TapWeights(dst, taps, func(tap, channel int) int16 {
 		ch := b*quant.Panel + channel
@@ -60,7 +60,7 @@ func (c *integerConv) block(st *state, b int) []int16 {
 
 // fitChannels returns an error where weights are not those of a depthwise convolution.
 func (c *integerConv) fitChannels(weights []byte) error {
-	if len(weights) != c.Kernel[0]*c.Kernel[1]*c.groups {
+	if len(weights) != c.allTaps()*c.groups {
 		return fmt.Errorf("%w: %d weights for %d channels", tensor.ErrShape, len(weights), c.groups)
 	}
 	return nil
@@ -72,7 +72,7 @@ func (c *integerConv) channelWeights(w integerOperand) ([]int16, error) {
 	if err := c.fitChannels(all); err != nil {
 		return nil, err
 	}
-	out, taps := make([]int16, len(all)), c.Kernel[0]*c.Kernel[1]
+	out, taps := make([]int16, len(all)), c.allTaps()
 	for i := range all {
 		out[i] = int16(zeroPoint(all[i:i+1], 0, w.signed()) - zeroPoint(zeros, i/taps, w.signed()))
 	}
@@ -96,7 +96,7 @@ func (c *integerConv) weightsAndStarts(x, w integerOperand, r *roundedSums, by i
 		return nil, nil, err
 	}
 	zero, _ := x.constantZero()
-	taps := c.Kernel[0] * c.Kernel[1]
+	taps := c.allTaps()
 	start = make([]int32, c.groups)
 	copy(start, r.add)
 	for i, x := range all {

@@ -20,10 +20,11 @@ func (p *planner) wholeImage(c *integerConv, x integerOperand) {
 		return
 	}
 	line := c.cols * c.pixel()
-	dst := p.Temp(c.images * c.rows * line)
+	planes := c.images * c.planes
+	dst := p.Temp(planes * c.rows * line)
 	c.image = dst
 	if c.zeros.Slot >= 0 {
-		c.pixelSums = p.Temp(4 * c.images * c.rows * c.cols * c.groups)
+		c.pixelSums = p.Temp(4 * planes * c.rows * c.cols * c.groups)
 	}
 	band := min(ceilDiv(bandPixels, c.W), c.H)
 	bands, channels := ceilDiv(c.rows, band), c.groups*c.c
@@ -33,35 +34,39 @@ func (p *planner) wholeImage(c *integerConv, x integerOperand) {
 	}
 	kernels, src, zero, total := p.integers, x.at, p.In(x.zero), c.pixelSums
 	size := c.W * channels // of a row of the source
-	p.emit(step{chunks: c.images * bands, grain: grainFor(float64(band*line)*0.1 + 50), body: func(st *state, worker, lo, hi int) {
-		planes, image, sums := st.Bytes(src), st.Bytes(dst), of[int32](st, total)
+	p.emit(step{chunks: planes * bands, grain: grainFor(float64(band*line)*0.1 + 50), body: func(st *state, worker, lo, hi int) {
+		whole, image, sums := st.Bytes(src), st.Bytes(dst), of[int32](st, total)
 		pad := byte(0)
 		if z := st.Bytes(zero); len(z) > 0 {
 			pad = z[0]
 		}
 		for i := lo; i < hi; i++ {
-			n, first := i/bands, i%bands*band
+			plane, first := i/bands, i%bands*band
 			last := min(first+band, c.rows)
 			from, to := max(first-c.Pad[0], 0), min(last-c.Pad[0], c.H) // rows of the source
-			near := planes[(n*c.H+min(from, c.H))*size:]
+			n, z := plane/c.planes, plane%c.planes-c.deep.pads
+			if z < 0 || z >= c.deep.in {
+				z, to = 0, from
+			}
+			near, source := whole[(n*c.H+min(from, c.H))*size:], whole[n*channels*c.planeSize()+z*c.H*c.W:]
 			if !pixels {
 				near = nearOf(st, work, worker, band*size)
 			}
 			if from < to && !pixels && !c.slim() {
-				kernels.Transpose(near, planes[n*channels*c.H*c.W+from*c.W:], channels, (to-from)*c.W, c.H*c.W, channels)
+				kernels.Transpose(near, source[from*c.W:], channels, (to-from)*c.W, c.planeSize(), channels)
 			}
 			for row := first; row < last; row++ {
-				d := image[(n*c.rows+row)*line:][:line]
+				d := image[(plane*c.rows+row)*line:][:line]
 				switch y := row - c.Pad[0]; {
 				case y < from || y >= to:
 					fill(d, pad)
 				case !pixels && c.slim():
-					c.pixelsOfPlanes(d, planes[n*channels*c.H*c.W+y*c.W:], pad)
+					c.pixelsOfPlanes(d, source[y*c.W:], pad)
 				default:
 					c.pixelLine(d, near[(y-from)*size:][:size], pad)
 				}
 				if sums != nil {
-					c.sumLine(kernels, sums[(n*c.rows+row)*c.cols*c.groups:], d, x.signed(), int32(zeroPoint([]byte{pad}, 0, x.signed())))
+					c.sumLine(kernels, sums[(plane*c.rows+row)*c.cols*c.groups:], d, x.signed(), int32(zeroPoint([]byte{pad}, 0, x.signed())))
 				}
 				if c.shift != 0 {
 					kernels.Flip(d, d)
@@ -145,7 +150,7 @@ func (c *integerConv) pixelsOfPlanes(dst, planes []byte, pad byte) {
 	fill(dst, pad)
 	from, to := max(0, -c.Pad[1]), min(c.W, c.cols-c.Pad[1]) // pixels of the source
 	if c.c == 3 && from < to {                               // as of colours
-		dst, plane := dst[4*(from+c.Pad[1]):], c.H*c.W
+		dst, plane := dst[4*(from+c.Pad[1]):], c.planeSize()
 		red, green, blue := planes[from:to], planes[plane+from:][:to-from], planes[2*plane+from:][:to-from]
 		for i, r := range red {
 			binary.LittleEndian.PutUint32(dst[4*i:], uint32(r)|uint32(green[i])<<8|uint32(blue[i])<<16)
@@ -153,7 +158,7 @@ func (c *integerConv) pixelsOfPlanes(dst, planes []byte, pad byte) {
 		return
 	}
 	for ch := range c.c {
-		src, at := planes[ch*c.H*c.W:][:c.W], (from+c.Pad[1])*c.width+ch
+		src, at := planes[ch*c.planeSize():][:c.W], (from+c.Pad[1])*c.width+ch
 		for _, b := range src[min(from, c.W):max(to, min(from, c.W))] {
 			dst[at] = b
 			at += c.width
