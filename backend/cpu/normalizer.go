@@ -7,6 +7,7 @@ import (
 	"github.com/carve-dev/carve/graph/tensor"
 	"github.com/carve-dev/carve/internal/kernel/double"
 	"github.com/carve-dev/carve/internal/kernel/shortrow"
+	"github.com/carve-dev/carve/internal/place"
 	"github.com/carve-dev/carve/property"
 )
 
@@ -62,11 +63,21 @@ func planNormalizer(p *planner, n *graph.Node) error {
 		return why
 	}
 	r, k := newNumberRows(p, n.Inputs[0], 0), p.doubles()
-	if r.from == tensor.Float32 && n.Outputs[0].Type.DType == tensor.Float32 {
+	if n.Outputs[0].Type.DType == tensor.Float32 && r.columns > 0 {
 		few := shortrow.For(p.target)
 		norm := map[string]shortrow.Norm{"L1": shortrow.L1, "L2": shortrow.L2, "MAX": shortrow.Max}[n.Str("norm", "MAX")]
-		eachRow(p, r.src, p.Out(n.Outputs[0]), r.rows, r.columns, func(dst, src []float32, count int) { few.Divide(norm, dst, src, count) })
-		return nil
+		switch y := p.Out(n.Outputs[0]); r.from {
+		case tensor.Float32:
+			eachRow(p, r.src, y, r.rows, r.columns, func(dst, src []float32, count int) { few.Divide(norm, dst, src, count) })
+			return nil
+		case tensor.Int32, tensor.Int64: // whose norms have an inverse
+			r.together = min(r.rows, max(1, nearNumbers/r.columns))
+			r.wide = p.scratch(r.together * r.columns * 8)
+			r.each(p, float64(r.columns), []place.Memory{y}, func(st *state, _ int, x []float64, lo, count int) {
+				few.DivideWide(norm, of[float32](st, y)[lo*r.columns:][:len(x)], x, r.columns)
+			})
+			return nil
+		}
 	}
 	return mapped(p, n, r, float64(r.columns), func(row []float64) {
 		s := [1]float64{norm(k, row)}

@@ -21,14 +21,20 @@ func divide(set isa.Set, norm Norm, dst, src *float32, n, rows int) {
 	switch set {
 	case isa.AVX512:
 		switch {
+		case norm == L1 && n <= 8:
+			divideL18512(dst, src, n, rows)
 		case norm == L1 && n <= 16:
 			divideL116512(dst, src, n, rows)
 		case norm == L1 && n <= 32:
 			divideL132512(dst, src, n, rows)
+		case norm == L2 && n <= 8:
+			divideL28512(dst, src, n, rows)
 		case norm == L2 && n <= 16:
 			divideL216512(dst, src, n, rows)
 		case norm == L2 && n <= 32:
 			divideL232512(dst, src, n, rows)
+		case norm == Max && n <= 8:
+			divideMax8512(dst, src, n, rows)
 		case norm == Max && n <= 16:
 			divideMax16512(dst, src, n, rows)
 		case norm == Max && n <= 32:
@@ -51,6 +57,53 @@ func divide(set isa.Set, norm Norm, dst, src *float32, n, rows int) {
 			divideL2256(dst, src, n, rows)
 		case Max:
 			divideMax256(dst, src, n, rows)
+		}
+	default:
+		genericDivide(norm, dst, src, n, rows)
+	}
+}
+
+// divideWide divides rows of float64 by their norms.
+func divideWide(set isa.Set, norm Norm, dst *float32, src *float64, n, rows int) {
+	switch set {
+	case isa.AVX512:
+		switch {
+		case norm == L1 && n <= 8:
+			divideWideL18512(dst, src, n, rows)
+		case norm == L1 && n <= 16:
+			divideWideL116512(dst, src, n, rows)
+		case norm == L1 && n <= 32:
+			divideWideL132512(dst, src, n, rows)
+		case norm == L2 && n <= 8:
+			divideWideL28512(dst, src, n, rows)
+		case norm == L2 && n <= 16:
+			divideWideL216512(dst, src, n, rows)
+		case norm == L2 && n <= 32:
+			divideWideL232512(dst, src, n, rows)
+		case norm == Max && n <= 8:
+			divideWideMax8512(dst, src, n, rows)
+		case norm == Max && n <= 16:
+			divideWideMax16512(dst, src, n, rows)
+		case norm == Max && n <= 32:
+			divideWideMax32512(dst, src, n, rows)
+		default:
+			switch norm {
+			case L1:
+				divideWideL1256(dst, src, n, rows)
+			case L2:
+				divideWideL2256(dst, src, n, rows)
+			case Max:
+				divideWideMax256(dst, src, n, rows)
+			}
+		}
+	case isa.AVX2:
+		switch norm {
+		case L1:
+			divideWideL1256(dst, src, n, rows)
+		case L2:
+			divideWideL2256(dst, src, n, rows)
+		case Max:
+			divideWideMax256(dst, src, n, rows)
 		}
 	default:
 		genericDivide(norm, dst, src, n, rows)

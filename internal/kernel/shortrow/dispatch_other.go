@@ -18,6 +18,11 @@ func divide(set isa.Set, norm Norm, dst, src *float32, n, rows int) {
 	genericDivide(norm, dst, src, n, rows)
 }
 
+// divideWide divides rows of float64 by their norms.
+func divideWide(set isa.Set, norm Norm, dst *float32, src *float64, n, rows int) {
+	genericDivide(norm, dst, src, n, rows)
+}
+
 // normalise normalises rows.
 func normalise(set isa.Set, dst, src, scale, bias *float32, n, rows int, epsilon float32) {
 	genericNormalise(dst, src, scale, bias, n, rows, epsilon)

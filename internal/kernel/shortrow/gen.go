@@ -15,29 +15,23 @@ func main() {
 		{Name: "mark", Doc: "writes 1 at the first of the greatest elements of each row.", Params: "dst, src *float32, n, rows int",
 			Portable: "genericMark(dst, src, n, rows)"},
 		{Name: "divide", Doc: "divides rows by their norms.", Params: "norm Norm, dst, src *float32, n, rows int", Portable: "genericDivide(norm, dst, src, n, rows)"},
+		{Name: "divideWide", Doc: "divides rows of float64 by their norms.", Params: "norm Norm, dst *float32, src *float64, n, rows int", Portable: "genericDivide(norm, dst, src, n, rows)"},
 		{Name: "normalise", Doc: "normalises rows.", Params: "dst, src, scale, bias *float32, n, rows int, epsilon float32",
 			Portable: "genericNormalise(dst, src, scale, bias, n, rows, epsilon)"},
 		{Name: "take", Doc: "writes count elements of each row, those at places of which the last is n-1 at most.",
 			Params: "dst *float32, ldd int, src *float32, lds int, places *int32, count, n, rows int", Portable: "genericTake(dst, ldd, src, lds, places, count, rows)"},
 	}}, asm.Unit{Base: "rows", Arch: "amd64", Generate: func(f *asm.File) {
 		mark(f)
-		code, any := "switch {\n", ""
-		for _, norm := range []string{"L1", "L2", "Max"} {
-			long := divideAny(f, norm)
-			code += fmt.Sprintf("case norm == %[1]s && n <= 16:\n%[2]s(dst, src, n, rows)\ncase norm == %[1]s && n <= 32:\n%[3]s(dst, src, n, rows)\n", norm, divide(f, norm, 2), divide(f, norm, 4))
-			any += fmt.Sprintf("case %s:\n%s(dst, src, n, rows)\n", norm, long)
-		}
-		any = "switch norm {\n" + any + "}"
-		f.Serve("divide", asm.AVX512(), code+"default:\n"+any+"\n}")
-		f.Serve("divide", asm.AVX2(), any)
+		serveDivide(f, "divide", source{asm.Ptr("src"), 4, "VCVTPS2PD", ""})
+		serveDivide(f, "divideWide", source{asm.Typed("src", "*float64"), 8, "VMOVUPD", "Wide"})
 		normalise(f)
 		take(f)
 	}})
 }
 
 // begin writes the head of a kernel: DI the results, SI the rows, R8 the bytes of one, CX their number; AX the lanes of a row, K1 the first 16.
-func begin(f *asm.File, name, what string, most int, more ...asm.Arg) *asm.Func {
-	fn := f.Func(name, fmt.Sprintf("%s %s n ≤ %d, rows > 0.", name, what, most), append([]asm.Arg{asm.Ptr("dst"), asm.Ptr("src"), asm.Int("n"), asm.Int("rows")}, more...)...)
+func begin(f *asm.File, name, what string, most int, src asm.Arg, more ...asm.Arg) *asm.Func {
+	fn := f.Func(name, fmt.Sprintf("%s %s n ≤ %d, rows > 0.", name, what, most), append([]asm.Arg{asm.Ptr("dst"), src, asm.Int("n"), asm.Int("rows")}, more...)...)
 	for _, x := range [][2]string{{"dst", "DI"}, {"src", "SI"}, {"n", "CX"}} {
 		fn.Load(x[0], x[1])
 	}
@@ -65,7 +59,7 @@ func all(fn *asm.Func, op string, v, t int) {
 }
 
 func mark(f *asm.File) {
-	fn := begin(f, "mark512", "marks the first of the greatest elements.", 16)
+	fn := begin(f, "mark512", "marks the first of the greatest elements.", 16, asm.Ptr("src"))
 	fn.I("VBROADCASTSS %s, Z31", f.Data("infinity", math.Float32bits(float32(math.Inf(-1)))))
 	fn.Clear(asm.AVX512(), "Z30")
 	fn.Loop("CX", func() {
@@ -89,10 +83,31 @@ func mark(f *asm.File) {
 	f.Serve("mark", asm.AVX512(), "mark512(dst, src, n, rows)")
 }
 
+// source is what rows are divided of: an argument, the size of a number, what loads numbers as float64, and what names of kernels say of it.
+type source struct {
+	arg        asm.Arg
+	size       int
+	load, name string
+}
+
+// serveDivide writes the kernels of one source, and what selects them.
+func serveDivide(f *asm.File, name string, from source) {
+	code, any := "switch {\n", ""
+	for _, norm := range []string{"L1", "L2", "Max"} {
+		for _, parts := range []int{1, 2, 4} {
+			code += fmt.Sprintf("case norm == %s && n <= %d:\n%s(dst, src, n, rows)\n", norm, 8*parts, divide(f, norm, parts, from))
+		}
+		any += fmt.Sprintf("case %s:\n%s(dst, src, n, rows)\n", norm, divideAny(f, norm, from))
+	}
+	any = "switch norm {\n" + any + "}"
+	f.Serve(name, asm.AVX512(), code+"default:\n"+any+"\n}")
+	f.Serve(name, asm.AVX2(), any)
+}
+
 // divide writes a kernel in float64: the first few vectors are the parts of a row, whose lanes are K1 and so on; as many behind them are of the norm.
-func divide(f *asm.File, norm string, parts int) string {
-	name := fmt.Sprintf("divide%s%d512", norm, 8*parts)
-	fn := begin(f, name, "divides rows by a norm.", 8*parts)
+func divide(f *asm.File, norm string, parts int, from source) string {
+	name := fmt.Sprintf("divide%s%s%d512", from.name, norm, 8*parts)
+	fn := begin(f, name, "divides rows by a norm.", 8*parts, from.arg)
 	wide := func(name string, x float64) string {
 		return f.Data(name, uint32(math.Float64bits(x)), uint32(math.Float64bits(x)>>32))
 	}
@@ -110,7 +125,7 @@ func divide(f *asm.File, norm string, parts int) string {
 	}
 	fn.Loop("CX", func() {
 		for h := range parts {
-			fn.I("VCVTPS2PD.Z %d(SI), K%d, Z%d", 32*h, 1+h, h)
+			fn.I("%s.Z %d(SI), K%d, Z%d", from.load, 8*from.size*h, 1+h, h)
 		}
 		add := "VADDPD"
 		for h := range parts {
@@ -148,17 +163,18 @@ func divide(f *asm.File, norm string, parts int) string {
 			fn.I("VCVTPD2PS Z%d, Y%[1]d", h)
 			fn.I("VMOVUPS Y%d, K%d, %d(DI)", h, 1+h, 32*h)
 		}
-		next(fn)
+		fn.I("LEAQ (SI)(R8*%d), SI", from.size/4)
+		fn.I("ADDQ R8, DI")
 	})
 	fn.Ret()
 	return name
 }
 
 // divideAny writes a kernel for rows of any length, by AVX2: four numbers at a time, and again when their norm is known.
-func divideAny(f *asm.File, norm string) string {
+func divideAny(f *asm.File, norm string, from source) string {
 	const sum, mask, tail, one, magnitude, least, zero = 0, 15, 14, 13, 12, 12, 11
-	name := fmt.Sprintf("divide%s256", norm)
-	fn := f.Func(name, name+" divides rows by a norm; n, rows > 0.", asm.Ptr("dst"), asm.Ptr("src"), asm.Int("n"), asm.Int("rows"))
+	name := fmt.Sprintf("divide%s%s256", from.name, norm)
+	fn := f.Func(name, name+" divides rows by a norm; n, rows > 0.", asm.Ptr("dst"), from.arg, asm.Int("n"), asm.Int("rows"))
 	for _, x := range [][2]string{{"dst", "DI"}, {"src", "SI"}, {"n", "R8"}} {
 		fn.Load(x[0], x[1])
 	}
@@ -192,15 +208,19 @@ func divideAny(f *asm.File, norm string) string {
 		fn.I("SHRQ $2, BX")
 		fn.I("JZ %s", rest)
 		fn.Loop("BX", func() {
-			fn.I("VCVTPS2PD (SI), Y1")
+			fn.I("%s (SI), Y1", from.load)
 			body(false)
 			behind()
 		})
 		fn.Label(rest)
 		fn.I("TESTQ R9, R9")
 		fn.I("JZ %s", end)
-		fn.I("VMASKMOVPS (SI), X%d, X1", mask)
-		fn.I("VCVTPS2PD X1, Y1")
+		if from.size == 8 {
+			fn.I("VMASKMOVPD (SI), Y%d, Y1", tail)
+		} else {
+			fn.I("VMASKMOVPS (SI), X%d, X1", mask)
+			fn.I("VCVTPS2PD X1, Y1")
+		}
 		body(true)
 		fn.Label(end)
 	}
@@ -224,7 +244,7 @@ func divideAny(f *asm.File, norm string) string {
 				}
 			}
 			fn.I("%s Y1, Y%d, Y%[2]d", add, sum)
-		}, func() { fn.I("ADDQ $16, SI") })
+		}, func() { fn.I("ADDQ $%d, SI", 4*from.size) })
 		fn.I("VEXTRACTF128 $1, Y0, X1")
 		fn.I("%s X1, X0, X0", add)
 		fn.I("VUNPCKHPD X0, X0, X1")
@@ -246,10 +266,10 @@ func divideAny(f *asm.File, norm string) string {
 				fn.I("VMOVUPS X1, (DI)")
 			}
 		}, func() {
-			fn.I("ADDQ $16, SI")
+			fn.I("ADDQ $%d, SI", 4*from.size)
 			fn.I("ADDQ $16, DI")
 		})
-		fn.I("LEAQ (SI)(R9*4), SI")
+		fn.I("LEAQ (SI)(R9*%d), SI", from.size)
 		fn.I("LEAQ (DI)(R9*4), DI")
 	})
 	fn.Ret()
@@ -257,7 +277,7 @@ func divideAny(f *asm.File, norm string) string {
 }
 
 func normalise(f *asm.File) {
-	fn := begin(f, "normalise512", "normalises rows.", 16, asm.Ptr("scale"), asm.Ptr("bias"), asm.Typed("epsilon", "float32"))
+	fn := begin(f, "normalise512", "normalises rows.", 16, asm.Ptr("src"), asm.Ptr("scale"), asm.Ptr("bias"), asm.Typed("epsilon", "float32"))
 	fn.Load("scale", "R9")
 	fn.Load("bias", "R10")
 	fn.Load("n", "AX")

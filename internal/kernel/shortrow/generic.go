@@ -39,8 +39,8 @@ func genericMark(dst, src *float32, n, rows int) {
 	})
 }
 
-// norm returns that of a row, which is not empty.
-func (n Norm) norm(row []float32) float64 {
+// normOf returns the norm of a row, which is not empty.
+func normOf[T float32 | float64](n Norm, row []T) float64 {
 	switch n {
 	case L1:
 		s := 0.0
@@ -56,22 +56,22 @@ func (n Norm) norm(row []float32) float64 {
 		return math.Sqrt(s)
 	case Max:
 	}
-	s := float32(-math.MaxFloat32)
+	s := float64(-math.MaxFloat32)
 	for _, x := range row {
-		if x == x && orderOf(x) > orderOf(s) {
-			s = x
+		if v := float64(x); v == v {
+			s = max(s, v)
 		}
 	}
-	return float64(s)
+	return s
 }
 
 // genericDivide multiplies with the inverse: norms of float32 are normal numbers of float64, so that this is as near.
-func genericDivide(norm Norm, dst, src *float32, n, rows int) {
+func genericDivide[T float32 | float64](norm Norm, dst *float32, src *T, n, rows int) {
 	to, from := unsafe.Slice(dst, n*rows), unsafe.Slice(src, n*rows)
 	for ; len(from) >= n; to, from = to[n:], from[n:] {
 		row, out := from[:n], to[:n]
 		inverse := 1.0
-		if s := norm.norm(row); s != 0 {
+		if s := normOf(norm, row); s != 0 {
 			inverse = 1 / s
 		}
 		for i, x := range row {

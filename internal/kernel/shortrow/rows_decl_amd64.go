@@ -7,10 +7,10 @@ package shortrow
 //go:noescape
 func mark512(dst *float32, src *float32, n int, rows int)
 
-// divideL1256 divides rows by a norm; n, rows > 0.
+// divideL18512 divides rows by a norm. n ≤ 8, rows > 0.
 //
 //go:noescape
-func divideL1256(dst *float32, src *float32, n int, rows int)
+func divideL18512(dst *float32, src *float32, n int, rows int)
 
 // divideL116512 divides rows by a norm. n ≤ 16, rows > 0.
 //
@@ -22,10 +22,15 @@ func divideL116512(dst *float32, src *float32, n int, rows int)
 //go:noescape
 func divideL132512(dst *float32, src *float32, n int, rows int)
 
-// divideL2256 divides rows by a norm; n, rows > 0.
+// divideL1256 divides rows by a norm; n, rows > 0.
 //
 //go:noescape
-func divideL2256(dst *float32, src *float32, n int, rows int)
+func divideL1256(dst *float32, src *float32, n int, rows int)
+
+// divideL28512 divides rows by a norm. n ≤ 8, rows > 0.
+//
+//go:noescape
+func divideL28512(dst *float32, src *float32, n int, rows int)
 
 // divideL216512 divides rows by a norm. n ≤ 16, rows > 0.
 //
@@ -37,10 +42,15 @@ func divideL216512(dst *float32, src *float32, n int, rows int)
 //go:noescape
 func divideL232512(dst *float32, src *float32, n int, rows int)
 
-// divideMax256 divides rows by a norm; n, rows > 0.
+// divideL2256 divides rows by a norm; n, rows > 0.
 //
 //go:noescape
-func divideMax256(dst *float32, src *float32, n int, rows int)
+func divideL2256(dst *float32, src *float32, n int, rows int)
+
+// divideMax8512 divides rows by a norm. n ≤ 8, rows > 0.
+//
+//go:noescape
+func divideMax8512(dst *float32, src *float32, n int, rows int)
 
 // divideMax16512 divides rows by a norm. n ≤ 16, rows > 0.
 //
@@ -51,6 +61,71 @@ func divideMax16512(dst *float32, src *float32, n int, rows int)
 //
 //go:noescape
 func divideMax32512(dst *float32, src *float32, n int, rows int)
+
+// divideMax256 divides rows by a norm; n, rows > 0.
+//
+//go:noescape
+func divideMax256(dst *float32, src *float32, n int, rows int)
+
+// divideWideL18512 divides rows by a norm. n ≤ 8, rows > 0.
+//
+//go:noescape
+func divideWideL18512(dst *float32, src *float64, n int, rows int)
+
+// divideWideL116512 divides rows by a norm. n ≤ 16, rows > 0.
+//
+//go:noescape
+func divideWideL116512(dst *float32, src *float64, n int, rows int)
+
+// divideWideL132512 divides rows by a norm. n ≤ 32, rows > 0.
+//
+//go:noescape
+func divideWideL132512(dst *float32, src *float64, n int, rows int)
+
+// divideWideL1256 divides rows by a norm; n, rows > 0.
+//
+//go:noescape
+func divideWideL1256(dst *float32, src *float64, n int, rows int)
+
+// divideWideL28512 divides rows by a norm. n ≤ 8, rows > 0.
+//
+//go:noescape
+func divideWideL28512(dst *float32, src *float64, n int, rows int)
+
+// divideWideL216512 divides rows by a norm. n ≤ 16, rows > 0.
+//
+//go:noescape
+func divideWideL216512(dst *float32, src *float64, n int, rows int)
+
+// divideWideL232512 divides rows by a norm. n ≤ 32, rows > 0.
+//
+//go:noescape
+func divideWideL232512(dst *float32, src *float64, n int, rows int)
+
+// divideWideL2256 divides rows by a norm; n, rows > 0.
+//
+//go:noescape
+func divideWideL2256(dst *float32, src *float64, n int, rows int)
+
+// divideWideMax8512 divides rows by a norm. n ≤ 8, rows > 0.
+//
+//go:noescape
+func divideWideMax8512(dst *float32, src *float64, n int, rows int)
+
+// divideWideMax16512 divides rows by a norm. n ≤ 16, rows > 0.
+//
+//go:noescape
+func divideWideMax16512(dst *float32, src *float64, n int, rows int)
+
+// divideWideMax32512 divides rows by a norm. n ≤ 32, rows > 0.
+//
+//go:noescape
+func divideWideMax32512(dst *float32, src *float64, n int, rows int)
+
+// divideWideMax256 divides rows by a norm; n, rows > 0.
+//
+//go:noescape
+func divideWideMax256(dst *float32, src *float64, n int, rows int)
 
 // normalise512 normalises rows. n ≤ 16, rows > 0.
 //

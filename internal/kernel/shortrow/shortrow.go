@@ -62,7 +62,7 @@ const (
 )
 
 // rows returns how many rows of n elements src has; dst has as many at least.
-func rows(dst, src []float32, n, most int) int {
+func rows[T float32 | float64](dst []float32, src []T, n, most int) int {
 	if len(src) == 0 {
 		return 0
 	}
@@ -82,11 +82,22 @@ func (k Kernels) Mark(dst, src []float32, n int) {
 
 // Divide writes each row of n elements, divided by its norm, where that is not 0, in float64. dst may be src.
 func (k Kernels) Divide(norm Norm, dst, src []float32, n int) {
-	const most = 1 << 14 // numbers of one call, which cannot be preempted, unless a row has more
 	count := rows(dst, src, n, math.MaxInt)
+	inParts(count, n, func(at, some int) { divide(k.set, norm, &dst[at*n], &src[at*n], n, some) })
+}
+
+// DivideWide is Divide of float64, whose norms are 0 or have an inverse that is finite. dst and src have no memory in common.
+func (k Kernels) DivideWide(norm Norm, dst []float32, src []float64, n int) {
+	count := rows(dst, src, n, math.MaxInt)
+	inParts(count, n, func(at, some int) { divideWide(k.set, norm, &dst[at*n], &src[at*n], n, some) })
+}
+
+// inParts hands out rows of n elements, as many as one call may take, which cannot be preempted: one, where a row has more.
+func inParts(count, n int, divide func(at, some int)) {
+	const most = 1 << 14 // numbers
 	for at := 0; at < count; {
 		some := min(count-at, max(most/n, 1))
-		divide(k.set, norm, &dst[at*n], &src[at*n], n, some)
+		divide(at, some)
 		at += some
 	}
 }

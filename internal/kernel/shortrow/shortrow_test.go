@@ -106,6 +106,15 @@ var _ = It("rows are divided by their norms", func() {
 	eachCase(45, func(r *rand.Rand, k shortrow.Kernels, n int, to, from, was []float32) {
 		norm := shortrow.Norm(r.IntN(len(norms)))
 		k.Divide(norm, to, from, n)
+		wide := make([]float64, len(was), len(was)+1)
+		for i, x := range was {
+			wide[i] = float64(x)
+		}
+		ofWide := make([]float32, len(was))
+		k.DivideWide(norm, ofWide, wide, n)
+		for i, y := range ofWide {
+			Expect(math.Float32bits(y) == math.Float32bits(to[i]) || y != y && to[i] != to[i]).To(BeTrue(), "norm %d of float64, number %d of %v: %v, and not %v", norm, i, was, y, to[i])
+		}
 		for at := 0; at < len(was); at += n {
 			s := norms[norm](was[at:][:n])
 			if s == 0 {
