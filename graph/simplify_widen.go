@@ -163,12 +163,13 @@ func (w *widener) continues(n *Node) bool {
 var fixedTypes = []string{"Cast", "CastLike", "BitCast", "QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear", "QLinearConv", "QLinearMatMul"}
 
 // widens reports whether a node of half precision may as well compute in float32: by its schema, every port of half
-// precision may be of float32. moves tells that the operator is there for strings too, so that it does no arithmetic.
+// precision may be of float32. moves tells that it does no arithmetic: the operator is there for strings too, or asks what a number is.
 func widens(n *Node) (moves, ok bool) {
 	if n.Schema == nil || n.Op.Domain == CarveDomain || len(n.Regions) > 0 || len(n.Captures) > 0 || isRandomNode(n) || n.Is(fixedTypes...) {
 		return false, false
 	}
 	narrow := false
+	moves = n.Is("IsNaN", "IsInf")
 	for i, v := range n.Inputs {
 		if v == nil {
 			continue

@@ -8,10 +8,10 @@ import (
 	"github.com/carve-dev/carve/graph/tensor"
 )
 
-// floatsAlone ranks nodes as a backend for float32 in front of one for everything would: operators that move elements it
+// floatsAlone ranks nodes as a backend for float32 in front of one for everything would: operators that move elements, and IsNaN, it
 // runs in any type, and Softplus, which stands for what it does not know, not at all.
 func floatsAlone(n *graph.Node) int {
-	if n.Is("Reshape", "Transpose", "Concat", "Gather", "Shape", "Cast") {
+	if n.Is("Reshape", "Transpose", "Concat", "Gather", "Shape", "Cast", "IsNaN") {
 		return 0
 	}
 	if n.Is("Softplus") {
@@ -142,6 +142,20 @@ var _ = DescribeTable("nodes of half precision compute in float32", func(body, w
   $3: f32[2] = Exp($2) "c"
   %c: f16[2] = Cast($3; to=10)
   output %c
+`, ""),
+	Entry("and are asked there whether they are numbers, but not before", `
+  input %x: f16[2]
+  %n = IsNaN(%x) "n"
+  %a = Exp(%x) "a"
+  %b = IsNaN(%a) "b"
+  output %n, %b
+`, `
+  input %x: f16[2]
+  %n: bool[2] = IsNaN(%x) "n"
+  $0: f32[2] = Cast(%x; to=1)
+  %a: f32[2] = Exp($0) "a"
+  %b: bool[2] = IsNaN(%a) "b"
+  output %n, %b
 `, ""),
 	Entry("moves in between as well, but not before", `
   input %x: f16[2,3,4]

@@ -296,6 +296,26 @@ var _ = Describe("half precision", func() {
 		}
 	}))
 
+	It("needs no cast to be asked whether it is a number, in its own type or where it was computed", seeds(12, func(m *model) {
+		x := m.input(m.between(1, 200))
+		asked := []*graph.Value{m.op("IsNaN", m.op("Sqrt", x)), m.op("IsInf", m.op("Reciprocal", m.op("Relu", x)), graph.IntAttr("detect_negative", int64(m.between(0, 1))))}
+		number := 1 // of what Sqrt and Reciprocal read
+		if m.chance(2) {
+			x = m.feed(tensor.From([]float32{0, 1, -1, float32(math.NaN()), float32(math.Inf(1)), float32(math.Inf(-1)), 65504, 1e-7}, 8))
+			asked, number = []*graph.Value{m.op("IsNaN", x), m.op("IsInf", x), m.op("IsInf", x, graph.IntAttr("detect_positive", 0))}, 0
+		}
+		m.g.SetOutputs(asked...)
+		g, feeds := m.half(pick(m, tensor.Float16, tensor.BFloat16), false)
+		want, _ := mustExecute(g, feeds, referenceAlone())
+		got, r := mustExecute(g, feeds, &carve.Options{Strict: true})
+		n, elsewhere := casts(r)
+		Expect(n).To(Equal(number))
+		Expect(elsewhere).To(BeEmpty())
+		for _, v := range asked {
+			Expect(got[v.Name].(*tensor.Tensor).Bytes()).To(Equal(want[v.Name].(*tensor.Tensor).Bytes()), "seed %d", m.seed)
+		}
+	}))
+
 	It("needs no cast of what is moved alone", func() {
 		m := newModel(6)
 		x := m.input(2, 6)

@@ -96,11 +96,27 @@ func (f *inverse) finish(d, s []float32, logs []float64) {
 	}
 }
 
-// planTest emits IsNaN and IsInf of float32.
-func planTest(p *planner, n *graph.Node) error { return testBits[int32](p, n, 0x7f800000) }
+// testSignatures takes float32 and numbers of half precision as they are.
+func testSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
+	if isHalf(n.Inputs[0].Type.DType) {
+		return operators.RowMajor(n), nil
+	}
+	return functionSignatures(n)
+}
+
+// planTest emits IsNaN and IsInf of float32 and of half precision.
+func planTest(p *planner, n *graph.Node) error {
+	switch n.Inputs[0].Type.DType {
+	case tensor.Float16:
+		return testBits[int16](p, n, 0x7c00)
+	case tensor.BFloat16:
+		return testBits[int16](p, n, 0x7f80)
+	}
+	return testBits[int32](p, n, 0x7f800000)
+}
 
 // testBits emits IsNaN and IsInf, by the bits of elements and those of infinity.
-func testBits[T int32 | int64](p *planner, n *graph.Node, infinite T) error {
+func testBits[T int16 | int32 | int64](p *planner, n *graph.Node, infinite T) error {
 	set := p.target.Set
 	up, down := n.Int("detect_positive", 1) != 0, n.Int("detect_negative", 1) != 0
 	sign := T(-1) << (8*unsafe.Sizeof(infinite) - 1)
@@ -380,7 +396,7 @@ func init() {
 		table.Register(name, orInteger(operator{Signatures: functionSignatures, Plan: planInverse, Strided: anyRows}))
 	}
 	table.Register("BitwiseNot", orInteger(operator{Signatures: functionSignatures, Strided: anyRows}))
-	table.Register("IsNaN", operator{Signatures: functionSignatures, Plan: planTest, Strided: anyRows})
-	table.Register("IsInf", operator{Signatures: functionSignatures, Plan: planTest, Strided: anyRows})
+	table.Register("IsNaN", operator{Signatures: testSignatures, Plan: planTest, Strided: anyRows})
+	table.Register("IsInf", operator{Signatures: testSignatures, Plan: planTest, Strided: anyRows})
 	table.Register("PRelu", operator{Signatures: preluSignatures, Plan: planPRelu, Strided: preluStrided})
 }

@@ -460,6 +460,72 @@ func compare(set isa.Set, c Comparison, k kind, one bool, dst, a, b *byte, n int
 					atleastLongs(dst, a, b, n)
 				}
 			}
+		case shorts:
+			switch c {
+			case Equal:
+				if one {
+					equalShortsOne(dst, a, b, n)
+				} else {
+					equalShorts(dst, a, b, n)
+				}
+			case Less:
+				if one {
+					lessShortsOne(dst, a, b, n)
+				} else {
+					lessShorts(dst, a, b, n)
+				}
+			case AtMost:
+				if one {
+					atmostShortsOne(dst, a, b, n)
+				} else {
+					atmostShorts(dst, a, b, n)
+				}
+			case Greater:
+				if one {
+					greaterShortsOne(dst, a, b, n)
+				} else {
+					greaterShorts(dst, a, b, n)
+				}
+			case AtLeast:
+				if one {
+					atleastShortsOne(dst, a, b, n)
+				} else {
+					atleastShorts(dst, a, b, n)
+				}
+			}
+		case unsignedShorts:
+			switch c {
+			case Equal:
+				if one {
+					equalUnsignedShortsOne(dst, a, b, n)
+				} else {
+					equalUnsignedShorts(dst, a, b, n)
+				}
+			case Less:
+				if one {
+					lessUnsignedShortsOne(dst, a, b, n)
+				} else {
+					lessUnsignedShorts(dst, a, b, n)
+				}
+			case AtMost:
+				if one {
+					atmostUnsignedShortsOne(dst, a, b, n)
+				} else {
+					atmostUnsignedShorts(dst, a, b, n)
+				}
+			case Greater:
+				if one {
+					greaterUnsignedShortsOne(dst, a, b, n)
+				} else {
+					greaterUnsignedShorts(dst, a, b, n)
+				}
+			case AtLeast:
+				if one {
+					atleastUnsignedShortsOne(dst, a, b, n)
+				} else {
+					atleastUnsignedShorts(dst, a, b, n)
+				}
+			}
 		case magnitudes:
 			if c == Equal {
 				equalMagnitudesOne(dst, a, b, n)
@@ -471,6 +537,12 @@ func compare(set isa.Set, c Comparison, k kind, one bool, dst, a, b *byte, n int
 				equalLongMagnitudesOne(dst, a, b, n)
 			} else {
 				greaterLongMagnitudesOne(dst, a, b, n)
+			}
+		case shortMagnitudes:
+			if c == Equal {
+				equalShortMagnitudesOne(dst, a, b, n)
+			} else {
+				greaterShortMagnitudesOne(dst, a, b, n)
 			}
 		}
 	default:

@@ -243,13 +243,16 @@ func compareRest[T Ordered](set isa.Set, c Comparison, kind kind, dst []bool, a,
 	copy(dst, elementsIn[bool](&z, len(dst)))
 }
 
-// Magnitudes writes which numbers without their uppermost bits are b, or greater where c is not Equal: of float32 and float64, by their bits, which are infinite, or NaN.
-func Magnitudes[T int32 | int64](set isa.Set, c Comparison, dst []bool, a []T, b T) {
+// Magnitudes writes which numbers without their uppermost bits are b, or greater where c is not Equal: of floats, by their bits, which are infinite, or NaN.
+func Magnitudes[T int16 | int32 | int64](set isa.Set, c Comparison, dst []bool, a []T, b T) {
 	if c != Equal {
 		c = Greater
 	}
 	n, of := len(dst), magnitudes
-	if kindOf[T]() == longs {
+	switch unsafe.Sizeof(b) {
+	case 2:
+		of = shortMagnitudes
+	case 8:
 		of = longMagnitudes
 	}
 	a = a[:n]
@@ -290,6 +293,9 @@ const (
 	longs          // of 64 bits, with a sign
 	magnitudes     // words without their uppermost bits
 	longMagnitudes // likewise
+	shorts         // of 16 bits, with a sign
+	unsignedShorts
+	shortMagnitudes // without their uppermost bits
 )
 
 func kindOf[T Ordered]() kind {
@@ -309,6 +315,10 @@ func kindOf[T Ordered]() kind {
 		return doubles
 	case int64:
 		return longs
+	case int16:
+		return shorts
+	case uint16:
+		return unsignedShorts
 	}
 	return none
 }

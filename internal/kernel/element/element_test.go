@@ -203,7 +203,7 @@ func choices[T element.Bits](r *rand.Rand) {
 	}
 }
 
-func magnitudes[T int32 | int64](r *rand.Rand) {
+func magnitudes[T int16 | int32 | int64](r *rand.Rand) {
 	n, a, b, _ := operands[T](r)
 	low := T(1)<<(8*unsafe.Sizeof(T(0))-1) - 1
 	if len(b) == 0 {
@@ -572,6 +572,7 @@ var _ = Describe("elements", func() {
 			comparisons[uint32](r)
 			comparisons[int64](r)
 			comparisons[uint64](r)
+			magnitudes[int16](r)
 			magnitudes[int32](r)
 			magnitudes[int64](r)
 			pairs(r)

@@ -7813,6 +7813,610 @@ loop1:
 	VZEROUPPER
 	RET
 
+// func equalShorts(dst *byte, a *byte, b *byte, n int)
+TEXT ·equalShorts(SB), NOSPLIT, $0-32
+	MOVQ dst+0(FP), DI
+	MOVQ a+8(FP), SI
+	MOVQ b+16(FP), DX
+	MOVQ n+24(FP), CX
+	VPCMPEQB Y15, Y15, Y15
+	VPABSB Y15, Y15
+	VMOVDQU inOrder<>+0(SB), Y11
+
+loop1:
+	VMOVDQU 0(SI), Y0
+	VMOVDQU 0(DX), Y4
+	VPCMPEQW Y4, Y0, Y0
+	VMOVDQU 32(SI), Y1
+	VMOVDQU 32(DX), Y5
+	VPCMPEQW Y5, Y1, Y1
+	VPACKSSWB Y1, Y0, Y0
+	VPERMQ $0xd8, Y0, Y0
+	VPAND Y15, Y0, Y0
+	VMOVDQU Y0, (DI)
+	ADDQ $32, DI
+	ADDQ $64, SI
+	ADDQ $64, DX
+	DECQ CX
+	JNZ loop1
+	VZEROUPPER
+	RET
+
+// func equalShortsOne(dst *byte, a *byte, b *byte, n int)
+TEXT ·equalShortsOne(SB), NOSPLIT, $0-32
+	MOVQ dst+0(FP), DI
+	MOVQ a+8(FP), SI
+	MOVQ b+16(FP), DX
+	MOVQ n+24(FP), CX
+	VPCMPEQB Y15, Y15, Y15
+	VPABSB Y15, Y15
+	VMOVDQU inOrder<>+0(SB), Y11
+	VMOVDQU (DX), Y14
+
+loop1:
+	VMOVDQU 0(SI), Y0
+	VPCMPEQW Y14, Y0, Y0
+	VMOVDQU 32(SI), Y1
+	VPCMPEQW Y14, Y1, Y1
+	VPACKSSWB Y1, Y0, Y0
+	VPERMQ $0xd8, Y0, Y0
+	VPAND Y15, Y0, Y0
+	VMOVDQU Y0, (DI)
+	ADDQ $32, DI
+	ADDQ $64, SI
+	DECQ CX
+	JNZ loop1
+	VZEROUPPER
+	RET
+
+// func lessShorts(dst *byte, a *byte, b *byte, n int)
+TEXT ·lessShorts(SB), NOSPLIT, $0-32
+	MOVQ dst+0(FP), DI
+	MOVQ a+8(FP), SI
+	MOVQ b+16(FP), DX
+	MOVQ n+24(FP), CX
+	VPCMPEQB Y15, Y15, Y15
+	VPABSB Y15, Y15
+	VMOVDQU inOrder<>+0(SB), Y11
+
+loop1:
+	VMOVDQU 0(SI), Y0
+	VMOVDQU 0(DX), Y4
+	VPCMPGTW Y0, Y4, Y0
+	VMOVDQU 32(SI), Y1
+	VMOVDQU 32(DX), Y5
+	VPCMPGTW Y1, Y5, Y1
+	VPACKSSWB Y1, Y0, Y0
+	VPERMQ $0xd8, Y0, Y0
+	VPAND Y15, Y0, Y0
+	VMOVDQU Y0, (DI)
+	ADDQ $32, DI
+	ADDQ $64, SI
+	ADDQ $64, DX
+	DECQ CX
+	JNZ loop1
+	VZEROUPPER
+	RET
+
+// func lessShortsOne(dst *byte, a *byte, b *byte, n int)
+TEXT ·lessShortsOne(SB), NOSPLIT, $0-32
+	MOVQ dst+0(FP), DI
+	MOVQ a+8(FP), SI
+	MOVQ b+16(FP), DX
+	MOVQ n+24(FP), CX
+	VPCMPEQB Y15, Y15, Y15
+	VPABSB Y15, Y15
+	VMOVDQU inOrder<>+0(SB), Y11
+	VMOVDQU (DX), Y14
+
+loop1:
+	VMOVDQU 0(SI), Y0
+	VPCMPGTW Y0, Y14, Y0
+	VMOVDQU 32(SI), Y1
+	VPCMPGTW Y1, Y14, Y1
+	VPACKSSWB Y1, Y0, Y0
+	VPERMQ $0xd8, Y0, Y0
+	VPAND Y15, Y0, Y0
+	VMOVDQU Y0, (DI)
+	ADDQ $32, DI
+	ADDQ $64, SI
+	DECQ CX
+	JNZ loop1
+	VZEROUPPER
+	RET
+
+// func atmostShorts(dst *byte, a *byte, b *byte, n int)
+TEXT ·atmostShorts(SB), NOSPLIT, $0-32
+	MOVQ dst+0(FP), DI
+	MOVQ a+8(FP), SI
+	MOVQ b+16(FP), DX
+	MOVQ n+24(FP), CX
+	VPCMPEQB Y15, Y15, Y15
+	VPABSB Y15, Y15
+	VMOVDQU inOrder<>+0(SB), Y11
+
+loop1:
+	VMOVDQU 0(SI), Y0
+	VMOVDQU 0(DX), Y4
+	VPCMPGTW Y4, Y0, Y0
+	VMOVDQU 32(SI), Y1
+	VMOVDQU 32(DX), Y5
+	VPCMPGTW Y5, Y1, Y1
+	VPACKSSWB Y1, Y0, Y0
+	VPERMQ $0xd8, Y0, Y0
+	VPANDN Y15, Y0, Y0
+	VMOVDQU Y0, (DI)
+	ADDQ $32, DI
+	ADDQ $64, SI
+	ADDQ $64, DX
+	DECQ CX
+	JNZ loop1
+	VZEROUPPER
+	RET
+
+// func atmostShortsOne(dst *byte, a *byte, b *byte, n int)
+TEXT ·atmostShortsOne(SB), NOSPLIT, $0-32
+	MOVQ dst+0(FP), DI
+	MOVQ a+8(FP), SI
+	MOVQ b+16(FP), DX
+	MOVQ n+24(FP), CX
+	VPCMPEQB Y15, Y15, Y15
+	VPABSB Y15, Y15
+	VMOVDQU inOrder<>+0(SB), Y11
+	VMOVDQU (DX), Y14
+
+loop1:
+	VMOVDQU 0(SI), Y0
+	VPCMPGTW Y14, Y0, Y0
+	VMOVDQU 32(SI), Y1
+	VPCMPGTW Y14, Y1, Y1
+	VPACKSSWB Y1, Y0, Y0
+	VPERMQ $0xd8, Y0, Y0
+	VPANDN Y15, Y0, Y0
+	VMOVDQU Y0, (DI)
+	ADDQ $32, DI
+	ADDQ $64, SI
+	DECQ CX
+	JNZ loop1
+	VZEROUPPER
+	RET
+
+// func greaterShorts(dst *byte, a *byte, b *byte, n int)
+TEXT ·greaterShorts(SB), NOSPLIT, $0-32
+	MOVQ dst+0(FP), DI
+	MOVQ a+8(FP), SI
+	MOVQ b+16(FP), DX
+	MOVQ n+24(FP), CX
+	VPCMPEQB Y15, Y15, Y15
+	VPABSB Y15, Y15
+	VMOVDQU inOrder<>+0(SB), Y11
+
+loop1:
+	VMOVDQU 0(SI), Y0
+	VMOVDQU 0(DX), Y4
+	VPCMPGTW Y4, Y0, Y0
+	VMOVDQU 32(SI), Y1
+	VMOVDQU 32(DX), Y5
+	VPCMPGTW Y5, Y1, Y1
+	VPACKSSWB Y1, Y0, Y0
+	VPERMQ $0xd8, Y0, Y0
+	VPAND Y15, Y0, Y0
+	VMOVDQU Y0, (DI)
+	ADDQ $32, DI
+	ADDQ $64, SI
+	ADDQ $64, DX
+	DECQ CX
+	JNZ loop1
+	VZEROUPPER
+	RET
+
+// func greaterShortsOne(dst *byte, a *byte, b *byte, n int)
+TEXT ·greaterShortsOne(SB), NOSPLIT, $0-32
+	MOVQ dst+0(FP), DI
+	MOVQ a+8(FP), SI
+	MOVQ b+16(FP), DX
+	MOVQ n+24(FP), CX
+	VPCMPEQB Y15, Y15, Y15
+	VPABSB Y15, Y15
+	VMOVDQU inOrder<>+0(SB), Y11
+	VMOVDQU (DX), Y14
+
+loop1:
+	VMOVDQU 0(SI), Y0
+	VPCMPGTW Y14, Y0, Y0
+	VMOVDQU 32(SI), Y1
+	VPCMPGTW Y14, Y1, Y1
+	VPACKSSWB Y1, Y0, Y0
+	VPERMQ $0xd8, Y0, Y0
+	VPAND Y15, Y0, Y0
+	VMOVDQU Y0, (DI)
+	ADDQ $32, DI
+	ADDQ $64, SI
+	DECQ CX
+	JNZ loop1
+	VZEROUPPER
+	RET
+
+// func atleastShorts(dst *byte, a *byte, b *byte, n int)
+TEXT ·atleastShorts(SB), NOSPLIT, $0-32
+	MOVQ dst+0(FP), DI
+	MOVQ a+8(FP), SI
+	MOVQ b+16(FP), DX
+	MOVQ n+24(FP), CX
+	VPCMPEQB Y15, Y15, Y15
+	VPABSB Y15, Y15
+	VMOVDQU inOrder<>+0(SB), Y11
+
+loop1:
+	VMOVDQU 0(SI), Y0
+	VMOVDQU 0(DX), Y4
+	VPCMPGTW Y0, Y4, Y0
+	VMOVDQU 32(SI), Y1
+	VMOVDQU 32(DX), Y5
+	VPCMPGTW Y1, Y5, Y1
+	VPACKSSWB Y1, Y0, Y0
+	VPERMQ $0xd8, Y0, Y0
+	VPANDN Y15, Y0, Y0
+	VMOVDQU Y0, (DI)
+	ADDQ $32, DI
+	ADDQ $64, SI
+	ADDQ $64, DX
+	DECQ CX
+	JNZ loop1
+	VZEROUPPER
+	RET
+
+// func atleastShortsOne(dst *byte, a *byte, b *byte, n int)
+TEXT ·atleastShortsOne(SB), NOSPLIT, $0-32
+	MOVQ dst+0(FP), DI
+	MOVQ a+8(FP), SI
+	MOVQ b+16(FP), DX
+	MOVQ n+24(FP), CX
+	VPCMPEQB Y15, Y15, Y15
+	VPABSB Y15, Y15
+	VMOVDQU inOrder<>+0(SB), Y11
+	VMOVDQU (DX), Y14
+
+loop1:
+	VMOVDQU 0(SI), Y0
+	VPCMPGTW Y0, Y14, Y0
+	VMOVDQU 32(SI), Y1
+	VPCMPGTW Y1, Y14, Y1
+	VPACKSSWB Y1, Y0, Y0
+	VPERMQ $0xd8, Y0, Y0
+	VPANDN Y15, Y0, Y0
+	VMOVDQU Y0, (DI)
+	ADDQ $32, DI
+	ADDQ $64, SI
+	DECQ CX
+	JNZ loop1
+	VZEROUPPER
+	RET
+
+// func equalUnsignedShorts(dst *byte, a *byte, b *byte, n int)
+TEXT ·equalUnsignedShorts(SB), NOSPLIT, $0-32
+	MOVQ dst+0(FP), DI
+	MOVQ a+8(FP), SI
+	MOVQ b+16(FP), DX
+	MOVQ n+24(FP), CX
+	VPCMPEQB Y15, Y15, Y15
+	VPABSB Y15, Y15
+	VMOVDQU inOrder<>+0(SB), Y11
+
+loop1:
+	VMOVDQU 0(SI), Y0
+	VMOVDQU 0(DX), Y4
+	VPCMPEQW Y4, Y0, Y0
+	VMOVDQU 32(SI), Y1
+	VMOVDQU 32(DX), Y5
+	VPCMPEQW Y5, Y1, Y1
+	VPACKSSWB Y1, Y0, Y0
+	VPERMQ $0xd8, Y0, Y0
+	VPAND Y15, Y0, Y0
+	VMOVDQU Y0, (DI)
+	ADDQ $32, DI
+	ADDQ $64, SI
+	ADDQ $64, DX
+	DECQ CX
+	JNZ loop1
+	VZEROUPPER
+	RET
+
+// func equalUnsignedShortsOne(dst *byte, a *byte, b *byte, n int)
+TEXT ·equalUnsignedShortsOne(SB), NOSPLIT, $0-32
+	MOVQ dst+0(FP), DI
+	MOVQ a+8(FP), SI
+	MOVQ b+16(FP), DX
+	MOVQ n+24(FP), CX
+	VPCMPEQB Y15, Y15, Y15
+	VPABSB Y15, Y15
+	VMOVDQU inOrder<>+0(SB), Y11
+	VMOVDQU (DX), Y14
+
+loop1:
+	VMOVDQU 0(SI), Y0
+	VPCMPEQW Y14, Y0, Y0
+	VMOVDQU 32(SI), Y1
+	VPCMPEQW Y14, Y1, Y1
+	VPACKSSWB Y1, Y0, Y0
+	VPERMQ $0xd8, Y0, Y0
+	VPAND Y15, Y0, Y0
+	VMOVDQU Y0, (DI)
+	ADDQ $32, DI
+	ADDQ $64, SI
+	DECQ CX
+	JNZ loop1
+	VZEROUPPER
+	RET
+
+// func lessUnsignedShorts(dst *byte, a *byte, b *byte, n int)
+TEXT ·lessUnsignedShorts(SB), NOSPLIT, $0-32
+	MOVQ dst+0(FP), DI
+	MOVQ a+8(FP), SI
+	MOVQ b+16(FP), DX
+	MOVQ n+24(FP), CX
+	VPCMPEQB Y15, Y15, Y15
+	VPABSB Y15, Y15
+	VMOVDQU inOrder<>+0(SB), Y11
+	VPCMPEQD Y12, Y12, Y12
+	VPSLLW $15, Y12, Y12
+
+loop1:
+	VMOVDQU 0(SI), Y0
+	VPXOR Y12, Y0, Y0
+	VMOVDQU 0(DX), Y4
+	VPXOR Y12, Y4, Y4
+	VPCMPGTW Y0, Y4, Y0
+	VMOVDQU 32(SI), Y1
+	VPXOR Y12, Y1, Y1
+	VMOVDQU 32(DX), Y5
+	VPXOR Y12, Y5, Y5
+	VPCMPGTW Y1, Y5, Y1
+	VPACKSSWB Y1, Y0, Y0
+	VPERMQ $0xd8, Y0, Y0
+	VPAND Y15, Y0, Y0
+	VMOVDQU Y0, (DI)
+	ADDQ $32, DI
+	ADDQ $64, SI
+	ADDQ $64, DX
+	DECQ CX
+	JNZ loop1
+	VZEROUPPER
+	RET
+
+// func lessUnsignedShortsOne(dst *byte, a *byte, b *byte, n int)
+TEXT ·lessUnsignedShortsOne(SB), NOSPLIT, $0-32
+	MOVQ dst+0(FP), DI
+	MOVQ a+8(FP), SI
+	MOVQ b+16(FP), DX
+	MOVQ n+24(FP), CX
+	VPCMPEQB Y15, Y15, Y15
+	VPABSB Y15, Y15
+	VMOVDQU inOrder<>+0(SB), Y11
+	VPCMPEQD Y12, Y12, Y12
+	VPSLLW $15, Y12, Y12
+	VMOVDQU (DX), Y14
+	VPXOR Y12, Y14, Y14
+
+loop1:
+	VMOVDQU 0(SI), Y0
+	VPXOR Y12, Y0, Y0
+	VPCMPGTW Y0, Y14, Y0
+	VMOVDQU 32(SI), Y1
+	VPXOR Y12, Y1, Y1
+	VPCMPGTW Y1, Y14, Y1
+	VPACKSSWB Y1, Y0, Y0
+	VPERMQ $0xd8, Y0, Y0
+	VPAND Y15, Y0, Y0
+	VMOVDQU Y0, (DI)
+	ADDQ $32, DI
+	ADDQ $64, SI
+	DECQ CX
+	JNZ loop1
+	VZEROUPPER
+	RET
+
+// func atmostUnsignedShorts(dst *byte, a *byte, b *byte, n int)
+TEXT ·atmostUnsignedShorts(SB), NOSPLIT, $0-32
+	MOVQ dst+0(FP), DI
+	MOVQ a+8(FP), SI
+	MOVQ b+16(FP), DX
+	MOVQ n+24(FP), CX
+	VPCMPEQB Y15, Y15, Y15
+	VPABSB Y15, Y15
+	VMOVDQU inOrder<>+0(SB), Y11
+	VPCMPEQD Y12, Y12, Y12
+	VPSLLW $15, Y12, Y12
+
+loop1:
+	VMOVDQU 0(SI), Y0
+	VPXOR Y12, Y0, Y0
+	VMOVDQU 0(DX), Y4
+	VPXOR Y12, Y4, Y4
+	VPCMPGTW Y4, Y0, Y0
+	VMOVDQU 32(SI), Y1
+	VPXOR Y12, Y1, Y1
+	VMOVDQU 32(DX), Y5
+	VPXOR Y12, Y5, Y5
+	VPCMPGTW Y5, Y1, Y1
+	VPACKSSWB Y1, Y0, Y0
+	VPERMQ $0xd8, Y0, Y0
+	VPANDN Y15, Y0, Y0
+	VMOVDQU Y0, (DI)
+	ADDQ $32, DI
+	ADDQ $64, SI
+	ADDQ $64, DX
+	DECQ CX
+	JNZ loop1
+	VZEROUPPER
+	RET
+
+// func atmostUnsignedShortsOne(dst *byte, a *byte, b *byte, n int)
+TEXT ·atmostUnsignedShortsOne(SB), NOSPLIT, $0-32
+	MOVQ dst+0(FP), DI
+	MOVQ a+8(FP), SI
+	MOVQ b+16(FP), DX
+	MOVQ n+24(FP), CX
+	VPCMPEQB Y15, Y15, Y15
+	VPABSB Y15, Y15
+	VMOVDQU inOrder<>+0(SB), Y11
+	VPCMPEQD Y12, Y12, Y12
+	VPSLLW $15, Y12, Y12
+	VMOVDQU (DX), Y14
+	VPXOR Y12, Y14, Y14
+
+loop1:
+	VMOVDQU 0(SI), Y0
+	VPXOR Y12, Y0, Y0
+	VPCMPGTW Y14, Y0, Y0
+	VMOVDQU 32(SI), Y1
+	VPXOR Y12, Y1, Y1
+	VPCMPGTW Y14, Y1, Y1
+	VPACKSSWB Y1, Y0, Y0
+	VPERMQ $0xd8, Y0, Y0
+	VPANDN Y15, Y0, Y0
+	VMOVDQU Y0, (DI)
+	ADDQ $32, DI
+	ADDQ $64, SI
+	DECQ CX
+	JNZ loop1
+	VZEROUPPER
+	RET
+
+// func greaterUnsignedShorts(dst *byte, a *byte, b *byte, n int)
+TEXT ·greaterUnsignedShorts(SB), NOSPLIT, $0-32
+	MOVQ dst+0(FP), DI
+	MOVQ a+8(FP), SI
+	MOVQ b+16(FP), DX
+	MOVQ n+24(FP), CX
+	VPCMPEQB Y15, Y15, Y15
+	VPABSB Y15, Y15
+	VMOVDQU inOrder<>+0(SB), Y11
+	VPCMPEQD Y12, Y12, Y12
+	VPSLLW $15, Y12, Y12
+
+loop1:
+	VMOVDQU 0(SI), Y0
+	VPXOR Y12, Y0, Y0
+	VMOVDQU 0(DX), Y4
+	VPXOR Y12, Y4, Y4
+	VPCMPGTW Y4, Y0, Y0
+	VMOVDQU 32(SI), Y1
+	VPXOR Y12, Y1, Y1
+	VMOVDQU 32(DX), Y5
+	VPXOR Y12, Y5, Y5
+	VPCMPGTW Y5, Y1, Y1
+	VPACKSSWB Y1, Y0, Y0
+	VPERMQ $0xd8, Y0, Y0
+	VPAND Y15, Y0, Y0
+	VMOVDQU Y0, (DI)
+	ADDQ $32, DI
+	ADDQ $64, SI
+	ADDQ $64, DX
+	DECQ CX
+	JNZ loop1
+	VZEROUPPER
+	RET
+
+// func greaterUnsignedShortsOne(dst *byte, a *byte, b *byte, n int)
+TEXT ·greaterUnsignedShortsOne(SB), NOSPLIT, $0-32
+	MOVQ dst+0(FP), DI
+	MOVQ a+8(FP), SI
+	MOVQ b+16(FP), DX
+	MOVQ n+24(FP), CX
+	VPCMPEQB Y15, Y15, Y15
+	VPABSB Y15, Y15
+	VMOVDQU inOrder<>+0(SB), Y11
+	VPCMPEQD Y12, Y12, Y12
+	VPSLLW $15, Y12, Y12
+	VMOVDQU (DX), Y14
+	VPXOR Y12, Y14, Y14
+
+loop1:
+	VMOVDQU 0(SI), Y0
+	VPXOR Y12, Y0, Y0
+	VPCMPGTW Y14, Y0, Y0
+	VMOVDQU 32(SI), Y1
+	VPXOR Y12, Y1, Y1
+	VPCMPGTW Y14, Y1, Y1
+	VPACKSSWB Y1, Y0, Y0
+	VPERMQ $0xd8, Y0, Y0
+	VPAND Y15, Y0, Y0
+	VMOVDQU Y0, (DI)
+	ADDQ $32, DI
+	ADDQ $64, SI
+	DECQ CX
+	JNZ loop1
+	VZEROUPPER
+	RET
+
+// func atleastUnsignedShorts(dst *byte, a *byte, b *byte, n int)
+TEXT ·atleastUnsignedShorts(SB), NOSPLIT, $0-32
+	MOVQ dst+0(FP), DI
+	MOVQ a+8(FP), SI
+	MOVQ b+16(FP), DX
+	MOVQ n+24(FP), CX
+	VPCMPEQB Y15, Y15, Y15
+	VPABSB Y15, Y15
+	VMOVDQU inOrder<>+0(SB), Y11
+	VPCMPEQD Y12, Y12, Y12
+	VPSLLW $15, Y12, Y12
+
+loop1:
+	VMOVDQU 0(SI), Y0
+	VPXOR Y12, Y0, Y0
+	VMOVDQU 0(DX), Y4
+	VPXOR Y12, Y4, Y4
+	VPCMPGTW Y0, Y4, Y0
+	VMOVDQU 32(SI), Y1
+	VPXOR Y12, Y1, Y1
+	VMOVDQU 32(DX), Y5
+	VPXOR Y12, Y5, Y5
+	VPCMPGTW Y1, Y5, Y1
+	VPACKSSWB Y1, Y0, Y0
+	VPERMQ $0xd8, Y0, Y0
+	VPANDN Y15, Y0, Y0
+	VMOVDQU Y0, (DI)
+	ADDQ $32, DI
+	ADDQ $64, SI
+	ADDQ $64, DX
+	DECQ CX
+	JNZ loop1
+	VZEROUPPER
+	RET
+
+// func atleastUnsignedShortsOne(dst *byte, a *byte, b *byte, n int)
+TEXT ·atleastUnsignedShortsOne(SB), NOSPLIT, $0-32
+	MOVQ dst+0(FP), DI
+	MOVQ a+8(FP), SI
+	MOVQ b+16(FP), DX
+	MOVQ n+24(FP), CX
+	VPCMPEQB Y15, Y15, Y15
+	VPABSB Y15, Y15
+	VMOVDQU inOrder<>+0(SB), Y11
+	VPCMPEQD Y12, Y12, Y12
+	VPSLLW $15, Y12, Y12
+	VMOVDQU (DX), Y14
+	VPXOR Y12, Y14, Y14
+
+loop1:
+	VMOVDQU 0(SI), Y0
+	VPXOR Y12, Y0, Y0
+	VPCMPGTW Y0, Y14, Y0
+	VMOVDQU 32(SI), Y1
+	VPXOR Y12, Y1, Y1
+	VPCMPGTW Y1, Y14, Y1
+	VPACKSSWB Y1, Y0, Y0
+	VPERMQ $0xd8, Y0, Y0
+	VPANDN Y15, Y0, Y0
+	VMOVDQU Y0, (DI)
+	ADDQ $32, DI
+	ADDQ $64, SI
+	DECQ CX
+	JNZ loop1
+	VZEROUPPER
+	RET
+
 // func equalMagnitudesOne(dst *byte, a *byte, b *byte, n int)
 TEXT ·equalMagnitudesOne(SB), NOSPLIT, $0-32
 	MOVQ dst+0(FP), DI
@@ -7980,6 +8584,64 @@ loop1:
 	VMOVDQU Y0, (DI)
 	ADDQ $32, DI
 	ADDQ $256, SI
+	DECQ CX
+	JNZ loop1
+	VZEROUPPER
+	RET
+
+// func equalShortMagnitudesOne(dst *byte, a *byte, b *byte, n int)
+TEXT ·equalShortMagnitudesOne(SB), NOSPLIT, $0-32
+	MOVQ dst+0(FP), DI
+	MOVQ a+8(FP), SI
+	MOVQ b+16(FP), DX
+	MOVQ n+24(FP), CX
+	VPCMPEQB Y15, Y15, Y15
+	VPABSB Y15, Y15
+	VMOVDQU inOrder<>+0(SB), Y11
+	VPCMPEQW Y13, Y13, Y13
+	VPSRLW $1, Y13, Y13
+	VMOVDQU (DX), Y14
+
+loop1:
+	VPAND 0(SI), Y13, Y0
+	VPCMPEQW Y14, Y0, Y0
+	VPAND 32(SI), Y13, Y1
+	VPCMPEQW Y14, Y1, Y1
+	VPACKSSWB Y1, Y0, Y0
+	VPERMQ $0xd8, Y0, Y0
+	VPAND Y15, Y0, Y0
+	VMOVDQU Y0, (DI)
+	ADDQ $32, DI
+	ADDQ $64, SI
+	DECQ CX
+	JNZ loop1
+	VZEROUPPER
+	RET
+
+// func greaterShortMagnitudesOne(dst *byte, a *byte, b *byte, n int)
+TEXT ·greaterShortMagnitudesOne(SB), NOSPLIT, $0-32
+	MOVQ dst+0(FP), DI
+	MOVQ a+8(FP), SI
+	MOVQ b+16(FP), DX
+	MOVQ n+24(FP), CX
+	VPCMPEQB Y15, Y15, Y15
+	VPABSB Y15, Y15
+	VMOVDQU inOrder<>+0(SB), Y11
+	VPCMPEQW Y13, Y13, Y13
+	VPSRLW $1, Y13, Y13
+	VMOVDQU (DX), Y14
+
+loop1:
+	VPAND 0(SI), Y13, Y0
+	VPCMPGTW Y14, Y0, Y0
+	VPAND 32(SI), Y13, Y1
+	VPCMPGTW Y14, Y1, Y1
+	VPACKSSWB Y1, Y0, Y0
+	VPERMQ $0xd8, Y0, Y0
+	VPAND Y15, Y0, Y0
+	VMOVDQU Y0, (DI)
+	ADDQ $32, DI
+	ADDQ $64, SI
 	DECQ CX
 	JNZ loop1
 	VZEROUPPER

@@ -792,6 +792,106 @@ func atleastLongs(dst *byte, a *byte, b *byte, n int)
 //go:noescape
 func atleastLongsOne(dst *byte, a *byte, b *byte, n int)
 
+// equalShorts compares n groups of 32 elements; n > 0.
+//
+//go:noescape
+func equalShorts(dst *byte, a *byte, b *byte, n int)
+
+// equalShortsOne compares n groups of 32 elements; n > 0.
+//
+//go:noescape
+func equalShortsOne(dst *byte, a *byte, b *byte, n int)
+
+// lessShorts compares n groups of 32 elements; n > 0.
+//
+//go:noescape
+func lessShorts(dst *byte, a *byte, b *byte, n int)
+
+// lessShortsOne compares n groups of 32 elements; n > 0.
+//
+//go:noescape
+func lessShortsOne(dst *byte, a *byte, b *byte, n int)
+
+// atmostShorts compares n groups of 32 elements; n > 0.
+//
+//go:noescape
+func atmostShorts(dst *byte, a *byte, b *byte, n int)
+
+// atmostShortsOne compares n groups of 32 elements; n > 0.
+//
+//go:noescape
+func atmostShortsOne(dst *byte, a *byte, b *byte, n int)
+
+// greaterShorts compares n groups of 32 elements; n > 0.
+//
+//go:noescape
+func greaterShorts(dst *byte, a *byte, b *byte, n int)
+
+// greaterShortsOne compares n groups of 32 elements; n > 0.
+//
+//go:noescape
+func greaterShortsOne(dst *byte, a *byte, b *byte, n int)
+
+// atleastShorts compares n groups of 32 elements; n > 0.
+//
+//go:noescape
+func atleastShorts(dst *byte, a *byte, b *byte, n int)
+
+// atleastShortsOne compares n groups of 32 elements; n > 0.
+//
+//go:noescape
+func atleastShortsOne(dst *byte, a *byte, b *byte, n int)
+
+// equalUnsignedShorts compares n groups of 32 elements; n > 0.
+//
+//go:noescape
+func equalUnsignedShorts(dst *byte, a *byte, b *byte, n int)
+
+// equalUnsignedShortsOne compares n groups of 32 elements; n > 0.
+//
+//go:noescape
+func equalUnsignedShortsOne(dst *byte, a *byte, b *byte, n int)
+
+// lessUnsignedShorts compares n groups of 32 elements; n > 0.
+//
+//go:noescape
+func lessUnsignedShorts(dst *byte, a *byte, b *byte, n int)
+
+// lessUnsignedShortsOne compares n groups of 32 elements; n > 0.
+//
+//go:noescape
+func lessUnsignedShortsOne(dst *byte, a *byte, b *byte, n int)
+
+// atmostUnsignedShorts compares n groups of 32 elements; n > 0.
+//
+//go:noescape
+func atmostUnsignedShorts(dst *byte, a *byte, b *byte, n int)
+
+// atmostUnsignedShortsOne compares n groups of 32 elements; n > 0.
+//
+//go:noescape
+func atmostUnsignedShortsOne(dst *byte, a *byte, b *byte, n int)
+
+// greaterUnsignedShorts compares n groups of 32 elements; n > 0.
+//
+//go:noescape
+func greaterUnsignedShorts(dst *byte, a *byte, b *byte, n int)
+
+// greaterUnsignedShortsOne compares n groups of 32 elements; n > 0.
+//
+//go:noescape
+func greaterUnsignedShortsOne(dst *byte, a *byte, b *byte, n int)
+
+// atleastUnsignedShorts compares n groups of 32 elements; n > 0.
+//
+//go:noescape
+func atleastUnsignedShorts(dst *byte, a *byte, b *byte, n int)
+
+// atleastUnsignedShortsOne compares n groups of 32 elements; n > 0.
+//
+//go:noescape
+func atleastUnsignedShortsOne(dst *byte, a *byte, b *byte, n int)
+
 // equalMagnitudesOne compares n groups of 32 elements; n > 0.
 //
 //go:noescape
@@ -811,6 +911,16 @@ func equalLongMagnitudesOne(dst *byte, a *byte, b *byte, n int)
 //
 //go:noescape
 func greaterLongMagnitudesOne(dst *byte, a *byte, b *byte, n int)
+
+// equalShortMagnitudesOne compares n groups of 32 elements; n > 0.
+//
+//go:noescape
+func equalShortMagnitudesOne(dst *byte, a *byte, b *byte, n int)
+
+// greaterShortMagnitudesOne compares n groups of 32 elements; n > 0.
+//
+//go:noescape
+func greaterShortMagnitudesOne(dst *byte, a *byte, b *byte, n int)
 
 // choose8OneAOneB chooses between the elements of n vectors; n > 0.
 //

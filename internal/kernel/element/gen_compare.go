@@ -15,7 +15,7 @@ const inOrder = "inOrder"
 func comparisons(f *asm.File) {
 	f.Data(inOrder, 0, 4, 1, 5, 2, 6, 3, 7)
 	code := "switch k {\n"
-	for _, kind := range []string{"floats", "words", "unsignedWords", "signedBytes", "unsignedBytes", "doubles", "longs"} {
+	for _, kind := range []string{"floats", "words", "unsignedWords", "signedBytes", "unsignedBytes", "doubles", "longs", "shorts", "unsignedShorts"} {
 		code += "case " + kind + ":\nswitch c {\n"
 		for _, c := range []string{"Equal", "Less", "AtMost", "Greater", "AtLeast"} {
 			name := strings.ToLower(c) + strings.ToUpper(kind[:1]) + kind[1:]
@@ -26,7 +26,7 @@ func comparisons(f *asm.File) {
 		}
 		code += "}\n"
 	}
-	for _, kind := range []string{"magnitudes", "longMagnitudes"} {
+	for _, kind := range []string{"magnitudes", "longMagnitudes", "shortMagnitudes"} {
 		name := strings.ToUpper(kind[:1]) + kind[1:]
 		code += fmt.Sprintf("case %[1]s:\nif c == Equal {\nequal%[2]sOne(dst, a, b, n)\n} else {\ngreater%[2]sOne(dst, a, b, n)\n}\n", kind, name)
 		comparison(f, "equal"+name, kind, "Equal", true)
@@ -40,19 +40,19 @@ func comparison(f *asm.File, name, kind, c string, one bool) {
 		name += "One"
 	}
 	fn := start(f, name, "compares n groups of 32 elements; n > 0.")
-	unsigned, bytes := strings.HasPrefix(kind, "unsigned") && c != "Equal", strings.HasSuffix(kind, "Bytes")
+	unsigned := strings.HasPrefix(kind, "unsigned") && c != "Equal"
+	magnitudes, letter := strings.HasSuffix(strings.ToLower(kind), "magnitudes"), sizeOf(kind)
 	fn.I("VPCMPEQB Y15, Y15, Y15")
 	fn.I("VPABSB Y15, Y15") // ones
 	fn.I("VMOVDQU %s, Y11", asm.DataAt(inOrder, 0))
 	if unsigned {
-		if bytes {
+		if letter == "B" {
 			fn.I("VPSLLW $7, Y15, Y%d", upperBits)
 		} else {
 			fn.I("VPCMPEQD Y%[1]d, Y%[1]d, Y%[1]d", upperBits)
-			fn.I("VPSLLD $31, Y%[1]d, Y%[1]d", upperBits)
+			fn.I("VPSLL%[2]s $%[3]d, Y%[1]d, Y%[1]d", upperBits, letter, map[string]int{"W": 15, "D": 31}[letter])
 		}
 	}
-	magnitudes, letter := strings.HasSuffix(strings.ToLower(kind), "magnitudes"), sizeOf(kind)
 	if magnitudes {
 		fn.I("VPCMPEQ%[2]s Y%[1]d, Y%[1]d, Y%[1]d", lowBits, letter)
 		fn.I("VPSRL%[2]s $1, Y%[1]d, Y%[1]d", lowBits, letter)
@@ -63,7 +63,7 @@ func comparison(f *asm.File, name, kind, c string, one bool) {
 			fn.I("VPXOR Y%d, Y%[2]d, Y%[2]d", upperBits, single)
 		}
 	}
-	vectors := map[string]int{"B": 1, "D": 4, "Q": 8}[letter]
+	vectors := map[string]int{"B": 1, "W": 2, "D": 4, "Q": 8}[letter]
 	fn.Loop("CX", func() {
 		negated := false
 		for i := range vectors {
@@ -92,7 +92,11 @@ func comparison(f *asm.File, name, kind, c string, one bool) {
 				fn.I("VPERMQ $0xd8, Y%d, Y%[1]d", i/2)
 			}
 		}
-		if !bytes {
+		switch letter {
+		case "W":
+			fn.I("VPACKSSWB Y1, Y0, Y0")
+			fn.I("VPERMQ $0xd8, Y0, Y0")
+		case "D", "Q":
 			fn.I("VPACKSSDW Y1, Y0, Y0")
 			fn.I("VPACKSSDW Y3, Y2, Y2")
 			fn.I("VPACKSSWB Y2, Y0, Y0")
@@ -118,6 +122,8 @@ func sizeOf(kind string) string {
 	switch {
 	case strings.HasSuffix(kind, "Bytes"):
 		return "B"
+	case strings.HasPrefix(strings.ToLower(strings.TrimPrefix(kind, "unsigned")), "short"):
+		return "W"
 	case kind == "doubles" || strings.HasPrefix(kind, "long"):
 		return "Q"
 	}
