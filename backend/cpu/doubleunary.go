@@ -98,30 +98,6 @@ func shrinkDouble(d, s []float64, beyond, bias float64) {
 	}
 }
 
-// floorDouble, ceilDouble and roundDouble are loops of their own: what is called for each element takes ten times as long as an instruction.
-
-func floorDouble(_ double.Kernels, d, s []float64) {
-	for i, x := range s[:len(d)] {
-		d[i] = math.Floor(x)
-	}
-}
-
-func ceilDouble(_ double.Kernels, d, s []float64) {
-	for i, x := range s[:len(d)] {
-		d[i] = math.Ceil(x)
-	}
-}
-
-func roundDouble(_ double.Kernels, d, s []float64) {
-	for i, x := range s[:len(d)] {
-		d[i] = math.RoundToEven(x)
-	}
-}
-
-func wholly(loop func(k double.Kernels, d, s []float64)) func(*graph.Node) doubleFunc {
-	return func(*graph.Node) doubleFunc { return doubleFunc{0.5, loop} }
-}
-
 // doubleUnaries are the functions by the name of their operator, beside those of floatFunctions.
 var doubleUnaries = map[string]func(n *graph.Node) doubleFunc{
 	"Exp": vectorised(double.Exp), "Sigmoid": vectorised(double.Sigmoid), "Tanh": vectorised(double.Tanh), "Sqrt": vectorised(double.Sqrt),
@@ -152,7 +128,7 @@ var doubleUnaries = map[string]func(n *graph.Node) doubleFunc{
 		a := float64(n.Float("alpha", 1))
 		return doubleFunc{1.5, func(k double.Kernels, d, s []float64) { swishDouble(k, d, s, a) }}
 	},
-	"Erf": plainly(math.Erf), "Floor": wholly(floorDouble), "Ceil": wholly(ceilDouble), "Round": wholly(roundDouble),
+	"Erf": plainly(math.Erf), "Floor": vectorised(double.Floor), "Ceil": vectorised(double.Ceil), "Round": vectorised(double.Round),
 	"Asin": plainly(math.Asin), "Acos": plainly(math.Acos), "Atan": plainly(math.Atan),
 	"Softsign":  plainly(func(x float64) float64 { return x / (1 + math.Abs(x)) }),
 	"Sign":      func(*graph.Node) doubleFunc { return doubleFunc{0.5, signDouble} },

@@ -216,6 +216,7 @@ var _ = Describe("Apply", func() {
 		{double.Tanh, "Tanh", 5, math.Tanh}, {double.Sqrt, "Sqrt", 0, math.Sqrt}, {double.Abs, "Abs", 0, math.Abs}, {double.Log, "Log", 5, math.Log},
 		{double.Sin, "Sin", 2, func(x float64) float64 { return exactSine(x, 0) }}, {double.Cos, "Cos", 2, func(x float64) float64 { return exactSine(x, 1) }},
 		{double.Neg, "Neg", 0, func(x float64) float64 { return -x }},
+		{double.Round, "Round", 0, math.RoundToEven}, {double.Floor, "Floor", 0, math.Floor}, {double.Ceil, "Ceil", 0, math.Ceil},
 	} {
 		It("computes "+c.name+" of every length, without touching what lies outside", func() {
 			rng := rand.New(rand.NewPCG(3, 4))

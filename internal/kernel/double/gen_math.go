@@ -25,6 +25,9 @@ var unaryOps = []struct {
 	{"Sin", nil, func(c *ctx, x, n, p, t string) { c.sine(x, n, p, t, 0) }},
 	{"Cos", nil, func(c *ctx, x, n, p, t string) { c.sine(x, n, p, t, 1) }},
 	{"Neg", nil, func(c *ctx, x, _, _, _ string) { c.op("VXORPD", c.bits(1<<63), x, x) }},
+	{"Round", nil, func(c *ctx, x, _, _, _ string) { c.round(8, x, x) }},
+	{"Floor", nil, func(c *ctx, x, _, _, _ string) { c.round(9, x, x) }},
+	{"Ceil", nil, func(c *ctx, x, _, _, _ string) { c.round(10, x, x) }},
 }
 
 // Bounds of the argument of exp, beyond which it is 0 and infinite.
@@ -62,14 +65,19 @@ func (c *ctx) series(x, p string, coefs []float64) {
 
 // reduce splits x into n*ln 2 + r: n in n, r in x.
 func (c *ctx) reduce(x, n string) {
+	c.op("VMULPD", c.k(1.4426950408889634), x, n)
+	c.round(8, n, n)
+	c.op("VFNMADD231PD", c.k(6.93147180369123816490e-01), n, x)
+	c.op("VFNMADD231PD", c.k(1.90821492927058770002e-10), n, x)
+}
+
+// round writes whole numbers: the nearest by mode 8, of two the even one, the next below by 9, the next above by 10.
+func (c *ctx) round(mode int, x, to string) {
 	round := "VROUNDPD"
 	if c.isa.Masks {
 		round = "VRNDSCALEPD"
 	}
-	c.op("VMULPD", c.k(1.4426950408889634), x, n)
-	c.I("%s $8, %s, %s", round, n, n)
-	c.op("VFNMADD231PD", c.k(6.93147180369123816490e-01), n, x)
-	c.op("VFNMADD231PD", c.k(1.90821492927058770002e-10), n, x)
+	c.I("%s $%d, %s, %s", round, mode, x, to)
 }
 
 // whole converts whole numbers to integers, of 32 bits in the lower half of the register; NEON's stay where they are.

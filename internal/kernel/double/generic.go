@@ -70,6 +70,12 @@ func genericUnary(op Op, dst, src *float64, n int) {
 		fn = math.Cos
 	case Neg:
 		fn = func(x float64) float64 { return -x }
+	case Round:
+		fn = math.RoundToEven
+	case Floor:
+		fn = math.Floor
+	case Ceil:
+		fn = math.Ceil
 	}
 	for i, x := range s {
 		d[i] = fn(x)

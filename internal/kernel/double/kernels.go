@@ -50,6 +50,9 @@ const (
 	Sin               // sin x
 	Cos               // cos x
 	Neg               // -x
+	Round             // the nearest whole number, of two the even one
+	Floor             // the greatest whole number that is not above x
+	Ceil              // the least whole number that is not below x
 )
 
 // ReduceOp is a way to make one number of many.
@@ -111,7 +114,7 @@ func (v Kernels) Apply(op Op, dst, src []float64) {
 	if n == 0 {
 		return
 	}
-	if op > Neg {
+	if op > Ceil {
 		panic("double: no such function")
 	}
 	if r := &ranges[op]; r.fn != nil {
@@ -131,7 +134,7 @@ type within struct {
 }
 
 // ranges are those of the functions that have such. Sine and cosine lose digits where multiples of π/2 have more than 77.
-var ranges = [Neg + 1]within{
+var ranges = [Ceil + 1]within{
 	Log: {0x1p-1022, math.MaxFloat64, math.Log}, Sin: {-1 << 24, 1 << 24, math.Sin}, Cos: {-1 << 24, 1 << 24, math.Cos},
 }
 

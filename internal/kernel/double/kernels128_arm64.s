@@ -2602,6 +2602,90 @@ done2:
 end:
 	RET
 
+// func round128(dst *float64, src *float64, n int)
+TEXT ·round128(SB), NOSPLIT, $0-24
+	MOVD dst+0(FP), R0
+	MOVD src+8(FP), R1
+	MOVD n+16(FP), R8
+	SUBS $2, R8, R8
+	BLT done2
+
+loop1:
+	FMOVQ 0(R1), F0
+	WORD $0x4e618800
+	FMOVQ F0, 0(R0)
+	ADD $16, R1
+	ADD $16, R0
+	SUBS $2, R8, R8
+	BGE loop1
+
+done2:
+	ADD $2, R8, R8
+	CMP $0, R8
+	BEQ end
+	FMOVD 0(R1), F0
+	WORD $0x4e618800
+	FMOVD F0, 0(R0)
+
+end:
+	RET
+
+// func floor128(dst *float64, src *float64, n int)
+TEXT ·floor128(SB), NOSPLIT, $0-24
+	MOVD dst+0(FP), R0
+	MOVD src+8(FP), R1
+	MOVD n+16(FP), R8
+	SUBS $2, R8, R8
+	BLT done2
+
+loop1:
+	FMOVQ 0(R1), F0
+	WORD $0x4e619800
+	FMOVQ F0, 0(R0)
+	ADD $16, R1
+	ADD $16, R0
+	SUBS $2, R8, R8
+	BGE loop1
+
+done2:
+	ADD $2, R8, R8
+	CMP $0, R8
+	BEQ end
+	FMOVD 0(R1), F0
+	WORD $0x4e619800
+	FMOVD F0, 0(R0)
+
+end:
+	RET
+
+// func ceil128(dst *float64, src *float64, n int)
+TEXT ·ceil128(SB), NOSPLIT, $0-24
+	MOVD dst+0(FP), R0
+	MOVD src+8(FP), R1
+	MOVD n+16(FP), R8
+	SUBS $2, R8, R8
+	BLT done2
+
+loop1:
+	FMOVQ 0(R1), F0
+	WORD $0x4ee18800
+	FMOVQ F0, 0(R0)
+	ADD $16, R1
+	ADD $16, R0
+	SUBS $2, R8, R8
+	BGE loop1
+
+done2:
+	ADD $2, R8, R8
+	CMP $0, R8
+	BEQ end
+	FMOVD 0(R1), F0
+	WORD $0x4ee18800
+	FMOVD F0, 0(R0)
+
+end:
+	RET
+
 // func mulAdd128(dst *float64, src *float64, by *float64, n int, rows int, apart int)
 TEXT ·mulAdd128(SB), NOSPLIT, $0-48
 	MOVD dst+0(FP), R5

@@ -137,6 +137,21 @@ func cos128(dst *float64, src *float64, n int)
 //go:noescape
 func neg128(dst *float64, src *float64, n int)
 
+// round128 writes Round of n elements.
+//
+//go:noescape
+func round128(dst *float64, src *float64, n int)
+
+// floor128 writes Floor of n elements.
+//
+//go:noescape
+func floor128(dst *float64, src *float64, n int)
+
+// ceil128 writes Ceil of n elements.
+//
+//go:noescape
+func ceil128(dst *float64, src *float64, n int)
+
 // mulAdd128 adds n elements, times the numbers at by, to rows that lie apart bytes apart; rows > 0.
 //
 //go:noescape
@@ -230,6 +245,12 @@ func callUnary128(op Op, dst, src *float64, n int) {
 		cos128(dst, src, n)
 	case Neg:
 		neg128(dst, src, n)
+	case Round:
+		round128(dst, src, n)
+	case Floor:
+		floor128(dst, src, n)
+	case Ceil:
+		ceil128(dst, src, n)
 	}
 }
 

@@ -2320,6 +2320,111 @@ end:
 	VZEROUPPER
 	RET
 
+// func round2(dst *float64, src *float64, n int)
+TEXT ·round2(SB), NOSPLIT, $0-24
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ n+16(FP), CX
+	ANDQ $3, CX
+	SHLQ $3, CX
+	NEGQ CX
+	LEAQ tail<>+0(SB), DX
+	VMOVUPS 32(DX)(CX*1), Y15
+	MOVQ n+16(FP), CX
+	SUBQ $4, CX
+	JLT done2
+
+loop1:
+	VMOVUPS 0(SI), Y0
+	VROUNDPD $8, Y0, Y0
+	VMOVUPS Y0, 0(DI)
+	ADDQ $32, SI
+	ADDQ $32, DI
+	SUBQ $4, CX
+	JGE loop1
+
+done2:
+	ADDQ $4, CX
+	TESTQ CX, CX
+	JZ end
+	VMASKMOVPS 0(SI), Y15, Y0
+	VROUNDPD $8, Y0, Y0
+	VMASKMOVPS Y0, Y15, 0(DI)
+
+end:
+	VZEROUPPER
+	RET
+
+// func floor2(dst *float64, src *float64, n int)
+TEXT ·floor2(SB), NOSPLIT, $0-24
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ n+16(FP), CX
+	ANDQ $3, CX
+	SHLQ $3, CX
+	NEGQ CX
+	LEAQ tail<>+0(SB), DX
+	VMOVUPS 32(DX)(CX*1), Y15
+	MOVQ n+16(FP), CX
+	SUBQ $4, CX
+	JLT done2
+
+loop1:
+	VMOVUPS 0(SI), Y0
+	VROUNDPD $9, Y0, Y0
+	VMOVUPS Y0, 0(DI)
+	ADDQ $32, SI
+	ADDQ $32, DI
+	SUBQ $4, CX
+	JGE loop1
+
+done2:
+	ADDQ $4, CX
+	TESTQ CX, CX
+	JZ end
+	VMASKMOVPS 0(SI), Y15, Y0
+	VROUNDPD $9, Y0, Y0
+	VMASKMOVPS Y0, Y15, 0(DI)
+
+end:
+	VZEROUPPER
+	RET
+
+// func ceil2(dst *float64, src *float64, n int)
+TEXT ·ceil2(SB), NOSPLIT, $0-24
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ n+16(FP), CX
+	ANDQ $3, CX
+	SHLQ $3, CX
+	NEGQ CX
+	LEAQ tail<>+0(SB), DX
+	VMOVUPS 32(DX)(CX*1), Y15
+	MOVQ n+16(FP), CX
+	SUBQ $4, CX
+	JLT done2
+
+loop1:
+	VMOVUPS 0(SI), Y0
+	VROUNDPD $10, Y0, Y0
+	VMOVUPS Y0, 0(DI)
+	ADDQ $32, SI
+	ADDQ $32, DI
+	SUBQ $4, CX
+	JGE loop1
+
+done2:
+	ADDQ $4, CX
+	TESTQ CX, CX
+	JZ end
+	VMASKMOVPS 0(SI), Y15, Y0
+	VROUNDPD $10, Y0, Y0
+	VMASKMOVPS Y0, Y15, 0(DI)
+
+end:
+	VZEROUPPER
+	RET
+
 // func mulAdd2(dst *float64, src *float64, by *float64, n int, rows int, apart int)
 TEXT ·mulAdd2(SB), NOSPLIT, $0-48
 	MOVQ dst+0(FP), R11

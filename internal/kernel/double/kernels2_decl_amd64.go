@@ -137,6 +137,21 @@ func cos2(dst *float64, src *float64, n int)
 //go:noescape
 func neg2(dst *float64, src *float64, n int)
 
+// round2 writes Round of n elements.
+//
+//go:noescape
+func round2(dst *float64, src *float64, n int)
+
+// floor2 writes Floor of n elements.
+//
+//go:noescape
+func floor2(dst *float64, src *float64, n int)
+
+// ceil2 writes Ceil of n elements.
+//
+//go:noescape
+func ceil2(dst *float64, src *float64, n int)
+
 // mulAdd2 adds n elements, times the numbers at by, to rows that lie apart bytes apart; rows > 0.
 //
 //go:noescape
@@ -230,6 +245,12 @@ func callUnary2(op Op, dst, src *float64, n int) {
 		cos2(dst, src, n)
 	case Neg:
 		neg2(dst, src, n)
+	case Round:
+		round2(dst, src, n)
+	case Floor:
+		floor2(dst, src, n)
+	case Ceil:
+		ceil2(dst, src, n)
 	}
 }
 

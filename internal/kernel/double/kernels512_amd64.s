@@ -2277,6 +2277,114 @@ end:
 	VZEROUPPER
 	RET
 
+// func round512(dst *float64, src *float64, n int)
+TEXT ·round512(SB), NOSPLIT, $0-24
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ n+16(FP), CX
+	ANDQ $7, CX
+	ADDQ CX, CX
+	MOVL $1, DX
+	SHLL CX, DX
+	DECL DX
+	KMOVW DX, K1
+	MOVQ n+16(FP), CX
+	SUBQ $8, CX
+	JLT done2
+
+loop1:
+	VMOVUPS 0(SI), Z0
+	VRNDSCALEPD $8, Z0, Z0
+	VMOVUPS Z0, 0(DI)
+	ADDQ $64, SI
+	ADDQ $64, DI
+	SUBQ $8, CX
+	JGE loop1
+
+done2:
+	ADDQ $8, CX
+	TESTQ CX, CX
+	JZ end
+	VMOVUPS.Z 0(SI), K1, Z0
+	VRNDSCALEPD $8, Z0, Z0
+	VMOVUPS Z0, K1, 0(DI)
+
+end:
+	VZEROUPPER
+	RET
+
+// func floor512(dst *float64, src *float64, n int)
+TEXT ·floor512(SB), NOSPLIT, $0-24
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ n+16(FP), CX
+	ANDQ $7, CX
+	ADDQ CX, CX
+	MOVL $1, DX
+	SHLL CX, DX
+	DECL DX
+	KMOVW DX, K1
+	MOVQ n+16(FP), CX
+	SUBQ $8, CX
+	JLT done2
+
+loop1:
+	VMOVUPS 0(SI), Z0
+	VRNDSCALEPD $9, Z0, Z0
+	VMOVUPS Z0, 0(DI)
+	ADDQ $64, SI
+	ADDQ $64, DI
+	SUBQ $8, CX
+	JGE loop1
+
+done2:
+	ADDQ $8, CX
+	TESTQ CX, CX
+	JZ end
+	VMOVUPS.Z 0(SI), K1, Z0
+	VRNDSCALEPD $9, Z0, Z0
+	VMOVUPS Z0, K1, 0(DI)
+
+end:
+	VZEROUPPER
+	RET
+
+// func ceil512(dst *float64, src *float64, n int)
+TEXT ·ceil512(SB), NOSPLIT, $0-24
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ n+16(FP), CX
+	ANDQ $7, CX
+	ADDQ CX, CX
+	MOVL $1, DX
+	SHLL CX, DX
+	DECL DX
+	KMOVW DX, K1
+	MOVQ n+16(FP), CX
+	SUBQ $8, CX
+	JLT done2
+
+loop1:
+	VMOVUPS 0(SI), Z0
+	VRNDSCALEPD $10, Z0, Z0
+	VMOVUPS Z0, 0(DI)
+	ADDQ $64, SI
+	ADDQ $64, DI
+	SUBQ $8, CX
+	JGE loop1
+
+done2:
+	ADDQ $8, CX
+	TESTQ CX, CX
+	JZ end
+	VMOVUPS.Z 0(SI), K1, Z0
+	VRNDSCALEPD $10, Z0, Z0
+	VMOVUPS Z0, K1, 0(DI)
+
+end:
+	VZEROUPPER
+	RET
+
 // func mulAdd512(dst *float64, src *float64, by *float64, n int, rows int, apart int)
 TEXT ·mulAdd512(SB), NOSPLIT, $0-48
 	MOVQ dst+0(FP), R11

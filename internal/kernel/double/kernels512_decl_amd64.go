@@ -137,6 +137,21 @@ func cos512(dst *float64, src *float64, n int)
 //go:noescape
 func neg512(dst *float64, src *float64, n int)
 
+// round512 writes Round of n elements.
+//
+//go:noescape
+func round512(dst *float64, src *float64, n int)
+
+// floor512 writes Floor of n elements.
+//
+//go:noescape
+func floor512(dst *float64, src *float64, n int)
+
+// ceil512 writes Ceil of n elements.
+//
+//go:noescape
+func ceil512(dst *float64, src *float64, n int)
+
 // mulAdd512 adds n elements, times the numbers at by, to rows that lie apart bytes apart; rows > 0.
 //
 //go:noescape
@@ -230,6 +245,12 @@ func callUnary512(op Op, dst, src *float64, n int) {
 		cos512(dst, src, n)
 	case Neg:
 		neg512(dst, src, n)
+	case Round:
+		round512(dst, src, n)
+	case Floor:
+		floor512(dst, src, n)
+	case Ceil:
+		ceil512(dst, src, n)
 	}
 }
 
