@@ -1,6 +1,13 @@
 package cpu
 
-import "github.com/carve-dev/carve/internal/kernel/vec"
+import (
+	"unsafe"
+
+	"github.com/carve-dev/carve/internal/kernel/element"
+	"github.com/carve-dev/carve/internal/kernel/isa"
+	"github.com/carve-dev/carve/internal/kernel/vec"
+	"github.com/carve-dev/carve/internal/place"
+)
 
 // argRows is ArgMax or ArgMin: of count elements that are inner apart, the place of the greatest or least, the first or the last of equals.
 // NaN is passed over unless it comes first: then its place is 0.
@@ -8,6 +15,7 @@ type argRows struct {
 	count, inner int
 	least, last  bool
 	kernels      vec.Kernels
+	set          isa.Set
 }
 
 // argRowsAtOnce is how many rows' greatest elements are looked for by one call.
@@ -103,39 +111,47 @@ func argOfRow[T ordered](r *argRows, row []T) int {
 const argColumns = 256
 
 // argOfColumns writes the places in at most argColumns columns that lie beside each other, from the first element of s on, to o: row by row, so
-// that memory is read in order.
+// that memory is read in order. Which elements win is found for a row at once, and taken without a branch, which data would mislead.
 func argOfColumns[T ordered](r *argRows, o []int64, s []T) {
 	var room [argColumns]T
-	best := room[:len(o)]
+	var wins [argColumns]bool
+	var places [argColumns]uint32
+	best, won, at := room[:len(o)], wins[:len(o)], places[:len(o)]
 	copy(best, s)
-	clear(o)
 	for k := 1; k < r.count; k++ {
-		row, at := s[k*r.inner:][:len(best)], o[:len(best)]
-		switch {
-		case !r.least && !r.last:
-			for i, v := range row {
-				if v > best[i] {
-					best[i], at[i] = v, int64(k)
-				}
-			}
-		case !r.least:
-			for i, v := range row {
-				if v >= best[i] {
-					best[i], at[i] = v, int64(k)
-				}
-			}
-		case !r.last:
-			for i, v := range row {
-				if v < best[i] {
-					best[i], at[i] = v, int64(k)
-				}
-			}
-		default:
-			for i, v := range row {
-				if v <= best[i] {
-					best[i], at[i] = v, int64(k)
-				}
-			}
-		}
+		row := s[k*r.inner:][:len(best)]
+		element.Compare(r.set, r.beats(), won, row, best)
+		chooseNumbers(r.set, best, asBytes(won), row, best)
+		element.Choose(r.set, at, asBytes(won), []uint32{uint32(k)}, at)
+	}
+	for i, k := range at {
+		o[i] = int64(k)
+	}
+}
+
+// beats says how an element stands to the best of those before it whose place it takes.
+func (r *argRows) beats() element.Comparison {
+	switch {
+	case r.least && r.last:
+		return element.AtMost
+	case r.least:
+		return element.Less
+	case r.last:
+		return element.AtLeast
+	}
+	return element.Greater
+}
+
+// chooseNumbers is element.Choose of numbers of any type.
+func chooseNumbers[T ordered](set isa.Set, dst []T, c []uint8, a, b []T) {
+	switch d, x, y := asBytes(dst), asBytes(a), asBytes(b); unsafe.Sizeof(T(0)) {
+	case 1:
+		element.Choose(set, d, c, x, y)
+	case 2:
+		element.Choose(set, place.Elements[uint16](d), c, place.Elements[uint16](x), place.Elements[uint16](y))
+	case 4:
+		element.Choose(set, place.Elements[uint32](d), c, place.Elements[uint32](x), place.Elements[uint32](y))
+	default:
+		element.Choose(set, place.Elements[uint64](d), c, place.Elements[uint64](x), place.Elements[uint64](y))
 	}
 }

@@ -63,7 +63,7 @@ func planArgOf[T ordered](p *planner, n *graph.Node, most func(row []T) T) error
 	if count == 0 {
 		return property.Because(property.ShapeReason, "no element along axis %d of %v", axis, d)
 	}
-	r := argRows{count: count, inner: inner, least: n.Is("ArgMin"), last: n.Int("select_last_index", 0) != 0, kernels: p.kernels}
+	r := argRows{count: count, inner: inner, least: n.Is("ArgMin"), last: n.Int("select_last_index", 0) != 0, kernels: p.kernels, set: p.target.Set}
 	src, dst := p.In(x), p.Out(n.Outputs[0])
 	p.emit(step{chunks: product(d[:axis]) * inner, grain: grainFor(float64(count) * 2), body: func(st *state, _, lo, hi int) {
 		o, s := of[int64](st, dst), of[T](st, src)
