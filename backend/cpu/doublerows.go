@@ -20,11 +20,16 @@ func planDoubleSoftmax(p *planner, n *graph.Node) error {
 	if n.Op.Since < 13 { // everything from the axis on is one row
 		axis, to = axisOf(n, 1, len(d)), len(d)
 	}
-	outer, cols, inner := product(d[:axis]), product(d[axis:to]), product(d[to:])
-	src, dst, t, kernels, logarithm := p.In(x), p.Out(y), place.Nowhere, p.doubles(), n.Is("LogSoftmax")
-	made := dst
+	p.softmaxDoubles(p.In(x), p.Out(y), []int{product(d[:axis]), product(d[axis:to]), product(d[to:])}, n.Is("LogSoftmax"))
+	return nil
+}
+
+// softmaxDoubles emits the softmax of float64 [outer, columns, inner] over columns, or its logarithms.
+func (p *planner) softmaxDoubles(src, dst place.Memory, d []int, logarithm bool) {
+	outer, cols, inner := d[0], d[1], d[2]
+	t, kernels, made := place.Nowhere, p.doubles(), dst
 	if inner != 1 { // the axis last
-		t = p.Temp(p.Bytes(x))
+		t = p.Temp(8 * product(d))
 		p.permute([]int{outer, cols, inner}, []int{0, 2, 1}, 8, src, t)
 		src, made = t, t
 	}
@@ -35,7 +40,6 @@ func planDoubleSoftmax(p *planner, n *graph.Node) error {
 	if inner != 1 {
 		p.permute([]int{outer, inner, cols}, []int{0, 2, 1}, 8, t, dst)
 	}
-	return nil
 }
 
 // doubleNormSignatures is layerNormSignatures for float64.

@@ -9,11 +9,11 @@ import (
 	"github.com/carve-dev/carve/property"
 )
 
-// NegativeLogLikelihoodLoss and SoftmaxCrossEntropyLoss of float32 scores [N, C, d…] and labels [N, d…]: of each label's score, negated and
+// NegativeLogLikelihoodLoss and SoftmaxCrossEntropyLoss of float32 and float64: of scores [N, C, d…] and labels [N, d…]: of each label's score, negated and
 // weighted by its class, or their sum or weighted mean, which are added up in float64. Of the second the scores are the logarithms of a softmax over C.
 
 func lossSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
-	if x, labels := n.Inputs[0], n.Inputs[1]; !operators.IsFloat32(x, n.Input(2)) {
+	if x, labels := n.Inputs[0], n.Inputs[1]; !operators.IsFloat32(x, n.Input(2)) && !isDouble(x, n.Input(2)) {
 		return nil, operators.NotFloat32(x)
 	} else if labels.Type.DType != tensor.Int64 && labels.Type.DType != tensor.Int32 {
 		return nil, property.Because(property.DTypeReason, "%v is %v", labels, labels.Type.DType)
@@ -38,19 +38,28 @@ func planLoss(p *planner, n *graph.Node) error {
 		} else {
 			logarithms = p.Temp(p.Bytes(x))
 		}
-		p.softmax(scores, logarithms, []int{d[0], d[1], product(d[2:])}, true)
+		if rows := []int{d[0], d[1], product(d[2:])}; isDouble(x) {
+			p.softmaxDoubles(scores, logarithms, rows, true)
+		} else {
+			p.softmax(scores, logarithms, rows, true)
+		}
 		scores = logarithms
 	}
-	if labels.Type.DType == tensor.Int32 {
-		emitLoss[int32](p, n, scores, d[1], product(d[2:]))
-	} else {
-		emitLoss[int64](p, n, scores, d[1], product(d[2:]))
+	emit := emitLoss[int64, float32]
+	switch short := labels.Type.DType == tensor.Int32; {
+	case short && isDouble(x):
+		emit = emitLoss[int32, float64]
+	case short:
+		emit = emitLoss[int32, float32]
+	case isDouble(x):
+		emit = emitLoss[int64, float64]
 	}
+	emit(p, n, scores, d[1], product(d[2:]))
 	return nil
 }
 
-// emitLoss emits the loss of scores [N, classes, inner] at labels of type T.
-func emitLoss[T int32 | int64](p *planner, n *graph.Node, scores place.Memory, classes, inner int) {
+// emitLoss emits the loss of scores [N, classes, inner] of type F at labels of type T.
+func emitLoss[T int32 | int64, F float32 | float64](p *planner, n *graph.Node, scores place.Memory, classes, inner int) {
 	labels, weights, dst := p.In(n.Inputs[1]), p.In(n.Input(2)), p.Out(n.Outputs[0])
 	count := product(p.Dims[n.Inputs[1].ID])
 	ignored, ignores := int64(0), n.Attrs.Lookup("ignore_index") != nil
@@ -62,9 +71,9 @@ func emitLoss[T int32 | int64](p *planner, n *graph.Node, scores place.Memory, c
 	if reduction != "none" {
 		s.chunks = 1
 	}
-	l := labelled[T]{classes: classes, inner: inner, ignored: T(ignored), ignores: ignores}
+	l := labelled[T, F]{classes: classes, inner: inner, ignored: T(ignored), ignores: ignores}
 	s.body = func(st *state, _, lo, hi int) {
-		x, t, w, y := st.F32(scores), of[T](st, labels), st.F32(weights), st.F32(dst)
+		x, t, w, y := of[F](st, scores), of[T](st, labels), of[F](st, weights), of[F](st, dst)
 		single := reduction != "none"
 		if single {
 			lo, hi = 0, count
@@ -73,7 +82,7 @@ func emitLoss[T int32 | int64](p *planner, n *graph.Node, scores place.Memory, c
 		for lo < hi {
 			image, at := lo/inner, lo%inner
 			some := min(hi-lo, inner-at)
-			var out []float32
+			var out []F
 			if !single {
 				out = y[lo:][:some]
 			}
@@ -85,16 +94,16 @@ func emitLoss[T int32 | int64](p *planner, n *graph.Node, scores place.Memory, c
 		}
 		switch reduction {
 		case "sum":
-			y[0] = float32(sum)
+			y[0] = F(sum)
 		case "mean":
-			y[0] = float32(sum / total)
+			y[0] = F(sum / total)
 		}
 	}
 	p.emit(s, []place.Memory{scores, labels, weights}, []place.Memory{dst})
 }
 
 // labelled is how losses are taken from scores [classes, inner] of an image.
-type labelled[T int32 | int64] struct {
+type labelled[T int32 | int64, F float32 | float64] struct {
 	classes, inner int
 	ignored        T
 	ignores        bool
@@ -102,10 +111,10 @@ type labelled[T int32 | int64] struct {
 
 // losses writes the losses at labels t, which begin at place at of an image with scores x, to y if that is not nil, and returns their sum and that of the weights; weights w, of each class, may be
 // missing. bad is the place in t of a label that is no class, or -1.
-func (l *labelled[T]) losses(y, x []float32, t []T, w []float32, at int) (sum, total float64, bad int) {
+func (l *labelled[T, F]) losses(y, x []F, t []T, w []F, at int) (sum, total float64, bad int) {
 	classes, inner := uint64(l.classes), l.inner
 	for i, class := range t {
-		loss, weight := float32(0), float32(0)
+		loss, weight := F(0), F(0)
 		switch {
 		case l.ignores && class == l.ignored:
 		case uint64(class) >= classes:
