@@ -3,6 +3,7 @@ package cpu
 import (
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/tensor"
+	"github.com/carve-dev/carve/internal/kernel/double"
 	"github.com/carve-dev/carve/internal/kernel/element"
 	"github.com/carve-dev/carve/internal/kernel/isa"
 	"github.com/carve-dev/carve/internal/kernel/vec"
@@ -63,8 +64,14 @@ func reduceEach[T tensor.Element](p *planner, n *graph.Node, fold func(o, s []T,
 }
 
 func planReduceProduct[T float32 | float64](p *planner, n *graph.Node) error {
-	k := p.kernels
+	k, rows := p.kernels, productRows[T]{p.kernels, p.doubles()}
 	return reduceEach(p, n, func(o, s []T, next, count, by int) {
+		if by == 1 && count >= 2*productPart {
+			for j := range o {
+				o[j] = rows.of(s[j*next:][:count])
+			}
+			return
+		}
 		o32, ok := any(o).([]float32)
 		if !ok || next != 1 || len(o) < fewColumns {
 			products(o, s, next, count, by)
@@ -76,6 +83,42 @@ func planReduceProduct[T float32 | float64](p *planner, n *graph.Node) error {
 			k.Binary(vec.Mul, o32, o32, s32[i*by:][:len(o32)])
 		}
 	})
+}
+
+// productRows multiplies the elements of long rows.
+type productRows[T float32 | float64] struct {
+	floats  vec.Kernels
+	doubles double.Kernels
+}
+
+// productPart is how many products of a row are made side by side; a power of two.
+const productPart = 512
+
+// of returns the product of a row of at least productPart elements.
+func (r *productRows[T]) of(row []T) T {
+	var room [productPart]T
+	made := room[:]
+	copy(made, row)
+	for row = row[len(made):]; len(row) > 0; {
+		part := made[:min(len(row), len(made))]
+		r.multiply(part, row[:len(part)])
+		row = row[len(part):]
+	}
+	for len(made) > 1 {
+		half := len(made) / 2
+		r.multiply(made[:half], made[half:])
+		made = made[:half]
+	}
+	return made[0]
+}
+
+// multiply multiplies the elements of x by those of y.
+func (r *productRows[T]) multiply(x, y []T) {
+	if f, ok := any(x).([]float32); ok {
+		r.floats.Binary(vec.Mul, f, f, any(y).([]float32))
+	} else if d, ok := any(x).([]float64); ok {
+		r.doubles.Binary(double.Mul, double.VV, d, d, any(y).([]float64))
+	}
 }
 
 // fewColumns is how many numbers beside each other are too few for kernels of rows.
