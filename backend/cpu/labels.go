@@ -408,51 +408,27 @@ func planOneHotEncoder(p *planner, n *graph.Node) error {
 	strs := n.Strs("cats_strings")
 	h := oneHot{max(len(cats), len(strs)), n.Int("zeros", 1) == 0}
 	p.mayFail = p.mayFail || h.strict
-	switch n.Inputs[0].Type.DType {
-	case tensor.String:
+	if n.Inputs[0].Type.DType == tensor.String {
 		h.emit(p, n, newWords(strs, lastCounts).among(p.textsOf(n.Inputs[0]), -1))
-	case tensor.Int64:
-		emitOneHot[int64](p, n, h, newPlaceOf(cats, lastCounts), nil)
-	case tensor.Float32:
-		emitOneHot(p, n, h, newPlaceOf(cats, lastCounts), wholeNumbers[float32])
-	case tensor.Float64:
-		emitOneHot(p, n, h, newPlaceOf(cats, lastCounts), wholeNumbers[float64])
-	default:
-		emitOneHot(p, n, h, newPlaceOf(cats, lastCounts), func(dst []int64, x []int32) {
-			for i := range dst {
-				dst[i] = int64(x[i])
-			}
-		})
+		return nil
 	}
+	h.emitNumbers(p, n, newPlaceOf(cats, lastCounts))
 	return nil
 }
 
-func emitOneHot[T int32 | int64 | float32 | float64](p *planner, n *graph.Node, h oneHot, at *placeOf, whole func(dst []int64, x []T)) {
-	src := p.In(n.Inputs[0])
+// emitNumbers is emit for numbers, of which floats are cut to integers.
+func (h oneHot) emitNumbers(p *planner, n *graph.Node, at *placeOf) {
+	src, set, from := p.In(n.Inputs[0]), p.target.Set, castKinds[n.Inputs[0].Type.DType]
 	h.emit(p, n, func(st *state, places []int32, lo int) {
-		x := of[T](st, src)[lo:][:len(places)]
-		if longs, ok := any(x).([]int64); ok {
-			at.findAll(places, longs, -1)
+		if from == cast.Int64 {
+			at.findAll(places, of[int64](st, src)[lo:][:len(places)], -1)
 			return
 		}
-		var room [128]int64
-		for len(x) > 0 {
-			part := room[:min(len(x), len(room))]
-			whole(part, x)
-			at.findAll(places[:len(part)], part, -1)
-			x, places = x[len(part):], places[len(part):]
-		}
+		var room [placesTogether]int64
+		keys := room[:len(places)]
+		cast.Elements(set, asBytes(keys), cast.Int64, st.Bytes(src)[lo*from.Size():], from, len(keys))
+		at.findAll(places, keys, -1)
 	})
-}
-
-// wholeNumbers cuts as many floats to integers as dst has.
-func wholeNumbers[F float32 | float64](dst []int64, x []F) {
-	const most = 1 << 62
-	for i, f := range x[:len(dst)] {
-		if dst[i] = int64(f); !(f > -most && f < most) {
-			dst[i] = cast.Whole(f)
-		}
-	}
 }
 
 // emit emits the rows of all elements, which lie where runs say; find gives the categories of elements from lo on, -1 for none.

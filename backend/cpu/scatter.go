@@ -198,7 +198,12 @@ func combine(k vec.Kernels, n *graph.Node) func(dst, src []byte) {
 		return func(dst, src []byte) { move(dst, src, len(src)) }
 	case n.Inputs[0].Type.DType == tensor.Float32:
 		op := map[string]vec.BinaryOp{"add": vec.Add, "mul": vec.Mul, "max": vec.Max, "min": vec.Min}[r]
+		few := joinOf[float32](r)
 		return func(dst, src []byte) {
+			if len(dst) < 4*leastRun {
+				few(dst, src)
+				return
+			}
 			d := place.Elements[float32](dst)
 			k.Binary(op, d, d, place.Elements[float32](src))
 		}
@@ -224,12 +229,35 @@ var scatterKinds = map[tensor.DType]scatterKind{
 }
 
 func joinOf[T integer | float32 | float64](reduction string) func(dst, src []byte) {
-	return func(dst, src []byte) {
-		d := place.Elements[T](dst)
-		for i, v := range place.Elements[T](src) {
-			reduceInto(&d[i], v, reduction)
-		}
+	switch reduction {
+	case "add":
+		return joins(func(d, s []T) {
+			for i, v := range s {
+				d[i] += v
+			}
+		})
+	case "mul":
+		return joins(func(d, s []T) {
+			for i, v := range s {
+				d[i] *= v
+			}
+		})
+	case "max":
+		return joins(func(d, s []T) {
+			for i, v := range s {
+				d[i] = max(d[i], v)
+			}
+		})
 	}
+	return joins(func(d, s []T) {
+		for i, v := range s {
+			d[i] = min(d[i], v)
+		}
+	})
+}
+
+func joins[T integer | float32 | float64](join func(d, s []T)) func(dst, src []byte) {
+	return func(dst, src []byte) { join(place.Elements[T](dst), place.Elements[T](src)) }
 }
 
 func reduceInto[T integer | float32 | float64](e *T, v T, reduction string) {
@@ -311,8 +339,14 @@ func planScatterND(p *planner, n *graph.Node) error {
 	src, index, updates, dst := p.In(x), p.In(idx), p.In(n.Inputs[2]), p.Out(n.Outputs[0])
 	join, replaces := combine(p.kernels, n), n.Str("reduction", "none") == "none"
 	p.copyStep(dst, src, p.Bytes(x))
+	one, alone := scatterOne(n), indexRow{length: d[0], stride: 1}
+	single := k == 1 && product(d[1:]) == 1
 	p.emit(step{serial: func(st *state) {
 		o, u, read := st.Bytes(dst), st.Bytes(updates), st.indices(n, index)
+		if single {
+			one(&read, o, u, size, 0, rows, alone)
+			return
+		}
 		for i := range rows {
 			at := read.point(i*k, d[:k])
 			if to, from := o[at*size:(at+1)*size], u[i*size:(i+1)*size]; replaces {
