@@ -114,12 +114,8 @@ func looked(in func(r rune) bool) func(r rune) bool {
 	}
 }
 
-// cutClass returns the tokens of a string: the characters of the class, or the runs of them.
-func (c *cutter) cutClass(s string) []string {
-	var parts []string
-	if !c.runs {
-		parts = make([]string, 0, utf8.RuneCountInString(s))
-	}
+// cutClass adds the tokens of a string: the characters of the class, or the runs of them.
+func (c *cutter) cutClass(parts []string, s string) []string {
 	from := -1
 	for at, r := range s {
 		in := c.class(r)
@@ -184,22 +180,21 @@ func newCutter(n *graph.Node) (*cutter, error) {
 	return c, nil
 }
 
-// cut returns the tokens of s.
-func (c *cutter) cut(s string) []string {
-	var parts []string
+// cut adds the tokens of s to a list.
+func (c *cutter) cut(list []string, s string) []string {
+	first := len(list)
 	switch {
 	case c.class != nil:
-		parts = c.cutClass(s)
+		list = c.cutClass(list, s)
 	case c.tokens != nil:
-		parts = c.tokens.FindAllString(s, -1)
+		list = append(list, c.tokens.FindAllString(s, -1)...)
 	case len(c.separators) == 0:
-		parts = make([]string, 0, utf8.RuneCountInString(s))
-		for rest := s; rest != ""; {
-			_, size := utf8.DecodeRuneInString(rest)
-			parts, rest = append(parts, rest[:size]), rest[size:]
+		if c.shortest > 1 {
+			return list
 		}
+		return addCharacters(list, s)
 	default:
-		parts = []string{s}
+		parts := []string{s}
 		for i := range c.separators {
 			var next []string
 			for _, p := range parts {
@@ -207,14 +202,38 @@ func (c *cutter) cut(s string) []string {
 			}
 			parts = next
 		}
+		list = append(list, parts...)
 	}
-	out := parts[:0]
-	for _, p := range parts {
-		if n := utf8.RuneCountInString(p); n >= c.shortest && n > 0 {
+	out := list[:first]
+	for _, p := range list[first:] {
+		if len(p) > 0 && (c.shortest == 1 || utf8.RuneCountInString(p) >= c.shortest) {
 			out = append(out, p)
 		}
 	}
 	return out
+}
+
+// characters returns how many characters strings have where those are tokens, 0 where tokens are longer.
+func (c *cutter) characters(list []string) (n int) {
+	if c.shortest > 1 || c.tokens != nil || len(c.separators) > 0 || c.class != nil && c.runs {
+		return 0
+	}
+	for _, s := range list {
+		n += utf8.RuneCountInString(s)
+	}
+	return n
+}
+
+// addCharacters adds the characters of s to a list.
+func addCharacters(list []string, s string) []string {
+	for s != "" {
+		size := 1
+		if s[0] >= utf8.RuneSelf {
+			_, size = utf8.DecodeRuneInString(s)
+		}
+		list, s = append(list, s[:size]), s[size:]
+	}
+	return list
 }
 
 func tokenize(c *call) error {
@@ -227,28 +246,33 @@ func tokenize(c *call) error {
 		return err
 	}
 	mark, pad := c.n.Int("mark", 0) != 0, c.n.Str("pad_value", "")
-	rows := make([][]string, x.Len())
+	tokens := make([]string, 0, cutter.characters(x.Strings)) // of all strings
+	ends := make([]int, x.Len())
 	most := 0
 	for i, s := range x.Strings {
 		if !utf8.ValidString(s) {
 			return fmt.Errorf("%w: string %d is no UTF-8", ErrShape, i)
 		}
-		rows[i] = cutter.cut(s)
-		most = max(most, len(rows[i]))
+		before := len(tokens)
+		tokens = cutter.cut(tokens, s)
+		ends[i], most = len(tokens), max(most, len(tokens)-before)
 	}
-	if mark && most > 0 { // where there are no tokens at all, there are no marks either
+	if mark = mark && most > 0; mark { // where there are no tokens at all, there are no marks either
 		most += 2
-		for i := range rows {
-			rows[i] = append(append([]string{startMark}, rows[i]...), endMark)
+	}
+	if most > 0 && len(ends) > maxTokens/most {
+		return fmt.Errorf("%w: %d strings of up to %d tokens", ErrShape, len(ends), most)
+	}
+	out := make([]string, 0, len(ends)*most)
+	first := 0
+	for i, end := range ends {
+		if mark {
+			out = append(out, startMark)
 		}
-	}
-	if most > 0 && len(rows) > maxTokens/most {
-		return fmt.Errorf("%w: %d strings of up to %d tokens", ErrShape, len(rows), most)
-	}
-	out := make([]string, 0, len(rows)*most)
-	for _, r := range rows {
-		out = append(out, r...)
-		for range most - len(r) {
+		if out, first = append(out, tokens[first:end]...), end; mark {
+			out = append(out, endMark)
+		}
+		for len(out) < (i+1)*most {
 			out = append(out, pad)
 		}
 	}
