@@ -76,6 +76,15 @@ var _ = Describe("reductions", func() {
 		m.sample(m.op(pick(m, "ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin"), operand(m, 3, 4, 5), graph.IntsAttr("axes", pick(m, []int64{1, 2}, []int64{0}, []int64{-2}, []int64{0, 1, 2})...)))
 	}))
 
+	It("of long rows to products agree with the reference kernels", seeds(20, func(m *model) {
+		t := m.floats(m.between(1, 3), m.between(1000, 3000))
+		for i, x := range tensor.Of[float32](t) {
+			tensor.Of[float32](t)[i] = 1 + x/100
+		}
+		x := m.feed(t)
+		pick(m, m.check, m.checkDouble)(m.op("ReduceProd", x), m.op("ReduceProd", x, m.ints(1)))
+	}))
+
 	It("by axes that the run tells agree with the reference kernels", seeds(80, func(m *model) {
 		shape := m.shape(m.between(2, 4), 1, 20)
 		if m.chance(12) {
