@@ -374,7 +374,7 @@ func (p *planner) convStep(plan *conv.Plan, nanos float64, tensors func(st *stat
 	chunks := plan.Chunks()
 	return step{chunks: chunks, grain: grainFor(nanos / float64(max(chunks, 1))), body: func(st *state, _, lo, hi int) {
 		t := tensors(st)
-		if err := plan.Run(lo, hi, nil, &t); err != nil {
+		if err := plan.Run(lo, hi, &t); err != nil {
 			panic(err)
 		}
 	}}

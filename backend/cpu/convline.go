@@ -96,7 +96,7 @@ func (p *planner) convPieces(c *convCall, spec *conv.Spec, pieces []linePiece, d
 			if all.Bias != nil {
 				t.Bias = all.Bias[first:]
 			}
-			if err := plan.Run(0, plan.Chunks(), nil, &t); err != nil {
+			if err := plan.Run(0, plan.Chunks(), &t); err != nil {
 				panic(err)
 			}
 			for at := first; at < min(first+pieceChannels, oc); at += 16 {

@@ -55,7 +55,7 @@ func benchPlan(b *testing.B, target isa.Target, p *conv.Plan, src, dst int, step
 	b.ReportAllocs()
 	for b.Loop() {
 		start := time.Now()
-		if err := p.Run(0, p.Chunks(), nil, &t); err != nil {
+		if err := p.Run(0, p.Chunks(), &t); err != nil {
 			b.Fatal(err)
 		}
 		best = min(best, time.Since(start).Seconds())
@@ -169,7 +169,7 @@ func BenchmarkPool(b *testing.B) {
 				t := conv.Tensors{Src: randomFloats(c * r.s.H * r.s.W), Dst: randomFloats(c * oh * ow)}
 				b.SetBytes(int64(4 * len(t.Src)))
 				for b.Loop() {
-					if err := p.Run(0, p.Chunks(), nil, &t); err != nil {
+					if err := p.Run(0, p.Chunks(), &t); err != nil {
 						b.Fatal(err)
 					}
 				}
@@ -196,7 +196,7 @@ func BenchmarkPool(b *testing.B) {
 			t := conv.Tensors{Src: randomFloats(256 * 784), Dst: randomFloats(256 * 784), Weights: randomFloats(256), Bias: randomFloats(256)}
 			b.SetBytes(int64(4 * len(t.Src)))
 			for b.Loop() {
-				if err := p.Run(0, p.Chunks(), nil, &t); err != nil {
+				if err := p.Run(0, p.Chunks(), &t); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -105,7 +105,7 @@ var _ = Describe("NewScale", func() {
 				t.Bias = nil
 			}
 			for _, i := range r.Perm(p.Chunks()) {
-				Expect(p.Run(i, i+1, nil, &t)).To(Succeed())
+				Expect(p.Run(i, i+1, &t)).To(Succeed())
 			}
 			want := newPlain(s.N, s.C, 1, s.HW)
 			for n := range s.N {
@@ -132,8 +132,8 @@ var _ = Describe("NewScale", func() {
 		p, err := conv.NewScale(isa.Host(), conv.ScaleSpec{N: 2, C: 1, HW: 1, ScaleImage: 16})
 		Expect(err).NotTo(HaveOccurred())
 		x := make([]float32, 32)
-		Expect(p.Run(0, p.Chunks(), nil, &conv.Tensors{Src: x, Dst: x, Weights: x[:31]})).To(MatchError(conv.ErrBuffer))
-		Expect(p.Run(0, p.Chunks(), nil, &conv.Tensors{Src: x, Dst: x, Weights: x})).To(Succeed())
+		Expect(p.Run(0, p.Chunks(), &conv.Tensors{Src: x, Dst: x, Weights: x[:31]})).To(MatchError(conv.ErrBuffer))
+		Expect(p.Run(0, p.Chunks(), &conv.Tensors{Src: x, Dst: x, Weights: x})).To(Succeed())
 	})
 })
 

@@ -45,7 +45,7 @@ var _ = Describe("contracts", func() {
 			}
 			Expect(p.PackWeights(t.Weights, conv.Float32s(w), 0, p.PackChunks())).To(Succeed())
 			t.Src[16*3], t.Src[16*7] = nan, inf
-			Expect(p.Run(0, p.Chunks(), nil, &t)).To(Succeed())
+			Expect(p.Run(0, p.Chunks(), &t)).To(Succeed())
 			Expect(math.IsNaN(float64(t.Dst[16*3]))).To(BeTrue())
 			Expect(t.Dst[16*7]).To(Equal(float32(6)))
 			Expect(t.Dst[16*8]).To(Equal(float32(0.5)))
@@ -61,10 +61,10 @@ var _ = Describe("contracts", func() {
 		p, err := conv.NewConv(target, conv.Spec{N: 1, C: 16, OC: 16, Map: conv.Map{H: 5, W: 17, Kernel: [2]int{3, 3}, Pad: [4]int{1, 1, 1, 1}}, Epilogue: conv.Epilogue{Residual: true}})
 		Expect(err).NotTo(HaveOccurred())
 		t := conv.Tensors{Src: randomFloats(16 * 85), Residual: randomFloats(16 * 85), Weights: randomFloats(p.WeightFloats()), Dst: make([]float32, 16*85)}
-		Expect(p.Run(0, p.Chunks(), nil, &t)).To(Succeed())
+		Expect(p.Run(0, p.Chunks(), &t)).To(Succeed())
 		want := t.Dst
 		t.Dst = t.Residual
-		Expect(p.Run(0, p.Chunks(), nil, &t)).To(Succeed())
+		Expect(p.Run(0, p.Chunks(), &t)).To(Succeed())
 		Expect(t.Dst).To(Equal(want))
 	})
 
@@ -79,7 +79,7 @@ var _ = Describe("contracts", func() {
 				Expect(err).NotTo(HaveOccurred())
 				t := conv.Tensors{Src: src, Weights: make([]float32, p.WeightFloats()), Dst: make([]float32, 80*19*23)}
 				Expect(p.PackWeights(t.Weights, conv.Float32s(weights), 0, p.PackChunks())).To(Succeed())
-				Expect(p.Run(0, p.Chunks(), nil, &t)).To(Succeed())
+				Expect(p.Run(0, p.Chunks(), &t)).To(Succeed())
 				results = append(results, t.Dst)
 			}
 			for _, r := range results {

@@ -189,10 +189,10 @@ func (p *Pair) Run(lo, hi int, work []float32, t *PairTensors) error {
 		if t.DepthBias != nil {
 			y.Bias = t.DepthBias[g*p.biasFloats:]
 		}
-		if err := plans.point.Run(0, plans.point.Chunks(), nil, &x); err != nil {
+		if err := plans.point.Run(0, plans.point.Chunks(), &x); err != nil {
 			return err
 		}
-		if err := plans.depth.Run(0, plans.depth.Chunks(), nil, &y); err != nil {
+		if err := plans.depth.Run(0, plans.depth.Chunks(), &y); err != nil {
 			return err
 		}
 	}

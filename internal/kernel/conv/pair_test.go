@@ -35,10 +35,10 @@ func newApart(target isa.Target, s *conv.PairSpec, t *conv.PairTensors) (*apart,
 }
 
 func (a *apart) run() error {
-	if err := a.point.Run(0, a.point.Chunks(), nil, &a.x); err != nil {
+	if err := a.point.Run(0, a.point.Chunks(), &a.x); err != nil {
 		return err
 	}
-	return a.depth.Run(0, a.depth.Chunks(), nil, &a.y)
+	return a.depth.Run(0, a.depth.Chunks(), &a.y)
 }
 
 // pairTensors returns operands for a pair, in memory without guards, and scratch memory.

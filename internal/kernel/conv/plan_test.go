@@ -148,7 +148,7 @@ func checkConv(target isa.Target, s conv.Spec, l layoutCase) error {
 		weights.rounded(s.Pairs)
 	}
 	fill(t.Dst)
-	if err := p.Run(0, p.Chunks(), nil, &t); err != nil {
+	if err := p.Run(0, p.Chunks(), &t); err != nil {
 		return err
 	}
 	want := naiveConv(&s, src, weights.v, biases, oh, ow)
@@ -165,7 +165,7 @@ func sameInChunks(p *conv.Plan, t *conv.Tensors, r *rand.Rand) error {
 	whole := append([]float32(nil), t.Dst...)
 	fill(t.Dst)
 	for _, i := range r.Perm(p.Chunks()) {
-		if err := p.Run(i, i+1, nil, t); err != nil {
+		if err := p.Run(i, i+1, t); err != nil {
 			return err
 		}
 	}
@@ -317,7 +317,7 @@ var _ = Describe("Plan", func() {
 			Expect(conv.Parts(q)).To(BeFalse())
 			_, _, oh, ow := p.Shape()
 			t := conv.Tensors{Src: randomFloats(s.N * (s.C + 15) / 16 * 16 * s.H * s.W), Weights: randomFloats(p.WeightFloats()), Dst: make([]float32, s.N*((s.OC+15)/16*16)*oh*ow)}
-			Expect(q.Run(0, q.Chunks(), nil, &t)).To(Succeed())
+			Expect(q.Run(0, q.Chunks(), &t)).To(Succeed())
 			Expect(sameInChunks(p, &t, r)).To(Succeed())
 		})
 		switch {
@@ -571,10 +571,10 @@ var _ = Describe("Plan", func() {
 			_, _, oh, ow := p.Shape()
 			size := (s.OC + 15) / 16 * 16 * oh * ow
 			t := conv.Tensors{Src: randomFloats((s.C + 15) / 16 * 16 * s.H * s.W), Weights: randomFloats(p.WeightFloats()), Residual: randomFloats(size), Dst: make([]float32, size)}
-			Expect(p.Run(0, p.Chunks(), nil, &t)).To(Succeed())
+			Expect(p.Run(0, p.Chunks(), &t)).To(Succeed())
 			want := t.Dst
 			t.Dst = t.Residual
-			Expect(p.Run(0, p.Chunks(), nil, &t)).To(Succeed())
+			Expect(p.Run(0, p.Chunks(), &t)).To(Succeed())
 			tolerance := 0.0
 			if target.Set == isa.Portable { // sums of few results have several parts, which end where channels are cut
 				tolerance = 1e-3
@@ -615,12 +615,12 @@ var _ = Describe("Plan", func() {
 			Expect(err).NotTo(HaveOccurred())
 			n, _, oh, ow := p.Shape()
 			t := conv.Tensors{Src: randomFloats(n * ((s.C + 15) / 16 * 16 * s.H * s.W)), Weights: randomFloats(p.WeightFloats()), Dst: make([]float32, n*((s.OC+15)/16*16*oh*ow))}
-			Expect(p.Run(0, p.Chunks(), nil, &t)).To(Succeed())
+			Expect(p.Run(0, p.Chunks(), &t)).To(Succeed())
 			want := t.Dst
 			t.Dst = make([]float32, len(want))
 			for at := 0; at < p.Chunks(); {
 				until := min(at+1+r.IntN(3), p.Chunks())
-				Expect(p.Run(at, until, nil, &t)).To(Succeed())
+				Expect(p.Run(at, until, &t)).To(Succeed())
 				at = until
 			}
 			Expect(slices.Equal(t.Dst, want)).To(BeTrue(), "%+v", s)

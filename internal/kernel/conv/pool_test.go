@@ -39,7 +39,7 @@ func checkPool(target isa.Target, s conv.PoolSpec, seed uint64, front, slice boo
 	res.blocked(z, s.ResImage)
 	fill(y)
 	t := conv.Tensors{Src: x, Dst: y, Residual: z}
-	if err := p.Run(0, p.Chunks(), nil, &t); err != nil {
+	if err := p.Run(0, p.Chunks(), &t); err != nil {
 		return err
 	}
 	want := naivePool(&s, src, oh, ow)
@@ -50,7 +50,7 @@ func checkPool(target isa.Target, s conv.PoolSpec, seed uint64, front, slice boo
 	whole := append([]float32(nil), y...)
 	fill(y)
 	for _, i := range r.Perm(p.Chunks()) {
-		if err := p.Run(i, i+1, nil, &t); err != nil {
+		if err := p.Run(i, i+1, &t); err != nil {
 			return err
 		}
 	}
@@ -108,7 +108,7 @@ var _ = Describe("errors", func() {
 		p, err := conv.NewConv(isa.Host(), conv.Spec{N: 1, C: 16, OC: 16, Map: square(3, 3, 1)})
 		Expect(err).NotTo(HaveOccurred())
 		ok := conv.Tensors{Src: make([]float32, 144), Dst: make([]float32, 144), Weights: make([]float32, 256)}
-		Expect(p.Run(0, p.Chunks(), nil, &ok)).To(Succeed())
+		Expect(p.Run(0, p.Chunks(), &ok)).To(Succeed())
 		for _, change := range []func(t *conv.Tensors){
 			func(t *conv.Tensors) { t.Src = t.Src[:143] },
 			func(t *conv.Tensors) { t.Dst = nil },
@@ -117,9 +117,9 @@ var _ = Describe("errors", func() {
 		} {
 			bad := ok
 			change(&bad)
-			Expect(p.Run(0, p.Chunks(), nil, &bad)).To(MatchError(conv.ErrBuffer))
+			Expect(p.Run(0, p.Chunks(), &bad)).To(MatchError(conv.ErrBuffer))
 		}
-		Expect(p.Run(0, p.Chunks()+1, nil, &ok)).To(MatchError(conv.ErrShape))
+		Expect(p.Run(0, p.Chunks()+1, &ok)).To(MatchError(conv.ErrShape))
 		Expect(p.PackWeights(ok.Weights, make([]byte, 1023), 0, 1)).To(MatchError(conv.ErrBuffer))
 		Expect(p.PackWeights(ok.Weights[:255], make([]byte, 1024), 0, 1)).To(MatchError(conv.ErrBuffer))
 		Expect(p.PackWeights(ok.Weights, make([]byte, 1024), 0, 2)).To(MatchError(conv.ErrShape))
@@ -129,6 +129,6 @@ var _ = Describe("errors", func() {
 		p, err := conv.NewConv(isa.Host(), conv.Spec{N: 1, C: 16, OC: 16, Map: square(3, 3, 1)})
 		Expect(err).NotTo(HaveOccurred())
 		t := conv.Tensors{Src: make([]float32, 144), Dst: make([]float32, 144), Weights: make([]float32, 256)}
-		Expect(testing.AllocsPerRun(20, func() { _ = p.Run(0, p.Chunks(), nil, &t) })).To(BeZero())
+		Expect(testing.AllocsPerRun(20, func() { _ = p.Run(0, p.Chunks(), &t) })).To(BeZero())
 	})
 })

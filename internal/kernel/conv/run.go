@@ -36,9 +36,8 @@ func (p *Plan) check(t *Tensors) error {
 }
 
 // Run computes chunks [lo, hi) out of Chunks(). Dst must not overlap Src. The error is ErrBuffer for a short slice or
-// ErrShape for a range outside the chunks; nothing is written then. work is scratch memory of the calling goroutine
-// (Workspace), not used at present.
-func (p *Plan) Run(lo, hi int, work []float32, t *Tensors) error {
+// ErrShape for a range outside the chunks; nothing is written then.
+func (p *Plan) Run(lo, hi int, t *Tensors) error {
 	if lo < 0 || hi > p.Chunks() || lo > hi {
 		return failf("run", ErrShape, "chunks [%d, %d) of %d", lo, hi, p.Chunks())
 	}
