@@ -24,56 +24,137 @@ type SaveOptions struct {
 }
 
 // Save writes a model to a path, and its external data beside it. Both files are complete before either takes the place of one
-// that was there: a model may be saved over the files that it is mapped from, and where a disk is full both old ones stay.
+// that was there: a model may be saved over the files that it is mapped from, and where a disk is full both old ones stay. Where both are there
+// already, path is at every moment a model with its own data, even if the process ends, as far as the file system has hard links: meanwhile the
+// model may refer to External with .next1, or another number, behind it.
 // What is no regular file, such as a folder or a device, is not replaced. Faults are an *Error.
 //
 // Constants, inputs and operators are written as Load reads them: loading the file gives the same graph. Functions stay
 // inlined. Dims values of symbols, and conversions of layout, which only carve has, give ErrUnsupported.
 func Save(ctx context.Context, path string, m *Model, o *SaveOptions) (err error) {
 	defer func() { err = saved(err, path) }()
+	steps, abort, err := prepare(ctx, path, m, o)
+	defer abort()
+	for i := 0; err == nil && i < len(steps); i++ {
+		err = steps[i]()
+	}
+	return err
+}
+
+// prepare writes a model beside where it belongs. Each of the steps changes what has one of the names, abort removes what has none.
+func prepare(ctx context.Context, path string, m *Model, o *SaveOptions) (steps []func() error, abort func(), err error) {
+	made := &unfinishedFiles{}
 	e, err := newExporter(ctx, m, o)
 	if err != nil {
-		return err
+		return nil, made.abort, err
 	}
-	dir := filepath.Dir(path)
 	pending.Sweep(path)
-	var data *unfinished
-	if e.o.External != "" {
-		if e.o.External == filepath.Base(path) {
-			return fmt.Errorf("%w: external data in the model's own file %q", ErrUnsupported, short(e.o.External))
+	if e.o.External == "" {
+		file, err := made.model(e, m, path)
+		if err != nil {
+			return nil, made.abort, err
 		}
-		if data, err = newUnfinished(filepath.Join(dir, e.o.External)); err != nil {
-			return err
-		}
-		defer data.abort()
-		e.data = data.w
+		return []func() error{file.place}, made.abort, nil
 	}
+	if e.o.External == filepath.Base(path) {
+		return nil, made.abort, fmt.Errorf("%w: external data in the model's own file %q", ErrUnsupported, short(e.o.External))
+	}
+	data, err := made.file(filepath.Join(filepath.Dir(path), e.o.External))
+	if err != nil {
+		return nil, made.abort, err
+	}
+	e.data = data.w
+	file, err := made.model(e, m, path)
+	if err != nil {
+		return nil, made.abort, err
+	}
+	if err := data.finish(); err != nil {
+		return nil, made.abort, err
+	}
+	steps = []func() error{data.place, file.place}
+	if !there(path) || !there(data.path) {
+		return steps, made.abort, nil
+	}
+	spare := made.link(data)
+	if spare == "" {
+		return steps, made.abort, nil
+	}
+	// Between the old pair and the new one stands the new model with its data by the other name, which is the same file.
+	between := e.o
+	between.External = filepath.Base(spare)
+	if e, err = newExporter(ctx, m, &between); err != nil {
+		return nil, made.abort, err
+	}
+	e.data = io.Discard
+	first, err := made.model(e, m, path)
+	if err != nil {
+		return nil, made.abort, err
+	}
+	return append([]func() error{func() error {
+		made.spare = "" // it is the model's
+		return first.place()
+	}}, append(steps, func() error { return os.Remove(spare) })...), made.abort, nil
+}
+
+// unfinishedFiles are those of a model.
+type unfinishedFiles struct {
+	list  []*unfinished
+	spare string // another name of one of them, "" where there is none that nobody refers to
+}
+
+func (u *unfinishedFiles) abort() {
+	for _, f := range u.list {
+		f.abort()
+	}
+	if u.spare != "" {
+		_ = os.Remove(u.spare)
+	}
+}
+
+func (u *unfinishedFiles) file(path string) (*unfinished, error) {
+	f, err := newUnfinished(path)
+	if err == nil {
+		u.list = append(u.list, f)
+	}
+	return f, err
+}
+
+// model writes the model's own file, and external data to where the exporter has it.
+func (u *unfinishedFiles) model(e *exporter, m *Model, path string) (*unfinished, error) {
 	r, err := e.model(m)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	file, err := newUnfinished(path)
+	f, err := u.file(path)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	defer file.abort()
-	if _, err := r.WriteTo(file.w); err != nil {
-		return err
+	if _, err := r.WriteTo(f.w); err != nil {
+		return nil, err
 	}
-	if data != nil {
-		if err := data.finish(); err != nil {
-			return err
+	return f, f.finish()
+}
+
+// link gives a finished file a second name that was free, "" where the file system has none: a writer that was killed may have left a model
+// that refers to some.
+func (u *unfinishedFiles) link(f *unfinished) string {
+	for i := 1; i < 100; i++ {
+		name := fmt.Sprintf("%s.next%d", f.path, i)
+		err := os.Link(f.f.Name(), name)
+		if err == nil {
+			u.spare = name
+			return name
+		}
+		if !errors.Is(err, os.ErrExist) {
+			return ""
 		}
 	}
-	if err := file.finish(); err != nil {
-		return err
-	}
-	if data != nil {
-		if err := data.place(); err != nil {
-			return err
-		}
-	}
-	return file.place()
+	return ""
+}
+
+func there(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
 }
 
 // Write writes a model to w, and constants of at least o.MinExternal bytes to data where that is not nil: the content of

@@ -163,6 +163,34 @@ var _ = Describe("Save", func() {
 		Expect(os.ReadDir(dir)).To(HaveLen(1))
 	})
 
+	It("leaves a model with its own data in a process that ends while it replaces both files", func(ctx context.Context) {
+		weights := func(x ...float32) *onnx.Model {
+			return parse(model(join(initializer(vector("w", x...)), gnode(node("Relu", "", names("w"), names("y"))), output("y"))))
+		}
+		o := &onnx.SaveOptions{External: "m.data", MinExternal: 1}
+		older, newer := weights(1, 2), weights(3, 4)
+		for n, done := 0, false; !done; n++ {
+			path := filepath.Join(GinkgoT().TempDir(), "m.onnx")
+			Expect(onnx.Save(ctx, path, older, o)).To(Succeed())
+			var err error
+			done, err = onnx.SaveSome(ctx, path, newer, o, n)
+			Expect(err).NotTo(HaveOccurred())
+			found, err := onnx.Load(ctx, path, nil)
+			Expect(err).NotTo(HaveOccurred())
+			want := newer
+			if n == 0 {
+				want = older
+			}
+			Expect(found.Graph.String()).To(Equal(want.Graph.String()), "%d steps", n)
+			Expect(found.Close()).To(Succeed())
+			Expect(onnx.Save(ctx, path, older, o)).To(Succeed())
+			found, err = onnx.Load(ctx, path, nil)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(found.Graph.String()).To(Equal(older.Graph.String()), "behind %d steps", n)
+			Expect(found.Close()).To(Succeed())
+		}
+	})
+
 	It("replaces no device", func(ctx context.Context) {
 		path := filepath.Join(GinkgoT().TempDir(), "m.onnx")
 		if err := os.Symlink(os.DevNull, path); err != nil {
