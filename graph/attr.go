@@ -94,9 +94,6 @@ func TensorAttr(name string, v *tensor.Tensor) Attr {
 	return Attr{Name: name, Kind: AttrTensor, Tensor: v}
 }
 
-// DimsAttr returns an attribute of symbolic integers.
-func DimsAttr(name string, v ...Dim) Attr { return Attr{Name: name, Kind: AttrDims, Dims: v} }
-
 // Int returns the integer attribute of that name, or def where the node has none.
 func (n *Node) Int(name string, def int64) int64 {
 	if a := n.Attrs.Lookup(name); a != nil && a.Kind == AttrInt {

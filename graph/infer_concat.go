@@ -86,10 +86,9 @@ func inferSplit(c *Inference) error {
 		if c.Has(1) {
 			return c.attrError("num_outputs", "none beside the input split", k)
 		}
-		if k < int64(outs) || k > maxContents {
-			return c.attrError("num_outputs", fmt.Sprintf("at least %d", outs), k)
+		if k != int64(outs) {
+			return c.attrError("num_outputs", fmt.Sprintf("the number of outputs, %d", outs), k)
 		}
-		outs = int(k)
 	}
 	var sizes []Dim
 	var present, known bool
@@ -151,8 +150,8 @@ func inferSplit(c *Inference) error {
 }
 
 func (c *Inference) checkSplit(sizes []Dim, in Shape, a int) error {
-	if len(sizes) < c.NumOutputs() {
-		return nodeError(c.Node, ErrArity, fmt.Sprintf("at most %d outputs", len(sizes)), itoa(c.NumOutputs()))
+	if len(sizes) != c.NumOutputs() {
+		return nodeError(c.Node, ErrArity, fmt.Sprintf("an output for each of %d lengths", len(sizes)), itoa(c.NumOutputs()))
 	}
 	for _, d := range sizes {
 		if n, ok := d.Const(); ok && (n < 0 || n > math.MaxInt64/maxContents/2) {
