@@ -208,6 +208,7 @@ func (l *lateRanks) compile(ctx context.Context, operands []*tensor.Tensor) (*Pr
 		v.Name = resultName(i)
 	}
 	m := FromGraph(g)
+	m.inner = true
 	defer m.Close()
 	p, err := compile(ctx, m, &l.o, nil)
 	if err != nil {

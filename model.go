@@ -28,6 +28,7 @@ type Model struct {
 	bundle *bundled                  // nil for models that are to be compiled
 	inputs map[string]*tensor.Tensor // data of inputs that need not be given, of a bundle
 	outer  *Model                    // the one of a bundle, where this is the original in it
+	inner  bool                      // it is a part of another one, which a run compiles
 
 	hashed  sync.Once
 	hash    string // of graph and weights, once it was asked for

@@ -245,7 +245,30 @@ func (c *compilation) simplify() error {
 		c.shapes = graph.NewShapeChecks(append(arms, c.shapes.Graph())...)
 	}
 	c.folded = r.Folded
+	c.checkPins()
 	return nil
+}
+
+// checkPins warns of pins that match no node of the model, as simplification leaves it, nor one in a region of a node.
+func (c *compilation) checkPins() {
+	if c.model.inner {
+		return
+	}
+	for _, p := range c.o.Pins {
+		if !matched(p, c.g) {
+			c.o.Logger.Warn("a pin has no effect: it matches no node that is left to be run", "node", p.Node, "op", p.Op, "backend", p.Backend)
+		}
+	}
+}
+
+// matched reports whether a pin matches a node of the graph, or of one nested in it.
+func matched(p partition.Pin, g *graph.Graph) bool {
+	for n := range g.Nodes() {
+		if p.Matches(n) || slices.ContainsFunc(n.Regions, func(r graph.Region) bool { return matched(p, r.Graph) }) {
+			return true
+		}
+	}
+	return false
 }
 
 // The passes over a graph that was carved when a bundle was written. What a bundle says is checked like what any file says: the

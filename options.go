@@ -50,8 +50,8 @@ type Options struct {
 	Properties map[string][]property.SubgraphProperty
 	// DisabledProperties switches properties off by name, the backend's own as well as the user's, by backend name.
 	DisabledProperties map[string][]string
-	// Pins bind nodes to backends or keep them away; of those that match a node the first counts (see property.Pin), and one that
-	// matches none has no effect.
+	// Pins bind nodes to backends or keep them away; of those that match a node the first counts (see property.Pin). One that matches
+	// none has no effect, of which Logger is warned.
 	Pins []partition.Pin
 	// Placement says how it is decided who runs what; the zero value is Automatic.
 	Placement Placement

@@ -2,6 +2,7 @@ package carve_test
 
 import (
 	"fmt"
+	"log/slog"
 	"strings"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -28,6 +29,15 @@ var _ = Describe("Placement by cost", func() {
 		Expect(found).To(BeTrue())
 		Expect(where).To(Equal("reference"), "cpu has no kernel")
 		Expect(reasons).To(ConsistOf(HaveField("Backend", "cpu")))
+	})
+
+	It("is warned of pins that match no node, once, and of no others", func(ctx SpecContext) {
+		var log journal
+		o := &carve.Options{Logger: slog.New(&log), Pins: []partition.Pin{{Node: "a", Backend: "reference"}, {Node: "c?", Backend: "reference"}, {Op: "Gelu", Backend: "cpu"},
+			{Node: "**", Op: "Relu", Backend: "cpu", Exclude: true}}}
+		compile(ctx, textModel(text), o).Close()
+		Expect(log.lines).To(HaveExactElements(
+			And(HavePrefix("a pin has no effect"), HaveSuffix("node=c? op= backend=reference")), HaveSuffix("node= op=Gelu backend=cpu")))
 	})
 
 	It("tells of a node of a fused set what it would cost elsewhere by itself: as much as where it is pinned there", func(ctx SpecContext) {
