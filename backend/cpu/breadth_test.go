@@ -11,6 +11,7 @@ import (
 	"github.com/carve-dev/carve/backend"
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/tensor"
+	"github.com/carve-dev/carve/internal/kernel/isa"
 	"github.com/carve-dev/carve/property"
 )
 
@@ -372,6 +373,22 @@ var _ = Describe("RotaryEmbedding", func() {
 		}
 		m.sample(m.op("RotaryEmbedding", append(args, attrs...)...))
 	}))
+
+	DescribeTable("is not computed of angles or positions of another shape", func(angles, ids []int) {
+		m := newModel(1)
+		args := []*graph.Value{m.input(2, 4, 3, 8), m.input(3, 2, 4), m.input(angles...)}
+		if ids != nil {
+			args = []*graph.Value{args[0], m.input(9, 4), m.input(angles...), m.feedAs(graph.TensorType(tensor.Int64, graph.ShapeOf(ids...)), tensor.From(make([]int64, 6), ids...))}
+		}
+		n := m.g.AddNode(graph.NodeSpec{Op: graph.Op{Name: "RotaryEmbedding"}, Name: "turn", Inputs: args, Outputs: []string{"y"}})
+		Expect(graph.InferNode(n)).To(Succeed())
+		m.g.SetOutputs(n.Outputs...)
+		Expect(m.run(way{target: isa.Host(), threads: 1})).To(MatchError(ContainSubstring("shape and storage disagree")))
+	},
+		Entry("as many of each kind, in the order of another batch", []int{3, 2, 4}, nil),
+		Entry("sines of another shape", []int{4, 9}, []int{2, 3}),
+		Entry("positions of the other axis first", []int{9, 4}, []int{3, 2}),
+	)
 })
 
 // places adds an input of indices below and, from the end, above limits.

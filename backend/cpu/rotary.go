@@ -82,15 +82,15 @@ func planRotary(p *planner, n *graph.Node) error {
 	if !ok {
 		return property.Because(property.ShapeReason, "heads of %v", p.Dims[x.ID])
 	}
-	positions, ids := rows/max(r.heads, 1), place.Nowhere
+	positions, ids := []int{p.Dims[x.ID][0], r.length}, place.Nowhere
 	if v := n.Input(3); v != nil {
 		ids = p.In(v)
-		ok = len(angles) == 2 && product(p.Dims[v.ID]) == positions
+		ok = len(angles) == 2 && angles[1] == r.half && sameDims(p.Dims[v.ID], positions)
 	} else {
-		ok = len(angles) == 3 && angles[0]*angles[1] == positions
+		ok = sameDims(angles, append(positions, r.half))
 	}
-	if !ok || angles[len(angles)-1] != r.half || product(p.Dims[n.Inputs[2].ID]) != product(angles) {
-		return property.Because(property.ShapeReason, "angles %v of %d positions, %d each", angles, positions, r.half)
+	if !ok || !sameDims(p.Dims[n.Inputs[2].ID], angles) {
+		return property.Because(property.ShapeReason, "angles %v of positions %v, %d each", angles, positions, r.half)
 	}
 	src, cos, sin, dst := p.In(x), p.In(n.Inputs[1]), p.In(n.Inputs[2]), p.Out(n.Outputs[0])
 	p.emit(step{chunks: rows, grain: grainFor(float64(r.width)*0.7 + 4), body: func(st *state, _, lo, hi int) {
