@@ -7,7 +7,6 @@ import (
 	"image"
 	"image/color"
 	_ "image/png" // registered
-	"math"
 	"slices"
 
 	"github.com/carve-dev/carve/graph/tensor"
@@ -89,6 +88,8 @@ const (
 	jpegPixels = 8 * 64 * 16
 	// pngPixels are those of a PNG file: a pixel takes a bit or more, and a byte of a deflate stream unpacks to 1032 at most.
 	pngPixels = 8 * 1032
+	// otherPixels are what a file of another format may have however short it is: pixels of one colour take no bytes of a WebP file at all.
+	otherPixels = 1 << 24
 )
 
 // decodeJPEG gives the pixels of libjpeg.
@@ -117,9 +118,9 @@ func (c *Call) decodeRegistered(b []byte) *picture {
 	if err != nil {
 		return nil
 	}
-	most := math.MaxInt
-	if format == "png" {
-		most = pngPixels * len(b)
+	most := pngPixels * len(b)
+	if format != "png" {
+		most = max(most, otherPixels)
 	}
 	p := c.newPicture(head.Width, head.Height, most)
 	if p == nil {

@@ -107,6 +107,9 @@ var _ = Describe("ImageDecoder of files whose headers say more than they hold", 
 			entry(273, 90, 8)
 			return append(b, little(uint16(279), uint16(4), uint32(90), uint32(8))...)
 		}),
+		Entry("WebP without loss, whose pixels take no bytes", func() []byte {
+			return little([]byte("RIFF"), uint32(26), []byte("WEBPVP8L"), uint32(14), []byte{0x2f}, uint32(side-1|(side-1)<<14), make([]byte, 9))
+		}),
 		Entry("portable bitmap", func() []byte { return []byte("P4 16000 16000\n") }),
 		Entry("portable pixmap", func() []byte { return []byte("P6 16000 16000 255\n") }),
 		Entry("plain portable pixmap", func() []byte { return []byte("P3 16000 16000 255\n1 2 3") }),
