@@ -1,6 +1,8 @@
 package backendtest
 
 import (
+	"slices"
+
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/tensor"
 )
@@ -93,7 +95,12 @@ func convolve(m *maker, op string) []*graph.Value {
 func pool(m *maker, op string) []*graph.Value {
 	image := m.image(pick(m, 1, 2, 2, 2, 3))
 	c := m.call(op)
-	c.ints("kernel_shape", c.window(image)...)
+	kernel := c.window(image)
+	c.ints("kernel_shape", kernel...)
+	if m.chance(12) && op != "LpPool" { // windows that see padding alone
+		c.attrs = slices.DeleteFunc(c.attrs, func(a graph.Attr) bool { return a.Name == "pads" || a.Name == "auto_pad" })
+		c.ints("pads", slices.Concat(kernel, kernel)...)
+	}
 	indexed := op == "MaxPool" && m.chance(4) && c.schema.Since >= 8
 	switch {
 	case m.chance(8):

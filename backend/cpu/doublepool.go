@@ -77,9 +77,9 @@ func (l *doublePool) at(x []float64, z, y, i int) float64 {
 	case !l.average:
 		return most
 	case l.include:
-		return sum / float64(deep*rows*cols)
+		count = deep * rows * cols
 	}
-	return sum / float64(count)
+	return sum / float64(max(count, 1)) // the mean of no elements is 0
 }
 
 func planDoublePool(p *planner, n *graph.Node) error {

@@ -44,7 +44,7 @@ func planPoolRows(p *planner, n *graph.Node) error {
 	return nil
 }
 
-// shares returns what an element counts in the mean of each window along an axis; padding counts where include says so.
+// shares returns what an element counts in the mean of each window along an axis; padding counts where include says so. The mean of no elements is 0.
 func (a *poolAxis) shares(include bool) []float32 {
 	out := make([]float32, a.out)
 	for i := range out {
@@ -52,7 +52,7 @@ func (a *poolAxis) shares(include bool) []float32 {
 		if !include {
 			count = ceilDiv(max(to-from, 0), a.dilate)
 		}
-		out[i] = 1 / float32(count)
+		out[i] = 1 / float32(max(count, 1))
 	}
 	return out
 }

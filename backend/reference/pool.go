@@ -108,9 +108,9 @@ func averagePool(c *Call) {
 	planes, inSize, outSize := shape[0]*shape[1], product(w.in), product(w.out)
 	out := make([]float64, planes*outSize)
 	c.positions(&w, func(o int, at, offsets []int) {
-		n := len(offsets)
+		n := max(len(offsets), 1) // the mean of no elements is 0
 		if include {
-			n = w.paddedTaps(at)
+			n = max(w.paddedTaps(at), 1)
 		}
 		for p := range planes {
 			s := 0.0

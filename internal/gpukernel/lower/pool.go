@@ -80,7 +80,7 @@ func (l *lowering) pool(n *graph.Node) error {
 	if n.Int("count_include_pad", 0) != 0 { // what lies beyond the padding does not count
 		ones, w = w.padded(ones, l.p.Float(t, 1))
 	}
-	return l.result(n, 0, l.p.Scalar(t, "$0 / $1", sum, w.combine(ones, zero, "$0 + $1")))
+	return l.result(n, 0, l.p.Scalar(t, "$0 / max_f32($1, 1.0f)", sum, w.combine(ones, zero, "$0 + $1"))) // the mean of no elements is 0
 }
 
 // window is a pooling of a concrete shape.
