@@ -3,6 +3,7 @@ package carve_test
 import (
 	"context"
 	"fmt"
+	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -74,6 +75,18 @@ var _ = Describe("a Program's life", func() {
 		Expect(b.closed.Load()).To(BeNumerically("==", 1))
 		Expect(b.executables.Load()).To(BeZero())
 		Expect(p.Memory().Arenas).To(BeZero())
+	})
+
+	It("has settings of any size, and refuses what there is not", func(ctx SpecContext) {
+		p := compile(ctx, textModel(smallNet()), &carve.Options{MaxSessions: math.MaxInt, Streams: math.MaxInt})
+		defer p.Close()
+		_, err := p.Run(ctx, map[string]tensor.Value{"x": wave(2, 3, 9, 11)})
+		Expect(err).NotTo(HaveOccurred())
+		_, err = p.Report(ctx, map[string][]int{"x": {1, 3, 9, 11}, "z": {1}})
+		Expect(err).To(MatchError(carve.ErrInput))
+		Expect(err).To(MatchError(ContainSubstring(`"z": the model has no such input`)))
+		Expect(p.SavePlan(ctx, nil, nil)).To(MatchError(carve.ErrInput))
+		Expect(new(carve.Program).Retry()).To(BeZero())
 	})
 
 	It("goes on until the last Run returns", func(ctx SpecContext) {

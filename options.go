@@ -76,7 +76,8 @@ type Options struct {
 	Bounds map[string]int
 	// Threads is the most workers of a Run; 0 means GOMAXPROCS. Results do not depend on it.
 	Threads int
-	// MaxSessions bounds concurrent Runs, each with an arena of its own; further callers wait. 0 means GOMAXPROCS.
+	// MaxSessions bounds concurrent Runs, each with an arena of its own; further callers wait. 0 means GOMAXPROCS, and the most is
+	// 65536.
 	MaxSessions int
 	// Profile sets Threads and MaxSessions where they are 0.
 	Profile SessionProfile
@@ -253,6 +254,7 @@ func (o *Options) withDefaults() Options {
 	if out.MaxSessions <= 0 {
 		out.MaxSessions = runtime.GOMAXPROCS(0)
 	}
+	out.MaxSessions = min(out.MaxSessions, mostSessions)
 	if out.MaxFold <= 0 {
 		out.MaxFold = 64 << 20
 	}
@@ -267,6 +269,9 @@ func (o *Options) withDefaults() Options {
 	}
 	return out
 }
+
+// mostSessions bounds Options.MaxSessions: each has a place in tables.
+const mostSessions = 1 << 16
 
 // implicit are the backends that follow a list, in order of priority.
 func implicit() []string { return []string{"cpu", "reference"} }

@@ -126,6 +126,9 @@ func (p *Program) SavePlan(ctx context.Context, w io.Writer, shapes map[string][
 	if p.runs() == nil {
 		return ErrClosed
 	}
+	if w == nil {
+		return fmt.Errorf("%w: no writer", ErrInput)
+	}
 	if b := p.model.bundle; b != nil {
 		text, err := b.plan()
 		if err == nil {

@@ -317,7 +317,7 @@ func enqueue(ctx context.Context, s *exec.Session, inputs, outputs []*Formatted)
 
 // Retry gives the groups that failed in a run back to their backends, and returns how many there were. Until then a group
 // that has failed once, where the fallback did not fail too, is run by the fallback.
-func (p *Program) Retry() int { return p.machine.Retry() }
+func (p *Program) Retry() int { return p.runs().Retry() }
 
 // Session holds the memory of one run at a time: an arena per device, for every shape that it has run. It is used by one
 // goroutine at a time. Between runs its memory may be given up (Program.Trim, Options.DeviceLimits): the next run takes some anew.

@@ -7,7 +7,7 @@ import "github.com/carve-dev/carve/graph"
 type SubgraphProperty interface {
 	// Name identifies the property in reports: lower-case words with hyphens.
 	Name() string
-	// NewSelector returns a selector for one pass over g. Tables that it makes of g cost their time once.
+	// NewSelector returns a selector for one pass over g, or nil, which chooses nothing. Tables that it makes of g cost their time once.
 	NewSelector(g *graph.Graph) Selector
 }
 

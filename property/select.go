@@ -34,6 +34,9 @@ func Sets(ctx context.Context, g *graph.Graph, p SubgraphProperty, free func(*gr
 func SetsIn(ctx context.Context, g *graph.Graph, order []*graph.Node, p SubgraphProperty, free func(*graph.Node) bool,
 	accept func(set []*graph.Node) bool, declined func(*graph.Node, *Reason)) error {
 	s := &setFinder{g: g, p: p, sel: p.NewSelector(g), free: free, accept: accept, declined: declined}
+	if s.sel == nil {
+		return nil
+	}
 	s.explain, _ = s.sel.(Explainer)
 	s.judge, _ = s.sel.(Judge)
 	s.facts = make([]fact, g.NodeIDs())

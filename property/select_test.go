@@ -30,6 +30,12 @@ func (s *scripted) NewSelector(*graph.Graph) property.Selector {
 	return &script{s}
 }
 
+// chooseless is a property that chooses nothing.
+type chooseless struct{}
+
+func (chooseless) Name() string                               { return "chooseless" }
+func (chooseless) NewSelector(*graph.Graph) property.Selector { return nil }
+
 type script struct{ *scripted }
 
 func (s *script) ask(what string, n *graph.Node, f func(*graph.Node) bool) bool {
@@ -65,6 +71,13 @@ var _ = Describe("Sets", func() {
 			"select c true", "input a true", "input b true", "output d false", "output e true", "filter a b c e",
 			"reset", "select d false",
 		}))
+	})
+
+	It("finds nothing of a property without a selector, alone or within others", func() {
+		g := net("a", "a = Neg(x)")
+		for _, p := range []property.SubgraphProperty{chooseless{}, property.Where(chooseless{}, property.Ops("Neg")), property.And("both", &scripted{sel: is("Neg")}, chooseless{})} {
+			Expect(sets(g, p)).To(BeEmpty(), p.Name())
+		}
 	})
 
 	It("takes the latest offending node away and grows again", func() {

@@ -9,7 +9,12 @@ import (
 // altered returns p with selectors made otherwise.
 func altered(p SubgraphProperty, selector func(Selector) Selector) SubgraphProperty {
 	r := RuleOf(p)
-	r.Selector = func(g *graph.Graph) Selector { return selector(p.NewSelector(g)) }
+	r.Selector = func(g *graph.Graph) Selector {
+		if s := p.NewSelector(g); s != nil {
+			return selector(s)
+		}
+		return nil
+	}
 	return r
 }
 
@@ -128,7 +133,9 @@ func And(name string, ps ...SubgraphProperty) SubgraphProperty {
 	r.Selector = func(g *graph.Graph) Selector {
 		s := make(andSelector, len(ps))
 		for i, p := range ps {
-			s[i].Selector = p.NewSelector(g)
+			if s[i].Selector = p.NewSelector(g); s[i].Selector == nil {
+				return nil
+			}
 		}
 		return s
 	}

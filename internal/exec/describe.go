@@ -23,6 +23,9 @@ func (m *Machine) Specialized(ctx context.Context, shapes map[string][]int) (*Sp
 			return m.spec(ctx, recent)
 		}
 	}
+	if err := unknownInput(m.main.Graph.Inputs, shapes); err != nil {
+		return nil, err
+	}
 	list := make([][]int, len(m.main.Graph.Inputs))
 	for i, v := range m.main.Graph.Inputs {
 		if given, ok := shapes[v.Name]; ok {

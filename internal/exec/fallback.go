@@ -120,7 +120,12 @@ func (s *Session) canBeginAnew(ctx context.Context, x *failure) bool {
 }
 
 // Retry gives the groups that failed in a run back to their backends. It returns how many there were.
-func (m *Machine) Retry() int { return m.main.retry() }
+func (m *Machine) Retry() int {
+	if m == nil {
+		return 0
+	}
+	return m.main.retry()
+}
 
 func (b *Block) retry() int {
 	n := 0

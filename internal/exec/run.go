@@ -402,7 +402,7 @@ func (s *Session) sameAs(i int, t, o *tensor.Tensor) error {
 }
 
 // unknownInput names the first, in the order of names, of the given inputs that is none.
-func unknownInput(known []*graph.Value, given map[string]tensor.Value) error {
+func unknownInput[T any](known []*graph.Value, given map[string]T) error {
 	names := map[string]bool{}
 	for _, v := range known {
 		names[v.Name] = true
