@@ -126,6 +126,9 @@ func (k Kernels) multiplyParts(near *pairRows, p *Product, c *int32, a *byte, ro
 			}
 			if p.Columns != nil {
 				x.turns, x.summed = p.Signed, true
+				if p.Signed && quads > pairRow/4 { // the sums are those of all parts, which are all turned, or none
+					x.kind, x.stays = pairsTurned, true
+				}
 				if q == 0 {
 					x.sums = p.Columns[at*Panel:][:x.panels*Panel]
 				} else { // the first part has what all add
@@ -143,6 +146,7 @@ type pairPart struct {
 	near   *pairRows
 	params pairsParams
 	kind   pairKind // what the last rows were
+	stays  bool     // kind is not another one for some rows
 	turns  bool     // there are rows enough for that to be worth the sums of columns
 	summed bool     // these are there
 	single bool     // pairs are not added in fours
@@ -197,7 +201,7 @@ func (k Kernels) nearRows(x *pairPart, a *byte, rows []int) bool {
 	if x.signs || k.lessen(x, len(rows)) {
 		return true
 	}
-	if x.kind != pairsUnsigned {
+	if x.kind != pairsUnsigned && !x.stays {
 		if !x.turns {
 			x.failed++
 			return false

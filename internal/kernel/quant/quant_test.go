@@ -284,6 +284,39 @@ var _ = Describe("products", func() {
 		})
 	})
 
+	It("are exact in long rows that gather in other places in each part", func() {
+		everywhere(func(k quant.Kernels, r *rand.Rand, front bool) {
+			const quads, height, panels = 900, 14, 6
+			a, b := guarded[byte](height*4*quads, front), guarded[byte](panels*quant.PanelBytes(quads), front)
+			columns, c := guarded[int32](panels*quant.Panel, front), guarded[int32](height*panels*quant.Panel, front)
+			for i := range b {
+				b[i] = byte(r.IntN(256))
+			}
+			k.ColumnSums(columns, b, quads, panels, true)
+			for _, middles := range [][3]int{{2, 128, 128}, {128, 2, 2}, {128, 64, 200}, {2, 2, 128}} {
+				var rows []int
+				for i := range height {
+					row := a[i*4*quads:][:4*quads]
+					for j := range row {
+						row[j] = byte(middles[min(j/1536, 2)] + r.IntN(3))
+					}
+					rows = append(rows, i*4*quads)
+				}
+				p := &quant.Product{Segments: []int{0}, Quads: quads, LDC: panels * quant.Panel, Signed: true, Columns: columns}
+				k.Multiply(p, c, a, rows, b, make([]int32, panels*quant.Panel), panels)
+				for i, x := range c {
+					row, col, want := i/(panels*quant.Panel), i%(panels*quant.Panel), 0
+					for j, v := range a[row*4*quads:][:4*quads] {
+						want += int(v) * int(int8(b[col/quant.Panel*quant.PanelBytes(quads)+j/4*4*quant.Panel+4*(col%quant.Panel)+j%4]))
+					}
+					if int(x) != want {
+						Expect(int(x)).To(Equal(want), "row %d, column %d, around %v", row, col, middles)
+					}
+				}
+			}
+		})
+	})
+
 	It("do not begin where an operand is too short", func() {
 		p := &quant.Product{Segments: []int{0, 8}, Quads: 2, LDC: quant.Panel}
 		a, b, c, s := make([]byte, 16), make([]byte, 256), make([]int32, 16), make([]int32, 16)
