@@ -26,7 +26,7 @@ func BenchmarkWinograd(b *testing.B) {
 					b.Fatal(err)
 				}
 				dt := conv.Tensors{Src: src, Dst: dst, Weights: numbers(direct.WeightFloats()), Bias: numbers(direct.BiasFloats())}
-				runs = append(runs, func() { _ = direct.Run(0, direct.Chunks(), nil, &dt) })
+				runs = append(runs, func() { _ = direct.Run(0, direct.Chunks(), &dt) })
 				for _, m := range []int{winograd.F2, winograd.F4} {
 					p, err := winograd.NewPlan(target, m, s, 1)
 					if err != nil {
