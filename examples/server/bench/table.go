@@ -151,7 +151,7 @@ func (t *table) tail() (list []verdict) {
 
 // small judges inputs below 4 kB.
 func (t *table) small() (list []verdict) {
-	for _, name := range t.among(served...) {
+	for _, name := range t.among(append([]string{plainGRPC}, served...)...) {
 		list = append(list, verdict{what: name + ": added to a run at p50", number: t.added(t.way(name)), unit: "µs", most: 80, echo: t.echo(name, p50s)})
 	}
 	return append(list, t.tail()...)

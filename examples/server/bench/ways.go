@@ -24,6 +24,7 @@ const (
 	computing    = "computing alone"
 	loopback     = "loopback alone"
 	bareGRPC     = "gRPC echo alone"
+	plainGRPC    = "gRPC, run alone" // a server of grpc-go's that does nothing but run the model
 	plainBinary  = "HTTP, plain client"
 	clientBinary = "HTTP, net/http"
 	gRPC         = "gRPC"              // whose client has the bytes of its requests ready, as that of the echo has
@@ -45,7 +46,7 @@ const (
 
 // echoes are what the served ways are seen beside, loops the same with a run.
 var (
-	echoes = map[string]string{plainBinary: plainEcho, clientBinary: clientEcho, gRPC: bareGRPC, sharedGRPC: bareGRPC, clientGRPC: bareGRPC}
+	echoes = map[string]string{plainBinary: plainEcho, clientBinary: clientEcho, gRPC: bareGRPC, sharedGRPC: bareGRPC, clientGRPC: bareGRPC, plainGRPC: bareGRPC}
 	loops  = map[string]string{plainBinary: plainLoop, clientBinary: clientLoop, gRPC: grpcLoop, sharedGRPC: grpcLoop, clientGRPC: grpcLoop}
 )
 
@@ -134,7 +135,7 @@ func (x *subject) start(ctx context.Context, set *settings) (s *stage, err error
 	e := newEcho(trips.Addr().String(), sent, back)
 	later(func() { _ = trips.Close(); closeAll(e.conns) })
 	s.ways = append(s.ways, &way{name: loopback, paced: true, ask: e.ask})
-	if err := s.overGRPC(ctx, l, q); err != nil {
+	if err := s.overGRPC(ctx, l, v, q); err != nil {
 		return s, err
 	}
 	alone, err := computes(s.way(bareGRPC))
@@ -224,8 +225,8 @@ func (s *stage) overHTTP(ctx context.Context, l *listen.Listeners, q *oip.Reques
 	return nil
 }
 
-// overGRPC adds the ways over gRPC, an echo of the same messages among them.
-func (s *stage) overGRPC(ctx context.Context, l *listen.Listeners, q *oip.Request) error {
+// overGRPC adds the ways over gRPC, an echo of the same messages among them, and a server that only runs the model.
+func (s *stage) overGRPC(ctx context.Context, l *listen.Listeners, v *repository.Version, q *oip.Request) error {
 	question, answer, err := messages(ctx, l.Addr("grpc").String(), q)
 	if err != nil {
 		return err
@@ -235,8 +236,17 @@ func (s *stage) overGRPC(ctx context.Context, l *listen.Listeners, q *oip.Reques
 		return err
 	}
 	s.close = append(s.close, bare.Stop)
+	f, err := plainly(ctx, v, q, answer)
+	if err != nil {
+		return err
+	}
+	plain, runs, err := answering(f, oipgrpc.TransportOptions()...)
+	if err != nil {
+		return err
+	}
+	s.close = append(s.close, plain.Stop)
 	for _, of := range []struct{ name, at string }{
-		{bareGRPC, at.Addr().String()}, {gRPC, l.Addr("grpc").String()}, {sharedGRPC, l.Addr("http").String()}, {clientGRPC, l.Addr("grpc").String()},
+		{bareGRPC, at.Addr().String()}, {plainGRPC, runs.Addr().String()}, {gRPC, l.Addr("grpc").String()}, {sharedGRPC, l.Addr("http").String()}, {clientGRPC, l.Addr("grpc").String()},
 	} {
 		conn, err := connect(of.at)
 		if err != nil {

@@ -224,7 +224,7 @@ func (l *Listeners) serveHTTP(name string, at net.Listener, h http.Handler) {
 	protocols.SetHTTP1(true)
 	protocols.SetUnencryptedHTTP2(true)
 	server := &http.Server{
-		Handler: l.bounded(h), Protocols: &protocols, ErrorLog: slog.NewLogLogger(l.log.Handler(), slog.LevelDebug),
+		ConnContext: oipgrpc.ConnContext(l.s), Handler: l.bounded(h), Protocols: &protocols, ErrorLog: slog.NewLogLogger(l.log.Handler(), slog.LevelDebug),
 		ReadHeaderTimeout: l.patience, IdleTimeout: 2 * time.Minute, WriteTimeout: time.Hour, MaxHeaderBytes: maxHeader,
 		HTTP2: &http.HTTP2Config{
 			MaxConcurrentStreams: maxStreams, MaxReceiveBufferPerConnection: 4 << 20, MaxReceiveBufferPerStream: 1 << 20,

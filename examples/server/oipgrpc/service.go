@@ -11,6 +11,7 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/experimental"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/keepalive"
@@ -45,10 +46,11 @@ func TransportOptions() []grpc.ServerOption {
 	}
 }
 
-// ServerOptions returns what a grpc.Server needs to serve s: TransportOptions, the codec, limits of messages and streams, and limits on
-// clients that hold connections open for nothing.
+// ServerOptions returns what a grpc.Server needs to serve s: TransportOptions, the codec, limits of messages, of streams and of answers that
+// are not read, and limits on clients that hold connections open for nothing. A server with credentials of its own gives them to Credentials;
+// its listener can do without, and have TLS.
 func ServerOptions(s *serve.Server, o Options) []grpc.ServerOption {
-	return append(TransportOptions(),
+	return append(TransportOptions(), grpc.Creds(Credentials(s, insecure.NewCredentials())),
 		grpc.ForceServerCodecV2(ours), experimental.BufferPool(&buffers),
 		grpc.MaxRecvMsgSize(int(s.MaxRequestBytes())), grpc.MaxConcurrentStreams(1024), grpc.ConnectionTimeout(o.messageTimeout()),
 		grpc.MaxHeaderListSize(64<<10),
@@ -314,11 +316,18 @@ func (x *service) answer(ctx context.Context, c *call) (mem.BufferSlice, error) 
 	if err := c.tensors(x.s.MaxRequestBytes(), c.a); err != nil {
 		return nil, err
 	}
+	if err := unreadOf(ctx).Full(); err != nil {
+		return nil, err
+	}
 	r, err := x.s.Infer(ctx, &c.Request)
 	if err != nil {
 		return nil, err
 	}
-	return encode(r)
+	list, err := encode(r)
+	if err != nil {
+		return nil, err
+	}
+	return held(ctx, list)
 }
 
 // final is the parameter of an answer that says that none follows.
@@ -327,6 +336,7 @@ var final = mem.SliceBuffer(appendMessage(nil, 4, appendMessage(appendText(nil, 
 // stream answers calls one after the other, each with error_message 1 or infer_response 2, as Triton does.
 func (x *service) stream(stream grpc.ServerStream) (err error) {
 	defer caught(&err)
+	_ = grpc.SetSendCompressor(stream.Context(), "identity") // see held
 	for {
 		c := calls.Get().(*call)
 		a, err := x.r.receive(stream.Context(), c, true, stream.RecvMsg)

@@ -73,7 +73,7 @@ func (h *handler) infer(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(h.o.BodyTimeout + time.Minute))
-	return respond(w, r, answer, want)
+	return respond(w, r, a, answer, want)
 }
 
 // read reads an inference request.

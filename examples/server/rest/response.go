@@ -13,14 +13,16 @@ import (
 	"unicode/utf8"
 
 	"github.com/carve-dev/carve/examples/server/oip"
+	"github.com/carve-dev/carve/examples/server/serve"
 	"github.com/carve-dev/carve/graph/tensor"
 )
 
 // heads keeps memory for the JSON of answers.
 var heads = sync.Pool{New: func() any { return new([]byte) }}
 
-// respond writes an answer: outputs that are wanted in binary behind the JSON, the others in it.
-func respond(w http.ResponseWriter, r *http.Request, answer *oip.Response, want wish) error {
+// respond writes an answer: outputs that are wanted in binary behind the JSON, the others in it. Its bytes count among those of all requests
+// until the client has taken them.
+func respond(w http.ResponseWriter, r *http.Request, a *serve.Admission, answer *oip.Response, want wish) error {
 	head := heads.Get().(*[]byte)
 	defer heads.Put(head)
 	b, raws := (*head)[:0], make([][]byte, 0, len(answer.Outputs))
@@ -52,6 +54,9 @@ func respond(w http.ResponseWriter, r *http.Request, answer *oip.Response, want 
 	}
 	b = append(b, `]}`...)
 	*head = b
+	if err := a.Hold(int64(len(b) + size)); err != nil {
+		return err
+	}
 	header := w.Header()
 	header.Set("Content-Type", "application/json")
 	if len(raws) > 0 {
