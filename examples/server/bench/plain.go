@@ -25,10 +25,11 @@ var errPlain = errors.New("the message is none of the bench's")
 // plainly returns what runs a model for a request in its wire form and answers with the results' bytes, and does nothing else: no checks, no
 // queue, no statistics. Behind grpc-go it is the least that a server of a model can be. like is an answer to q, whose head the answers have.
 func plainly(ctx context.Context, v *repository.Version, q *oip.Request, like []byte) (func(question []byte) ([]byte, error), error) {
-	head, err := until(like, rawOutputs)
+	rest, err := tail(like, rawOutputs)
 	if err != nil {
 		return nil, err
 	}
+	head := like[:len(like)-len(rest)]
 	return func(question []byte) ([]byte, error) {
 		inputs := make(map[string]tensor.Value, len(q.Inputs))
 		rest, err := tail(question, rawInputs)
@@ -59,12 +60,7 @@ func plainly(ctx context.Context, v *repository.Version, q *oip.Request, like []
 	}, nil
 }
 
-// until returns a message up to its first field of a number, and tail the rest.
-func until(message []byte, number protowire.Number) ([]byte, error) {
-	rest, err := tail(message, number)
-	return message[:len(message)-len(rest)], err
-}
-
+// tail returns what a message has from its first field of a number on.
 func tail(message []byte, number protowire.Number) ([]byte, error) {
 	for rest := message; len(rest) > 0; {
 		at, _, n := protowire.ConsumeField(rest)
