@@ -42,14 +42,13 @@ func (p *planner) quantizeFloat8(n *graph.Node) error {
 	src, dst := p.In(x), p.Out(y)
 	return p.emitRows(n, x, y, func(st *state, at, n int, c quant.Numbers, run int) {
 		d, s := st.Bytes(dst)[at:][:n], st.F32(src)[at:][:n]
-		for k, scale := range c.Scales {
-			lo := min(k*run, n)
-			part := d[lo:min(lo+run, n)]
-			for i, v := range s[lo:][:len(part)] {
+		eachRun(c.Scales, run, n, func(lo, hi int, scale float32) {
+			part := d[lo:hi]
+			for i, v := range s[lo:hi] {
 				b := math.Float32bits(v/scale + zero)
 				part[i] = patterns[upperHalf(b)]
 			}
-		}
+		})
 	})
 }
 
@@ -64,12 +63,19 @@ func (p *planner) dequantizeFloat8(n *graph.Node) error {
 	src, dst := p.In(x), p.Out(y)
 	return p.emitRows(n, x, y, func(st *state, at, n int, c quant.Numbers, run int) {
 		d, s := st.F32(dst)[at:][:n], st.Bytes(src)[at:][:n]
-		for k, scale := range c.Scales {
-			lo := min(k*run, n)
-			part := d[lo:min(lo+run, n)]
-			for i, b := range s[lo:][:len(part)] {
+		eachRun(c.Scales, run, n, func(lo, hi int, scale float32) {
+			part := d[lo:hi]
+			for i, b := range s[lo:hi] {
 				part[i] = table[b] * scale
 			}
-		}
+		})
 	})
+}
+
+// eachRun calls body for the elements of each scale, of n in all: run of them, the last ones fewer.
+func eachRun(scales []float32, run, n int, body func(lo, hi int, scale float32)) {
+	for k, scale := range scales {
+		lo := min(k*run, n)
+		body(lo, min(lo+run, n), scale)
+	}
 }
