@@ -60,8 +60,8 @@ func (p *Plan) weightsInL2() int { return p.target.SecondCache() / 8 * 3 }
 // 0.92; elsewhere, as 3x3 of 256 to 512 channels of 28x28, up to 1.05.
 //
 // With vectors of 512 bits and a large second-level cache, weights that come from there for each unit are reason enough, but not where a single block of channels has
-// more of them than the first-level cache holds (Intel Granite Rapids): 3x3 at stride 2, 512 to 512 channels of 56x56 0.88, 288 to 384 of 35x35 0.91, 3x3 of 512 to 512
-// of 7x7 0.93, 7x1 of 192 to 192 of 17x17 0.92, 3 taps at stride 2 of 512 to 512 of 3199 pixels 0.94; nowhere above 1.01.
+// more of them than the first-level cache holds (Intel Granite Rapids): 3x3 at stride 2, 512 to 512 channels of 56x56 0.91, 288 to 384 of 35x35 0.89, 3x3 of 512 to 512
+// of 7x7 0.92, 7x1 of 192 to 192 of 17x17 0.91, 3 taps at stride 2 of 512 to 512 of 3199 pixels 0.89; of 21 shapes none above 1.01 in both of two runs.
 func (p *Plan) sumsInParts() bool {
 	s, all := &p.spec, 0
 	if p.target.Set != isa.AVX2 && !p.largeSecond() || !p.dense() || p.points || s.Groups > 1 || s.Source == Planar {

@@ -343,6 +343,19 @@ var _ = Describe("Plan", func() {
 		Entry("not where a block has more than it", conv.Spec{C: 256, OC: 512, Map: conv.Map{H: 64, W: 64, Kernel: [2]int{5, 5}, Stride: [2]int{2, 2}}}, false),
 		Entry("not of a single tap", conv.Spec{C: 512, OC: 512, Map: conv.Map{H: 28, W: 28, Kernel: [2]int{1, 1}}}, false),
 	)
+	DescribeTable("has chunks for a dozen threads where sums are in parts", func(s conv.Spec) {
+		target := isa.Target{Set: isa.AVX512}
+		target.Caches[0].Bytes, target.Caches[1].Bytes = 48<<10, 2<<20
+		s.N = 1
+		p, err := conv.NewConv(target, s)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(conv.Parts(p)).To(BeTrue())
+		Expect(p.Chunks()).To(BeNumerically(">=", 12))
+	},
+		Entry("of few channel tiles", conv.Spec{C: 64, OC: 96, Map: conv.Map{H: 35, W: 35, Kernel: [2]int{3, 3}, Pad: [4]int{1, 1, 1, 1}}}),
+		Entry("of few rows", conv.Spec{C: 192, OC: 192, Map: conv.Map{H: 17, W: 17, Kernel: [2]int{7, 1}, Pad: [4]int{3, 0, 3, 0}}}),
+		Entry("of as many tiles", conv.Spec{C: 512, OC: 512, Map: conv.Map{H: 7, W: 7, Kernel: [2]int{3, 3}, Pad: [4]int{1, 1, 1, 1}}}),
+	)
 	DescribeTable("has no sums in parts with AVX-512 and a smaller one", hasParts(isa.AVX512, 48<<10, 1<<20),
 		Entry("of any size", conv.Spec{C: 512, OC: 512, Map: conv.Map{H: 1, W: 3199, Kernel: [2]int{1, 3}, Stride: [2]int{1, 2}}}, false),
 	)
