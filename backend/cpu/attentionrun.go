@@ -106,6 +106,7 @@ type attention struct {
 	unseen               *term // a condition of rows, which become 0 where it is true; nil for none
 	grouped              bool  // the heads of queries that share one of keys are the rows of a product
 	block, blocks        int   // rows of a product, and products that rows are divided into
+	width                int   // from one row of scores to the next
 	whole, last          [2]*gemm.Plan
 	packed               [2]place.Memory // keys and values in panels, by batch and head; Nowhere where they are read as they lie
 	panels               [2]int          // floats of those of a head
@@ -123,6 +124,20 @@ const directRows = 8
 
 // blockRows are the rows of queries whose scores are made at a time.
 const blockRows = 64
+
+// scoresWidth returns from one row of scores to the next for so many keys: rows of several lines begin with one, and not all in the same few sets
+// of a cache.
+func scoresWidth(keys int) int {
+	const line, far = 16, 256 // floats
+	if keys <= line {
+		return keys
+	}
+	width := roundUp(keys, line)
+	if width%far == 0 {
+		width += line
+	}
+	return width
+}
 
 // attentionOf reads a fused node, once.
 func (p *planner) attentionOf(n *graph.Node) (*attentionForm, error) {
@@ -208,8 +223,9 @@ func (p *planner) emitAttention(a *attention, reads []place.Memory) error {
 		high, ldq, ldy = a.share, a.q.strides[1], a.y.strides[1]
 	}
 	a.ldq = ldq
-	a.block = min(high, blockRows)
-	a.blocks = ceilDiv(high, max(a.block, 1))
+	a.blocks = ceilDiv(high, blockRows)
+	a.block = ceilDiv(high, max(a.blocks, 1))
+	a.width = scoresWidth(a.keys)
 	keys, values, ldk, ldv := gemm.Columns, gemm.Rows, a.k.strides[2], a.v.strides[2]
 	if a.k.halved {
 		ldk, a.wide = a.size, a.keys*a.size
@@ -239,8 +255,8 @@ func (p *planner) emitAttention(a *attention, reads []place.Memory) error {
 		rows  int
 	}{{&a.whole, a.block}, {&a.last, high - (a.blocks-1)*a.block}} {
 		for i, s := range []gemm.Spec{
-			{M: x.rows, N: a.keys, K: a.size, LDA: lead(ldq, x.rows), B: keys, LDB: ldk},
-			{M: x.rows, N: a.to, K: a.keys, B: values, LDB: ldv, LDC: lead(ldy, x.rows)},
+			{M: x.rows, N: a.keys, K: a.size, LDA: lead(ldq, x.rows), B: keys, LDB: ldk, LDC: lead(a.width, x.rows)},
+			{M: x.rows, N: a.to, K: a.keys, LDA: lead(a.width, x.rows), B: values, LDB: ldv, LDC: lead(ldy, x.rows)},
 		} {
 			if a.pairs != pairs.Float32 {
 				s.Pairs, s.K, s.LDA = a.pairs, pairs.Words(s.K), 0
@@ -252,7 +268,7 @@ func (p *planner) emitAttention(a *attention, reads []place.Memory) error {
 			x.plans[i] = plan
 		}
 	}
-	a.floats = a.block * a.keys
+	a.floats = a.block * a.width
 	if a.alone {
 		a.floats += a.panels[0] + a.panels[1]
 	}
@@ -262,6 +278,7 @@ func (p *planner) emitAttention(a *attention, reads []place.Memory) error {
 	if a.pairs != pairs.Float32 {
 		a.floats += a.block * pairs.Words(max(a.size, a.keys))
 	}
+	a.floats = roundUp(a.floats, 16)
 	a.scratch = p.Temp(4 * a.floats * p.e.threads)
 	items := a.batch * a.heads * a.blocks
 	if a.grouped {
@@ -344,7 +361,7 @@ func (a *attention) item(st *state, worker, i int) {
 	}
 	rows := plans[0].Spec().M
 	scratch := st.F32(a.scratch)[worker*a.floats:][:a.floats]
-	scores := scratch[:rows*a.keys]
+	scores := scratch[:rows*a.width]
 	x := gemm.Args{C: scores}
 	y := gemm.Args{A: scores}
 	row := first
@@ -352,7 +369,7 @@ func (a *attention) item(st *state, worker, i int) {
 		head, row = head+first, 0
 	}
 	x.A = a.q.from(st, batch, head, row)
-	room := scratch[a.block*a.keys:]
+	room := scratch[a.block*a.width:]
 	x.B, y.B = a.operands(st, batch, own, room)
 	if x.B == nil {
 		x.B, _ = a.rowsOf(st, &a.k, batch, own, a.size, room)
@@ -367,10 +384,10 @@ func (a *attention) item(st *state, worker, i int) {
 	for k := range a.terms {
 		a.change(st, &a.terms[k], scores, batch, head, row, rows)
 	}
-	a.kernels.Softmax(scores, a.keys, scores, a.keys, nil, 0, rows, a.keys, 1)
+	a.kernels.Softmax(scores, a.width, scores, a.width, nil, 0, rows, a.keys, 1)
 	a.clearRows(st, scores, batch, head, row, rows)
 	if a.pairs != pairs.Float32 {
-		a.pairs.Matrix(plans[1].Target(), pairs.OfFloats(words), scores, rows, a.keys, a.keys)
+		a.pairs.Matrix(plans[1].Target(), pairs.OfFloats(words), scores, rows, a.keys, a.width)
 		y.A = words
 	}
 	if y.B == nil {
@@ -392,7 +409,7 @@ func (a *attention) clearRows(st *state, p []float32, batch, head, row, rows int
 		at, step = a.unseen.rowAt(batch, head, row), a.rowStep(a.unseen)
 	}
 	for r := range rows {
-		x := p[r*a.keys:][:a.keys]
+		x := p[r*a.width:][:a.keys]
 		if unseen != nil && unseen[at+r*step] != 0 || a.zeros && math.IsNaN(float64(x[0])) {
 			clear(x)
 		}
@@ -434,30 +451,23 @@ func (a *attention) operands(st *state, batch, head int, room []float32) (keys, 
 
 // change applies a term to the scores of rows from row on, or where they are grouped of heads from head on.
 func (a *attention) change(st *state, t *term, scores []float32, batch, head, row, rows int) {
-	switch t.op {
-	case "Mul":
-		a.kernels.BinaryScalar(vec.Mul, scores, scores, t.number)
-		return
-	case "Div":
-		a.kernels.BinaryScalar(vec.Div, scores, scores, t.number)
-		return
+	with := func(op vec.BinaryOp, form vec.Form, b []float32, step int) {
+		a.kernels.BinaryRows(op, form, scores, a.width, scores, a.width, b, step, rows, a.keys)
 	}
 	at, step := t.rowAt(batch, head, row), a.rowStep(t)
-	if t.op == "Add" && t.strides[3] == 1 && step == a.keys { // rows as close as those of scores
-		a.kernels.Binary(vec.Add, scores, scores, st.F32(t.at)[at:][:len(scores)])
-		return
-	}
-	for r := range rows {
-		x := scores[r*a.keys:][:a.keys]
-		switch {
-		case t.op == "Where":
-			mask(x, st.Bytes(t.at)[at:], t.strides[3], t.where, t.number)
-		case t.strides[3] == 0:
-			a.kernels.BinaryScalar(vec.Add, x, x, st.F32(t.at)[at])
-		default:
-			a.kernels.Binary(vec.Add, x, x, st.F32(t.at)[at:][:a.keys])
+	switch {
+	case t.op == "Mul":
+		with(vec.Mul, vec.VS, []float32{t.number}, 0)
+	case t.op == "Div":
+		with(vec.Div, vec.VS, []float32{t.number}, 0)
+	case t.op == "Add" && t.strides[3] == 0:
+		with(vec.Add, vec.VS, st.F32(t.at)[at:], step)
+	case t.op == "Add":
+		with(vec.Add, vec.VV, st.F32(t.at)[at:], step)
+	default:
+		for r := range rows {
+			mask(scores[r*a.width:][:a.keys], st.Bytes(t.at)[at+r*step:], t.strides[3], t.where, t.number)
 		}
-		at += step
 	}
 }
 

@@ -45,6 +45,13 @@ func (c *ctx) exp(x, n, p string) {
 	c.expReduced(x, n, p)
 }
 
+// expNegative writes e^x for x ≤ 0 or NaN.
+func (c *ctx) expNegative(x, n, p string) {
+	c.op("VMAXPS", x, c.reg(-104), x)
+	c.reduceExp(x, n)
+	c.expReduced(x, n, p)
+}
+
 // halfExp writes e^x / 2.
 func (c *ctx) halfExp(x, n, p string) {
 	c.clamp(x, -104, 90)

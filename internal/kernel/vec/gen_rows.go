@@ -31,9 +31,12 @@ func softmax(f *asm.File, isa asm.ISA, suffix string, logarithm bool) {
 	if logarithm {
 		name, what = "logSoftmax"+suffix, "y - ln(sum(e^y))"
 	}
-	registers := bodyRegisters
-	if isa == asm.AVX2() {
-		registers = softmaxSets*softmaxSet + 3
+	registers := softmaxSets*softmaxSet + 5
+	switch {
+	case isa == asm.AVX2():
+		registers -= 2
+	case !isa.Masks:
+		registers = bodyRegisters
 	}
 	kernelOf(f, isa, registers, name, name+" writes "+what+" for each row of y = src*scale + mask, where mask may be nil; strides in bytes; rows, n > 0.",
 		args("dst", "src", "mask", "n", "rows", "ldd", "lds", "ldm", "fetched:int", "scale:float32"), func(c *ctx) {
@@ -43,77 +46,177 @@ func softmax(f *asm.File, isa asm.ISA, suffix string, logarithm bool) {
 			c.tailMask()
 			c.preload("")
 			c.nextRow()
-			c.rows(map[string]string{"DI": "ldd", "SI": "lds", "R8": "ldm"}, func() { c.softmaxRow(logarithm) })
+			c.softmaxAll(logarithm)
 			c.Ret()
 		})
 }
 
-// Registers that softmax has for a vector, and for how many vectors it has some with AVX2. The others there hold the maximum, the sum, the scale, two constants
-// and the mask.
+// Registers that softmax has for a vector, and for how many vectors it has some on amd64. Those behind hold the maximum and the sum of each row, and the scale;
+// with AVX2 the others two constants and the mask.
 const (
 	softmaxSet  = 5
 	softmaxSets = 2
 )
 
-// softmaxRow writes a row. The registers behind those of vectors hold the maximum, the sum and the scale.
-func (c *ctx) softmaxRow(logarithm bool) {
-	together := 1
-	if c.narrow() {
-		together = softmaxSets
+// pairedSoftmaxRow is the most elements of rows that are computed two at a time with AVX-512: what waits for the maximum and the sum of one is computed beside
+// that of the other.
+const pairedSoftmaxRow = 512
+
+// softmaxRow is one of the rows that are computed at once: pointers, and the registers of the maximum and of the sum.
+type softmaxRow struct {
+	src, dst, mask string
+	top, sum       int
+}
+
+// softmaxAll writes all rows.
+func (c *ctx) softmaxAll(logarithm bool) {
+	first, end := softmaxSets*softmaxSet, c.NewLabel("end")
+	if c.neon() {
+		first = softmaxSet
 	}
-	first := together * softmaxSet
-	top, sum, scale := c.isa.R(first), c.isa.R(first+1), c.isa.R(first+2)
-	c.I("VBROADCASTSS %s, %s", c.Addr("scale"), scale)
-	c.set(c.bits(0xff800000), top)
-	c.softmaxPass(softmaxPass{scale: scale, unroll: 4, ptrs: []string{"AX"}}, func(_ int, tail bool) { c.into("VMAXPS", c.r(0), top, c.r(2), tail) })
-	c.fold("VMAXPS", first, 4)
-	c.zero(sum)
-	c.softmaxPass(softmaxPass{scale: scale, unroll: together, interleave: true, ptrs: []string{"AX", "BX"}}, func(u int, tail bool) {
-		x, n, p, s, t := c.r(0), c.r(1), c.r(2), c.r(3), c.r(4)
-		c.I("VSUBPS %s, %s, %s", top, x, x)
-		if c.narrow() {
-			c.expBelow(x, n, p, s, t)
-		} else {
-			c.exp(x, n, p)
-		}
-		if !logarithm && !c.narrow() {
-			c.store(x, c.vector("BX", u), tail)
-		}
-		c.into("VADDPS", x, sum, p, tail)
-		if !logarithm && c.narrow() {
-			c.storeLast(x, "BX", u, tail)
-		}
+	row := softmaxRow{"AX", "BX", "R9", first, first + 1}
+	if !c.neon() && !c.narrow() {
+		c.softmaxPairs(row, end, logarithm)
+	}
+	c.rows(map[string]string{"DI": "ldd", "SI": "lds", "R8": "ldm"}, func() {
+		c.softmaxRows([]softmaxRow{row}, logarithm)
+		c.noMask(1)
 	})
-	c.fold("VADDPS", first+1, 4)
-	if logarithm {
-		c.log(sum, c.r(1), c.r(2), c.r(3), c.r(4))
-		c.softmaxPass(softmaxPass{scale: scale, unroll: 2, ptrs: []string{"AX", "BX"}}, func(u int, tail bool) {
-			c.I("VSUBPS %s, %s, %s", top, c.r(0), c.r(0))
-			c.I("VSUBPS %s, %s, %s", sum, c.r(0), c.r(0))
-			c.storeLast(c.r(0), "BX", u, tail)
-		})
-	} else {
-		c.I("VDIVPS %s, %s, %s", sum, c.reg(1), sum)
-		c.I("MOVQ DI, BX")
-		unroll := 1
-		if c.narrow() {
-			unroll = 4
-		}
-		c.rowUnrolled([]string{"BX"}, unroll, func(u int, tail bool) {
-			c.load(c.vector("BX", u), c.r(0), tail)
-			c.I("VMULPS %s, %s, %s", sum, c.r(0), c.r(0))
-			c.storeLast(c.r(0), "BX", u, tail)
-		})
+	c.Label(end)
+}
+
+// softmaxPairs writes two rows at a time, and goes on at a label where none is left.
+func (c *ctx) softmaxPairs(row softmaxRow, end string, logarithm bool) {
+	pairs, single := c.NewLabel("pairs"), c.NewLabel("single")
+	c.I("CMPQ %s, $%d", c.Addr("n"), pairedSoftmaxRow)
+	c.I("JGT %s", single)
+	c.Label(pairs)
+	c.I("CMPQ %s, $2", c.Addr("rows"))
+	c.I("JLT %s", single)
+	c.softmaxRows([]softmaxRow{row, {"DX", "R11", "R10", row.sum + 2, row.sum + 3}}, logarithm)
+	c.noMask(2)
+	for range 2 {
+		c.I("ADDQ %s, DI", c.Addr("ldd"))
+		c.I("ADDQ %s, SI", c.Addr("lds"))
+		c.I("ADDQ %s, R8", c.Addr("ldm"))
 	}
+	c.I("SUBQ $2, %s", c.Addr("rows"))
+	c.I("JMP %s", pairs)
+	c.Label(single)
+	c.I("CMPQ %s, $0", c.Addr("rows"))
+	c.I("JEQ %s", end)
+}
+
+// noMask has the pointer to the mask still be nil when so many rows have been added to it, where it is.
+func (c *ctx) noMask(rows int) {
 	skip := c.NewLabel("nomask")
 	c.I("TESTQ R8, R8")
 	c.I("JNZ %s", skip)
-	c.I("SUBQ %s, R8", c.Addr("ldm"))
+	for range rows {
+		c.I("SUBQ %s, R8", c.Addr("ldm"))
+	}
 	c.Label(skip)
 }
 
-// nextRow puts the distances to the next rows of src and dst into R12 and R13, on amd64, or zero where rows are longer than fetched. fetchNextRow has lines of
-// those fetched into the second-level cache, where a row is computed that AX and BX go over: processors fetch ahead in order, too little while there is much to
+// softmaxRows writes rows that lie one behind the other.
+func (c *ctx) softmaxRows(rows []softmaxRow, logarithm bool) {
+	scale := c.isa.R(rows[0].sum + 1)
+	c.I("VBROADCASTSS %s, %s", c.Addr("scale"), scale)
+	c.softmaxTops(rows, scale)
+	for _, r := range rows {
+		c.zero(c.isa.R(r.sum))
+	}
+	c.softmaxPass(softmaxPass{scale: scale, rows: rows, together: true, writes: true}, func(u int, r softmaxRow, tail bool) {
+		x, n, p, s, t := c.r(0), c.r(1), c.r(2), c.r(3), c.r(4)
+		c.I("VSUBPS %s, %s, %s", c.isa.R(r.top), x, x)
+		if c.narrow() {
+			c.expBelow(x, n, p, s, t)
+		} else {
+			c.expNegative(x, n, p)
+		}
+		if !logarithm && !c.narrow() {
+			c.store(x, c.vector(r.dst, u), tail)
+		}
+		c.into("VADDPS", x, c.isa.R(r.sum), p, tail)
+		if !logarithm && c.narrow() {
+			c.storeLast(x, r.dst, u, tail)
+		}
+	})
+	c.foldEach(rows, "VADDPS", func(r softmaxRow) int { return r.sum })
+	if logarithm {
+		for _, r := range rows {
+			c.log(c.isa.R(r.sum), c.r(1), c.r(2), c.r(3), c.r(4))
+		}
+		c.softmaxPass(softmaxPass{scale: scale, rows: rows, unroll: 2, writes: true}, func(u int, r softmaxRow, tail bool) {
+			c.I("VSUBPS %s, %s, %s", c.isa.R(r.top), c.r(0), c.r(0))
+			c.I("VSUBPS %s, %s, %s", c.isa.R(r.sum), c.r(0), c.r(0))
+			c.storeLast(c.r(0), r.dst, u, tail)
+		})
+		return
+	}
+	var ptrs []string
+	for i, r := range rows {
+		c.I("VMOVUPS %s, %s", c.reg(1), c.r(0))
+		c.I("VDIVSS X%d, X%d, X%[1]d", r.sum, c.first)
+		c.I("VBROADCASTSS X%d, %s", r.sum, c.isa.R(r.sum))
+		c.rowPointer("DI", "ldd", r.dst, i)
+		ptrs = append(ptrs, r.dst)
+	}
+	unroll := 1
+	if c.narrow() {
+		unroll = 4
+	}
+	c.rowUnrolled(ptrs, unroll, func(u int, tail bool) {
+		for _, r := range rows {
+			c.load(c.vector(r.dst, u), c.r(0), tail)
+			c.I("VMULPS %s, %s, %s", c.isa.R(r.sum), c.r(0), c.r(0))
+			c.storeLast(c.r(0), r.dst, u, tail)
+		}
+	})
+}
+
+// softmaxTops finds the maximum of each row, in several registers, of which none waits for the one before it.
+func (c *ctx) softmaxTops(rows []softmaxRow, scale string) {
+	spare := []string{c.r(3), c.r(4)}
+	if len(rows) > 1 {
+		spare = nil
+	}
+	tops := map[int][]string{}
+	for _, r := range rows {
+		tops[r.top] = append([]string{c.isa.R(r.top), c.isa.R(r.sum)}, spare...)
+		for _, x := range tops[r.top] {
+			c.set(c.bits(0xff800000), x)
+		}
+	}
+	c.softmaxPass(softmaxPass{scale: scale, rows: rows, unroll: 2 + len(spare)}, func(u int, r softmaxRow, tail bool) {
+		c.into("VMAXPS", c.r(0), tops[r.top][u], c.r(2), tail)
+	})
+	for _, r := range rows {
+		list := tops[r.top]
+		for n := len(list); n > 1; n /= 2 {
+			for i := range n / 2 {
+				c.I("VMAXPS %s, %s, %[2]s", list[i+n/2], list[i])
+			}
+		}
+	}
+	c.foldEach(rows, "VMAXPS", func(r softmaxRow) int { return r.top })
+}
+
+// foldEach folds a register of each row.
+func (c *ctx) foldEach(rows []softmaxRow, op string, of func(r softmaxRow) int) {
+	c.interleave(len(rows), softmaxSet, func(u int) { c.fold(op, of(rows[u]), c.first+4) })
+}
+
+// rowPointer has a pointer begin at row i.
+func (c *ctx) rowPointer(from, stride, to string, i int) {
+	c.I("MOVQ %s, %s", from, to)
+	if i > 0 {
+		c.I("ADDQ %s, %s", c.Addr(stride), to)
+	}
+}
+
+// nextRow puts the distances to the next rows of src and dst into R12 and R13, on amd64, or zero where rows are longer than fetched. fetchRow has lines of
+// those fetched into the second-level cache: processors fetch ahead in order, too little while there is much to
 // compute, and not across the passes over a row.
 func (c *ctx) nextRow() {
 	if c.neon() {
@@ -149,12 +252,6 @@ func (c *ctx) farRow() {
 	}
 	c.I("JMP %s", double)
 	c.Label(far)
-}
-
-func (c *ctx) fetchNextRow() {
-	if !c.neon() {
-		c.fetchRow("AX", "BX", 1)
-	}
 }
 
 // fetchRow has lines of src and dst fetched so many rows behind those at the pointers.
@@ -198,70 +295,93 @@ func (c *ctx) vector(pointer string, u int) string {
 	return fmt.Sprintf("%d(%s)", u*c.isa.Size(), pointer)
 }
 
-// softmaxPass is one of the times that softmax goes over a row: unroll vectors at a time with AVX2, which are interleaved, with the next row fetched, where it
-// says so.
+// softmaxPass is one of the times that softmax goes over rows: unroll vectors of each at a time. Those of rows that are computed together are interleaved, with
+// AVX2 two of a row; the next rows are fetched there.
 type softmaxPass struct {
-	scale      string
-	unroll     int
-	interleave bool
-	ptrs       []string
+	scale            string
+	rows             []softmaxRow
+	unroll           int
+	together, writes bool
 }
 
-// softmaxPass runs body over a row, once with and once without mask, and with AVX2 once without scale. The next vector of y
+// softmaxPass runs body over rows, once with and once without mask, and on amd64 once without scale. The next vector of y
 // is in register 0; lanes beyond the row are 0. Register 1 is scratch.
-func (c *ctx) softmaxPass(p softmaxPass, body func(u int, tail bool)) {
+func (c *ctx) softmaxPass(p softmaxPass, body func(u int, r softmaxRow, tail bool)) {
 	plain, bare, end := c.NewLabel("plain"), "", c.NewLabel("passed")
-	c.I("MOVQ SI, AX")
-	c.I("MOVQ DI, BX")
-	c.I("MOVQ R8, R9")
+	var ptrs, masks []string
+	for i, r := range p.rows {
+		c.rowPointer("SI", "lds", r.src, i)
+		if ptrs = append(ptrs, r.src); p.writes {
+			c.rowPointer("DI", "ldd", r.dst, i)
+			ptrs = append(ptrs, r.dst)
+		}
+		masks = append(masks, r.mask)
+	}
 	c.I("TESTQ R8, R8")
 	c.I("JZ %s", plain)
-	c.softmaxVectors(p, append([]string{"R9"}, p.ptrs...), func(u int, tail bool) {
-		c.load(c.vector("AX", u), c.r(0), tail)
-		c.load(c.vector("R9", u), c.r(1), tail)
+	for i, r := range p.rows {
+		c.rowPointer("R8", "ldm", r.mask, i)
+	}
+	c.softmaxVectors(p, append(masks, ptrs...), func(u int, r softmaxRow, tail bool) {
+		c.load(c.vector(r.src, u), c.r(0), tail)
+		c.load(c.vector(r.mask, u), c.r(1), tail)
 		c.I("VFMADD213PS %s, %s, %s", c.r(1), p.scale, c.r(0))
-		body(u, tail)
+		body(u, r, tail)
 	})
 	c.I("JMP %s", end)
 	c.Label(plain)
-	if c.narrow() {
+	if !c.neon() {
 		bare = c.NewLabel("bare")
 		c.I("CMPL %s, $0x3f800000", c.Addr("scale"))
 		c.I("JEQ %s", bare)
 	}
-	c.softmaxVectors(p, p.ptrs, func(u int, tail bool) {
-		c.load(c.vector("AX", u), c.r(0), tail)
+	c.softmaxVectors(p, ptrs, func(u int, r softmaxRow, tail bool) {
+		c.load(c.vector(r.src, u), c.r(0), tail)
 		c.I("VMULPS %s, %s, %s", p.scale, c.r(0), c.r(0))
-		body(u, tail)
+		body(u, r, tail)
 	})
-	if c.narrow() {
+	if !c.neon() {
 		c.I("JMP %s", end)
 		c.Label(bare)
-		c.softmaxVectors(p, p.ptrs, func(u int, tail bool) {
-			c.load(c.vector("AX", u), c.r(0), tail)
-			body(u, tail)
+		c.softmaxVectors(p, ptrs, func(u int, r softmaxRow, tail bool) {
+			c.load(c.vector(r.src, u), c.r(0), tail)
+			body(u, r, tail)
 		})
 	}
 	c.Label(end)
 }
 
-// softmaxVectors runs body for the vectors of a row.
-func (c *ctx) softmaxVectors(p softmaxPass, ptrs []string, body func(u int, tail bool)) {
-	switch {
-	case !c.narrow():
-		c.row(ptrs, func(tail bool) {
-			if p.interleave && !tail {
-				c.fetchNextRow()
+// softmaxVectors runs body for the vectors of rows.
+func (c *ctx) softmaxVectors(p softmaxPass, ptrs []string, body func(u int, r softmaxRow, tail bool)) {
+	each := func(u int, tail bool) {
+		for _, r := range p.rows {
+			body(u, r, tail)
+		}
+	}
+	fetch := func() {
+		for _, r := range p.rows {
+			if !c.neon() {
+				c.fetchRow(r.src, r.dst, len(p.rows))
 			}
-			body(0, tail)
-		})
-	case p.interleave:
-		c.rowOf(ptrs, p.unroll, func() {
-			c.fetchNextRow()
-			c.interleave(p.unroll, softmaxSet, func(u int) { body(u, false) })
-		}, func(tail bool) { body(0, tail) })
+		}
+	}
+	switch {
+	case !p.together:
+		c.rowUnrolled(ptrs, max(1, p.unroll), each)
+	case c.narrow():
+		c.rowOf(ptrs, softmaxSets, func() {
+			fetch()
+			c.interleave(softmaxSets, softmaxSet, func(u int) { body(u, p.rows[0], false) })
+		}, func(tail bool) { each(0, tail) })
 	default:
-		c.rowUnrolled(ptrs, p.unroll, body)
+		c.row(ptrs, func(tail bool) {
+			if tail {
+				each(0, true)
+				return
+			}
+			fetch()
+			c.interleave(len(p.rows), softmaxSet, func(u int) { body(0, p.rows[u], false) })
+		})
 	}
 }
 

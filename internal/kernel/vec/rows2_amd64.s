@@ -354,19 +354,21 @@ double2:
 
 far3:
 
-row4:
+row5:
 	VBROADCASTSS scale+72(FP), Y12
 	VMOVUPS kff800000<>+0(SB), Y10
+	VMOVUPS kff800000<>+0(SB), Y11
+	VMOVUPS kff800000<>+0(SB), Y3
+	VMOVUPS kff800000<>+0(SB), Y4
 	MOVQ SI, AX
-	MOVQ DI, BX
-	MOVQ R8, R9
 	TESTQ R8, R8
-	JZ plain5
+	JZ plain6
+	MOVQ R8, R9
 	MOVQ n+24(FP), CX
 	SUBQ $32, CX
-	JLT done8
+	JLT done9
 
-loop7:
+loop8:
 	VMOVUPS (AX), Y0
 	VMOVUPS (R9), Y1
 	VFMADD213PS Y1, Y12, Y0
@@ -374,26 +376,26 @@ loop7:
 	VMOVUPS 32(AX), Y0
 	VMOVUPS 32(R9), Y1
 	VFMADD213PS Y1, Y12, Y0
-	VMAXPS Y0, Y10, Y10
+	VMAXPS Y0, Y11, Y11
 	VMOVUPS 64(AX), Y0
 	VMOVUPS 64(R9), Y1
 	VFMADD213PS Y1, Y12, Y0
-	VMAXPS Y0, Y10, Y10
+	VMAXPS Y0, Y3, Y3
 	VMOVUPS 96(AX), Y0
 	VMOVUPS 96(R9), Y1
 	VFMADD213PS Y1, Y12, Y0
-	VMAXPS Y0, Y10, Y10
+	VMAXPS Y0, Y4, Y4
 	ADDQ $128, R9
 	ADDQ $128, AX
 	SUBQ $32, CX
-	JGE loop7
+	JGE loop8
 
-done8:
+done9:
 	ADDQ $32, CX
 	SUBQ $8, CX
-	JLT done10
+	JLT done11
 
-loop9:
+loop10:
 	VMOVUPS (AX), Y0
 	VMOVUPS (R9), Y1
 	VFMADD213PS Y1, Y12, Y0
@@ -401,111 +403,114 @@ loop9:
 	ADDQ $32, R9
 	ADDQ $32, AX
 	SUBQ $8, CX
-	JGE loop9
+	JGE loop10
 
-done10:
+done11:
 	ADDQ $8, CX
 	TESTQ CX, CX
-	JZ rowend11
+	JZ rowend12
 	VMASKMOVPS (AX), Y15, Y0
 	VMASKMOVPS (R9), Y15, Y1
 	VFMADD213PS Y1, Y12, Y0
 	VMAXPS Y0, Y10, Y2
 	VBLENDVPS Y15, Y2, Y10, Y10
 
-rowend11:
-	JMP passed6
+rowend12:
+	JMP passed7
 
-plain5:
+plain6:
 	CMPL scale+72(FP), $0x3f800000
-	JEQ bare12
+	JEQ bare13
 	MOVQ n+24(FP), CX
 	SUBQ $32, CX
-	JLT done14
+	JLT done15
 
-loop13:
+loop14:
 	VMOVUPS (AX), Y0
 	VMULPS Y12, Y0, Y0
 	VMAXPS Y0, Y10, Y10
 	VMOVUPS 32(AX), Y0
 	VMULPS Y12, Y0, Y0
-	VMAXPS Y0, Y10, Y10
+	VMAXPS Y0, Y11, Y11
 	VMOVUPS 64(AX), Y0
 	VMULPS Y12, Y0, Y0
-	VMAXPS Y0, Y10, Y10
+	VMAXPS Y0, Y3, Y3
 	VMOVUPS 96(AX), Y0
 	VMULPS Y12, Y0, Y0
-	VMAXPS Y0, Y10, Y10
+	VMAXPS Y0, Y4, Y4
 	ADDQ $128, AX
 	SUBQ $32, CX
-	JGE loop13
+	JGE loop14
 
-done14:
+done15:
 	ADDQ $32, CX
 	SUBQ $8, CX
-	JLT done16
+	JLT done17
 
-loop15:
+loop16:
 	VMOVUPS (AX), Y0
 	VMULPS Y12, Y0, Y0
 	VMAXPS Y0, Y10, Y10
 	ADDQ $32, AX
 	SUBQ $8, CX
-	JGE loop15
+	JGE loop16
 
-done16:
+done17:
 	ADDQ $8, CX
 	TESTQ CX, CX
-	JZ rowend17
+	JZ rowend18
 	VMASKMOVPS (AX), Y15, Y0
 	VMULPS Y12, Y0, Y0
 	VMAXPS Y0, Y10, Y2
 	VBLENDVPS Y15, Y2, Y10, Y10
 
-rowend17:
-	JMP passed6
+rowend18:
+	JMP passed7
 
-bare12:
+bare13:
 	MOVQ n+24(FP), CX
 	SUBQ $32, CX
-	JLT done19
+	JLT done20
 
-loop18:
+loop19:
 	VMOVUPS (AX), Y0
 	VMAXPS Y0, Y10, Y10
 	VMOVUPS 32(AX), Y0
-	VMAXPS Y0, Y10, Y10
+	VMAXPS Y0, Y11, Y11
 	VMOVUPS 64(AX), Y0
-	VMAXPS Y0, Y10, Y10
+	VMAXPS Y0, Y3, Y3
 	VMOVUPS 96(AX), Y0
-	VMAXPS Y0, Y10, Y10
+	VMAXPS Y0, Y4, Y4
 	ADDQ $128, AX
 	SUBQ $32, CX
-	JGE loop18
+	JGE loop19
 
-done19:
+done20:
 	ADDQ $32, CX
 	SUBQ $8, CX
-	JLT done21
+	JLT done22
 
-loop20:
+loop21:
 	VMOVUPS (AX), Y0
 	VMAXPS Y0, Y10, Y10
 	ADDQ $32, AX
 	SUBQ $8, CX
-	JGE loop20
+	JGE loop21
 
-done21:
+done22:
 	ADDQ $8, CX
 	TESTQ CX, CX
-	JZ rowend22
+	JZ rowend23
 	VMASKMOVPS (AX), Y15, Y0
 	VMAXPS Y0, Y10, Y2
 	VBLENDVPS Y15, Y2, Y10, Y10
 
-rowend22:
+rowend23:
 
-passed6:
+passed7:
+	VMAXPS Y3, Y10, Y10
+	VMAXPS Y4, Y11, Y11
+	VMAXPS Y11, Y10, Y10
 	VEXTRACTF128 $1, Y10, X4
 	VMAXPS X4, X10, X10
 	VPERMILPS $0x4e, X10, X4
@@ -516,14 +521,14 @@ passed6:
 	VXORPS Y11, Y11, Y11
 	MOVQ SI, AX
 	MOVQ DI, BX
-	MOVQ R8, R9
 	TESTQ R8, R8
-	JZ plain23
+	JZ plain24
+	MOVQ R8, R9
 	MOVQ n+24(FP), CX
 	SUBQ $16, CX
-	JLT done26
+	JLT done27
 
-loop25:
+loop26:
 	PREFETCHT1 (AX)(R12*1)
 	PREFETCHT1 (BX)(R13*1)
 	VMOVUPS (AX), Y0
@@ -576,14 +581,14 @@ loop25:
 	ADDQ $64, AX
 	ADDQ $64, BX
 	SUBQ $16, CX
-	JGE loop25
+	JGE loop26
 
-done26:
+done27:
 	ADDQ $16, CX
 	SUBQ $8, CX
-	JLT done28
+	JLT done29
 
-loop27:
+loop28:
 	VMOVUPS (AX), Y0
 	VMOVUPS (R9), Y1
 	VFMADD213PS Y1, Y12, Y0
@@ -611,12 +616,12 @@ loop27:
 	ADDQ $32, AX
 	ADDQ $32, BX
 	SUBQ $8, CX
-	JGE loop27
+	JGE loop28
 
-done28:
+done29:
 	ADDQ $8, CX
 	TESTQ CX, CX
-	JZ rowend29
+	JZ rowend30
 	VMASKMOVPS (AX), Y15, Y0
 	VMASKMOVPS (R9), Y15, Y1
 	VFMADD213PS Y1, Y12, Y0
@@ -641,37 +646,37 @@ done28:
 	VADDPS Y0, Y11, Y2
 	VBLENDVPS Y15, Y2, Y11, Y11
 	TESTQ $4, CX
-	JZ none30
+	JZ none31
 	VMOVUPS X0, (BX)
 	VEXTRACTF128 $1, Y0, X0
 	ADDQ $16, BX
 
-none30:
+none31:
 	TESTQ $2, CX
-	JZ none31
+	JZ none32
 	VMOVLPS X0, (BX)
 	VMOVHLPS X0, X0, X0
 	ADDQ $8, BX
 
-none31:
+none32:
 	TESTQ $1, CX
-	JZ none32
+	JZ none33
 	VMOVSS X0, (BX)
 	ADDQ $4, BX
 
-none32:
+none33:
 
-rowend29:
-	JMP passed24
+rowend30:
+	JMP passed25
 
-plain23:
+plain24:
 	CMPL scale+72(FP), $0x3f800000
-	JEQ bare33
+	JEQ bare34
 	MOVQ n+24(FP), CX
 	SUBQ $16, CX
-	JLT done35
+	JLT done36
 
-loop34:
+loop35:
 	PREFETCHT1 (AX)(R12*1)
 	PREFETCHT1 (BX)(R13*1)
 	VMOVUPS (AX), Y0
@@ -721,14 +726,14 @@ loop34:
 	ADDQ $64, AX
 	ADDQ $64, BX
 	SUBQ $16, CX
-	JGE loop34
+	JGE loop35
 
-done35:
+done36:
 	ADDQ $16, CX
 	SUBQ $8, CX
-	JLT done37
+	JLT done38
 
-loop36:
+loop37:
 	VMOVUPS (AX), Y0
 	VMULPS Y12, Y0, Y0
 	VSUBPS Y10, Y0, Y0
@@ -754,12 +759,12 @@ loop36:
 	ADDQ $32, AX
 	ADDQ $32, BX
 	SUBQ $8, CX
-	JGE loop36
+	JGE loop37
 
-done37:
+done38:
 	ADDQ $8, CX
 	TESTQ CX, CX
-	JZ rowend38
+	JZ rowend39
 	VMASKMOVPS (AX), Y15, Y0
 	VMULPS Y12, Y0, Y0
 	VSUBPS Y10, Y0, Y0
@@ -783,35 +788,35 @@ done37:
 	VADDPS Y0, Y11, Y2
 	VBLENDVPS Y15, Y2, Y11, Y11
 	TESTQ $4, CX
-	JZ none39
+	JZ none40
 	VMOVUPS X0, (BX)
 	VEXTRACTF128 $1, Y0, X0
 	ADDQ $16, BX
 
-none39:
+none40:
 	TESTQ $2, CX
-	JZ none40
+	JZ none41
 	VMOVLPS X0, (BX)
 	VMOVHLPS X0, X0, X0
 	ADDQ $8, BX
 
-none40:
+none41:
 	TESTQ $1, CX
-	JZ none41
+	JZ none42
 	VMOVSS X0, (BX)
 	ADDQ $4, BX
 
-none41:
+none42:
 
-rowend38:
-	JMP passed24
+rowend39:
+	JMP passed25
 
-bare33:
+bare34:
 	MOVQ n+24(FP), CX
 	SUBQ $16, CX
-	JLT done43
+	JLT done44
 
-loop42:
+loop43:
 	PREFETCHT1 (AX)(R12*1)
 	PREFETCHT1 (BX)(R13*1)
 	VMOVUPS (AX), Y0
@@ -859,14 +864,14 @@ loop42:
 	ADDQ $64, AX
 	ADDQ $64, BX
 	SUBQ $16, CX
-	JGE loop42
+	JGE loop43
 
-done43:
+done44:
 	ADDQ $16, CX
 	SUBQ $8, CX
-	JLT done45
+	JLT done46
 
-loop44:
+loop45:
 	VMOVUPS (AX), Y0
 	VSUBPS Y10, Y0, Y0
 	VMAXPS Y0, Y14, Y0
@@ -891,12 +896,12 @@ loop44:
 	ADDQ $32, AX
 	ADDQ $32, BX
 	SUBQ $8, CX
-	JGE loop44
+	JGE loop45
 
-done45:
+done46:
 	ADDQ $8, CX
 	TESTQ CX, CX
-	JZ rowend46
+	JZ rowend47
 	VMASKMOVPS (AX), Y15, Y0
 	VSUBPS Y10, Y0, Y0
 	VMAXPS Y0, Y14, Y0
@@ -919,29 +924,29 @@ done45:
 	VADDPS Y0, Y11, Y2
 	VBLENDVPS Y15, Y2, Y11, Y11
 	TESTQ $4, CX
-	JZ none47
+	JZ none48
 	VMOVUPS X0, (BX)
 	VEXTRACTF128 $1, Y0, X0
 	ADDQ $16, BX
 
-none47:
+none48:
 	TESTQ $2, CX
-	JZ none48
+	JZ none49
 	VMOVLPS X0, (BX)
 	VMOVHLPS X0, X0, X0
 	ADDQ $8, BX
 
-none48:
+none49:
 	TESTQ $1, CX
-	JZ none49
+	JZ none50
 	VMOVSS X0, (BX)
 	ADDQ $4, BX
 
-none49:
+none50:
 
-rowend46:
+rowend47:
 
-passed24:
+passed25:
 	VEXTRACTF128 $1, Y11, X4
 	VADDPS X4, X11, X11
 	VPERMILPS $0x4e, X11, X4
@@ -949,13 +954,15 @@ passed24:
 	VPERMILPS $0xb1, X11, X4
 	VADDPS X4, X11, X11
 	VBROADCASTSS X11, Y11
-	VDIVPS Y11, Y13, Y11
+	VMOVUPS Y13, Y0
+	VDIVSS X11, X0, X11
+	VBROADCASTSS X11, Y11
 	MOVQ DI, BX
 	MOVQ n+24(FP), CX
 	SUBQ $32, CX
-	JLT done51
+	JLT done52
 
-loop50:
+loop51:
 	VMOVUPS (BX), Y0
 	VMULPS Y11, Y0, Y0
 	VMOVUPS Y0, (BX)
@@ -970,59 +977,61 @@ loop50:
 	VMOVUPS Y0, 96(BX)
 	ADDQ $128, BX
 	SUBQ $32, CX
-	JGE loop50
+	JGE loop51
 
-done51:
+done52:
 	ADDQ $32, CX
 	SUBQ $8, CX
-	JLT done53
+	JLT done54
 
-loop52:
+loop53:
 	VMOVUPS (BX), Y0
 	VMULPS Y11, Y0, Y0
 	VMOVUPS Y0, (BX)
 	ADDQ $32, BX
 	SUBQ $8, CX
-	JGE loop52
+	JGE loop53
 
-done53:
+done54:
 	ADDQ $8, CX
 	TESTQ CX, CX
-	JZ rowend54
+	JZ rowend55
 	VMASKMOVPS (BX), Y15, Y0
 	VMULPS Y11, Y0, Y0
 	TESTQ $4, CX
-	JZ none55
+	JZ none56
 	VMOVUPS X0, (BX)
 	VEXTRACTF128 $1, Y0, X0
 	ADDQ $16, BX
 
-none55:
+none56:
 	TESTQ $2, CX
-	JZ none56
+	JZ none57
 	VMOVLPS X0, (BX)
 	VMOVHLPS X0, X0, X0
 	ADDQ $8, BX
 
-none56:
+none57:
 	TESTQ $1, CX
-	JZ none57
+	JZ none58
 	VMOVSS X0, (BX)
 	ADDQ $4, BX
 
-none57:
+none58:
 
-rowend54:
+rowend55:
 	TESTQ R8, R8
-	JNZ nomask58
+	JNZ nomask59
 	SUBQ ldm+56(FP), R8
 
-nomask58:
+nomask59:
 	ADDQ ldd+40(FP), DI
 	ADDQ ldm+56(FP), R8
 	ADDQ lds+48(FP), SI
 	DECQ rows+32(FP)
-	JNZ row4
+	JNZ row5
+
+end4:
 	VZEROUPPER
 	RET
 
@@ -1060,19 +1069,21 @@ double2:
 
 far3:
 
-row4:
+row5:
 	VBROADCASTSS scale+72(FP), Y12
 	VMOVUPS kff800000<>+0(SB), Y10
+	VMOVUPS kff800000<>+0(SB), Y11
+	VMOVUPS kff800000<>+0(SB), Y3
+	VMOVUPS kff800000<>+0(SB), Y4
 	MOVQ SI, AX
-	MOVQ DI, BX
-	MOVQ R8, R9
 	TESTQ R8, R8
-	JZ plain5
+	JZ plain6
+	MOVQ R8, R9
 	MOVQ n+24(FP), CX
 	SUBQ $32, CX
-	JLT done8
+	JLT done9
 
-loop7:
+loop8:
 	VMOVUPS (AX), Y0
 	VMOVUPS (R9), Y1
 	VFMADD213PS Y1, Y12, Y0
@@ -1080,26 +1091,26 @@ loop7:
 	VMOVUPS 32(AX), Y0
 	VMOVUPS 32(R9), Y1
 	VFMADD213PS Y1, Y12, Y0
-	VMAXPS Y0, Y10, Y10
+	VMAXPS Y0, Y11, Y11
 	VMOVUPS 64(AX), Y0
 	VMOVUPS 64(R9), Y1
 	VFMADD213PS Y1, Y12, Y0
-	VMAXPS Y0, Y10, Y10
+	VMAXPS Y0, Y3, Y3
 	VMOVUPS 96(AX), Y0
 	VMOVUPS 96(R9), Y1
 	VFMADD213PS Y1, Y12, Y0
-	VMAXPS Y0, Y10, Y10
+	VMAXPS Y0, Y4, Y4
 	ADDQ $128, R9
 	ADDQ $128, AX
 	SUBQ $32, CX
-	JGE loop7
+	JGE loop8
 
-done8:
+done9:
 	ADDQ $32, CX
 	SUBQ $8, CX
-	JLT done10
+	JLT done11
 
-loop9:
+loop10:
 	VMOVUPS (AX), Y0
 	VMOVUPS (R9), Y1
 	VFMADD213PS Y1, Y12, Y0
@@ -1107,111 +1118,114 @@ loop9:
 	ADDQ $32, R9
 	ADDQ $32, AX
 	SUBQ $8, CX
-	JGE loop9
+	JGE loop10
 
-done10:
+done11:
 	ADDQ $8, CX
 	TESTQ CX, CX
-	JZ rowend11
+	JZ rowend12
 	VMASKMOVPS (AX), Y15, Y0
 	VMASKMOVPS (R9), Y15, Y1
 	VFMADD213PS Y1, Y12, Y0
 	VMAXPS Y0, Y10, Y2
 	VBLENDVPS Y15, Y2, Y10, Y10
 
-rowend11:
-	JMP passed6
+rowend12:
+	JMP passed7
 
-plain5:
+plain6:
 	CMPL scale+72(FP), $0x3f800000
-	JEQ bare12
+	JEQ bare13
 	MOVQ n+24(FP), CX
 	SUBQ $32, CX
-	JLT done14
+	JLT done15
 
-loop13:
+loop14:
 	VMOVUPS (AX), Y0
 	VMULPS Y12, Y0, Y0
 	VMAXPS Y0, Y10, Y10
 	VMOVUPS 32(AX), Y0
 	VMULPS Y12, Y0, Y0
-	VMAXPS Y0, Y10, Y10
+	VMAXPS Y0, Y11, Y11
 	VMOVUPS 64(AX), Y0
 	VMULPS Y12, Y0, Y0
-	VMAXPS Y0, Y10, Y10
+	VMAXPS Y0, Y3, Y3
 	VMOVUPS 96(AX), Y0
 	VMULPS Y12, Y0, Y0
-	VMAXPS Y0, Y10, Y10
+	VMAXPS Y0, Y4, Y4
 	ADDQ $128, AX
 	SUBQ $32, CX
-	JGE loop13
+	JGE loop14
 
-done14:
+done15:
 	ADDQ $32, CX
 	SUBQ $8, CX
-	JLT done16
+	JLT done17
 
-loop15:
+loop16:
 	VMOVUPS (AX), Y0
 	VMULPS Y12, Y0, Y0
 	VMAXPS Y0, Y10, Y10
 	ADDQ $32, AX
 	SUBQ $8, CX
-	JGE loop15
+	JGE loop16
 
-done16:
+done17:
 	ADDQ $8, CX
 	TESTQ CX, CX
-	JZ rowend17
+	JZ rowend18
 	VMASKMOVPS (AX), Y15, Y0
 	VMULPS Y12, Y0, Y0
 	VMAXPS Y0, Y10, Y2
 	VBLENDVPS Y15, Y2, Y10, Y10
 
-rowend17:
-	JMP passed6
+rowend18:
+	JMP passed7
 
-bare12:
+bare13:
 	MOVQ n+24(FP), CX
 	SUBQ $32, CX
-	JLT done19
+	JLT done20
 
-loop18:
+loop19:
 	VMOVUPS (AX), Y0
 	VMAXPS Y0, Y10, Y10
 	VMOVUPS 32(AX), Y0
-	VMAXPS Y0, Y10, Y10
+	VMAXPS Y0, Y11, Y11
 	VMOVUPS 64(AX), Y0
-	VMAXPS Y0, Y10, Y10
+	VMAXPS Y0, Y3, Y3
 	VMOVUPS 96(AX), Y0
-	VMAXPS Y0, Y10, Y10
+	VMAXPS Y0, Y4, Y4
 	ADDQ $128, AX
 	SUBQ $32, CX
-	JGE loop18
+	JGE loop19
 
-done19:
+done20:
 	ADDQ $32, CX
 	SUBQ $8, CX
-	JLT done21
+	JLT done22
 
-loop20:
+loop21:
 	VMOVUPS (AX), Y0
 	VMAXPS Y0, Y10, Y10
 	ADDQ $32, AX
 	SUBQ $8, CX
-	JGE loop20
+	JGE loop21
 
-done21:
+done22:
 	ADDQ $8, CX
 	TESTQ CX, CX
-	JZ rowend22
+	JZ rowend23
 	VMASKMOVPS (AX), Y15, Y0
 	VMAXPS Y0, Y10, Y2
 	VBLENDVPS Y15, Y2, Y10, Y10
 
-rowend22:
+rowend23:
 
-passed6:
+passed7:
+	VMAXPS Y3, Y10, Y10
+	VMAXPS Y4, Y11, Y11
+	VMAXPS Y11, Y10, Y10
 	VEXTRACTF128 $1, Y10, X4
 	VMAXPS X4, X10, X10
 	VPERMILPS $0x4e, X10, X4
@@ -1222,14 +1236,14 @@ passed6:
 	VXORPS Y11, Y11, Y11
 	MOVQ SI, AX
 	MOVQ DI, BX
-	MOVQ R8, R9
 	TESTQ R8, R8
-	JZ plain23
+	JZ plain24
+	MOVQ R8, R9
 	MOVQ n+24(FP), CX
 	SUBQ $16, CX
-	JLT done26
+	JLT done27
 
-loop25:
+loop26:
 	PREFETCHT1 (AX)(R12*1)
 	PREFETCHT1 (BX)(R13*1)
 	VMOVUPS (AX), Y0
@@ -1280,14 +1294,14 @@ loop25:
 	ADDQ $64, AX
 	ADDQ $64, BX
 	SUBQ $16, CX
-	JGE loop25
+	JGE loop26
 
-done26:
+done27:
 	ADDQ $16, CX
 	SUBQ $8, CX
-	JLT done28
+	JLT done29
 
-loop27:
+loop28:
 	VMOVUPS (AX), Y0
 	VMOVUPS (R9), Y1
 	VFMADD213PS Y1, Y12, Y0
@@ -1314,12 +1328,12 @@ loop27:
 	ADDQ $32, AX
 	ADDQ $32, BX
 	SUBQ $8, CX
-	JGE loop27
+	JGE loop28
 
-done28:
+done29:
 	ADDQ $8, CX
 	TESTQ CX, CX
-	JZ rowend29
+	JZ rowend30
 	VMASKMOVPS (AX), Y15, Y0
 	VMASKMOVPS (R9), Y15, Y1
 	VFMADD213PS Y1, Y12, Y0
@@ -1344,17 +1358,17 @@ done28:
 	VADDPS Y0, Y11, Y2
 	VBLENDVPS Y15, Y2, Y11, Y11
 
-rowend29:
-	JMP passed24
+rowend30:
+	JMP passed25
 
-plain23:
+plain24:
 	CMPL scale+72(FP), $0x3f800000
-	JEQ bare30
+	JEQ bare31
 	MOVQ n+24(FP), CX
 	SUBQ $16, CX
-	JLT done32
+	JLT done33
 
-loop31:
+loop32:
 	PREFETCHT1 (AX)(R12*1)
 	PREFETCHT1 (BX)(R13*1)
 	VMOVUPS (AX), Y0
@@ -1402,14 +1416,14 @@ loop31:
 	ADDQ $64, AX
 	ADDQ $64, BX
 	SUBQ $16, CX
-	JGE loop31
+	JGE loop32
 
-done32:
+done33:
 	ADDQ $16, CX
 	SUBQ $8, CX
-	JLT done34
+	JLT done35
 
-loop33:
+loop34:
 	VMOVUPS (AX), Y0
 	VMULPS Y12, Y0, Y0
 	VSUBPS Y10, Y0, Y0
@@ -1434,12 +1448,12 @@ loop33:
 	ADDQ $32, AX
 	ADDQ $32, BX
 	SUBQ $8, CX
-	JGE loop33
+	JGE loop34
 
-done34:
+done35:
 	ADDQ $8, CX
 	TESTQ CX, CX
-	JZ rowend35
+	JZ rowend36
 	VMASKMOVPS (AX), Y15, Y0
 	VMULPS Y12, Y0, Y0
 	VSUBPS Y10, Y0, Y0
@@ -1463,15 +1477,15 @@ done34:
 	VADDPS Y0, Y11, Y2
 	VBLENDVPS Y15, Y2, Y11, Y11
 
-rowend35:
-	JMP passed24
+rowend36:
+	JMP passed25
 
-bare30:
+bare31:
 	MOVQ n+24(FP), CX
 	SUBQ $16, CX
-	JLT done37
+	JLT done38
 
-loop36:
+loop37:
 	PREFETCHT1 (AX)(R12*1)
 	PREFETCHT1 (BX)(R13*1)
 	VMOVUPS (AX), Y0
@@ -1517,14 +1531,14 @@ loop36:
 	ADDQ $64, AX
 	ADDQ $64, BX
 	SUBQ $16, CX
-	JGE loop36
+	JGE loop37
 
-done37:
+done38:
 	ADDQ $16, CX
 	SUBQ $8, CX
-	JLT done39
+	JLT done40
 
-loop38:
+loop39:
 	VMOVUPS (AX), Y0
 	VSUBPS Y10, Y0, Y0
 	VMAXPS Y0, Y14, Y0
@@ -1548,12 +1562,12 @@ loop38:
 	ADDQ $32, AX
 	ADDQ $32, BX
 	SUBQ $8, CX
-	JGE loop38
+	JGE loop39
 
-done39:
+done40:
 	ADDQ $8, CX
 	TESTQ CX, CX
-	JZ rowend40
+	JZ rowend41
 	VMASKMOVPS (AX), Y15, Y0
 	VSUBPS Y10, Y0, Y0
 	VMAXPS Y0, Y14, Y0
@@ -1576,9 +1590,9 @@ done39:
 	VADDPS Y0, Y11, Y2
 	VBLENDVPS Y15, Y2, Y11, Y11
 
-rowend40:
+rowend41:
 
-passed24:
+passed25:
 	VEXTRACTF128 $1, Y11, X4
 	VADDPS X4, X11, X11
 	VPERMILPS $0x4e, X11, X4
@@ -1624,14 +1638,14 @@ passed24:
 	VORPS Y3, Y11, Y11
 	MOVQ SI, AX
 	MOVQ DI, BX
-	MOVQ R8, R9
 	TESTQ R8, R8
-	JZ plain41
+	JZ plain42
+	MOVQ R8, R9
 	MOVQ n+24(FP), CX
 	SUBQ $16, CX
-	JLT done44
+	JLT done45
 
-loop43:
+loop44:
 	VMOVUPS (AX), Y0
 	VMOVUPS (R9), Y1
 	VFMADD213PS Y1, Y12, Y0
@@ -1648,14 +1662,14 @@ loop43:
 	ADDQ $64, AX
 	ADDQ $64, BX
 	SUBQ $16, CX
-	JGE loop43
+	JGE loop44
 
-done44:
+done45:
 	ADDQ $16, CX
 	SUBQ $8, CX
-	JLT done46
+	JLT done47
 
-loop45:
+loop46:
 	VMOVUPS (AX), Y0
 	VMOVUPS (R9), Y1
 	VFMADD213PS Y1, Y12, Y0
@@ -1666,49 +1680,49 @@ loop45:
 	ADDQ $32, AX
 	ADDQ $32, BX
 	SUBQ $8, CX
-	JGE loop45
+	JGE loop46
 
-done46:
+done47:
 	ADDQ $8, CX
 	TESTQ CX, CX
-	JZ rowend47
+	JZ rowend48
 	VMASKMOVPS (AX), Y15, Y0
 	VMASKMOVPS (R9), Y15, Y1
 	VFMADD213PS Y1, Y12, Y0
 	VSUBPS Y10, Y0, Y0
 	VSUBPS Y11, Y0, Y0
 	TESTQ $4, CX
-	JZ none48
+	JZ none49
 	VMOVUPS X0, (BX)
 	VEXTRACTF128 $1, Y0, X0
 	ADDQ $16, BX
-
-none48:
-	TESTQ $2, CX
-	JZ none49
-	VMOVLPS X0, (BX)
-	VMOVHLPS X0, X0, X0
-	ADDQ $8, BX
 
 none49:
-	TESTQ $1, CX
+	TESTQ $2, CX
 	JZ none50
-	VMOVSS X0, (BX)
-	ADDQ $4, BX
+	VMOVLPS X0, (BX)
+	VMOVHLPS X0, X0, X0
+	ADDQ $8, BX
 
 none50:
+	TESTQ $1, CX
+	JZ none51
+	VMOVSS X0, (BX)
+	ADDQ $4, BX
 
-rowend47:
-	JMP passed42
+none51:
 
-plain41:
+rowend48:
+	JMP passed43
+
+plain42:
 	CMPL scale+72(FP), $0x3f800000
-	JEQ bare51
+	JEQ bare52
 	MOVQ n+24(FP), CX
 	SUBQ $16, CX
-	JLT done53
+	JLT done54
 
-loop52:
+loop53:
 	VMOVUPS (AX), Y0
 	VMULPS Y12, Y0, Y0
 	VSUBPS Y10, Y0, Y0
@@ -1722,14 +1736,14 @@ loop52:
 	ADDQ $64, AX
 	ADDQ $64, BX
 	SUBQ $16, CX
-	JGE loop52
+	JGE loop53
 
-done53:
+done54:
 	ADDQ $16, CX
 	SUBQ $8, CX
-	JLT done55
+	JLT done56
 
-loop54:
+loop55:
 	VMOVUPS (AX), Y0
 	VMULPS Y12, Y0, Y0
 	VSUBPS Y10, Y0, Y0
@@ -1738,46 +1752,46 @@ loop54:
 	ADDQ $32, AX
 	ADDQ $32, BX
 	SUBQ $8, CX
-	JGE loop54
+	JGE loop55
 
-done55:
+done56:
 	ADDQ $8, CX
 	TESTQ CX, CX
-	JZ rowend56
+	JZ rowend57
 	VMASKMOVPS (AX), Y15, Y0
 	VMULPS Y12, Y0, Y0
 	VSUBPS Y10, Y0, Y0
 	VSUBPS Y11, Y0, Y0
 	TESTQ $4, CX
-	JZ none57
+	JZ none58
 	VMOVUPS X0, (BX)
 	VEXTRACTF128 $1, Y0, X0
 	ADDQ $16, BX
-
-none57:
-	TESTQ $2, CX
-	JZ none58
-	VMOVLPS X0, (BX)
-	VMOVHLPS X0, X0, X0
-	ADDQ $8, BX
 
 none58:
-	TESTQ $1, CX
+	TESTQ $2, CX
 	JZ none59
+	VMOVLPS X0, (BX)
+	VMOVHLPS X0, X0, X0
+	ADDQ $8, BX
+
+none59:
+	TESTQ $1, CX
+	JZ none60
 	VMOVSS X0, (BX)
 	ADDQ $4, BX
 
-none59:
+none60:
 
-rowend56:
-	JMP passed42
+rowend57:
+	JMP passed43
 
-bare51:
+bare52:
 	MOVQ n+24(FP), CX
 	SUBQ $16, CX
-	JLT done61
+	JLT done62
 
-loop60:
+loop61:
 	VMOVUPS (AX), Y0
 	VSUBPS Y10, Y0, Y0
 	VSUBPS Y11, Y0, Y0
@@ -1789,14 +1803,14 @@ loop60:
 	ADDQ $64, AX
 	ADDQ $64, BX
 	SUBQ $16, CX
-	JGE loop60
+	JGE loop61
 
-done61:
+done62:
 	ADDQ $16, CX
 	SUBQ $8, CX
-	JLT done63
+	JLT done64
 
-loop62:
+loop63:
 	VMOVUPS (AX), Y0
 	VSUBPS Y10, Y0, Y0
 	VSUBPS Y11, Y0, Y0
@@ -1804,49 +1818,51 @@ loop62:
 	ADDQ $32, AX
 	ADDQ $32, BX
 	SUBQ $8, CX
-	JGE loop62
+	JGE loop63
 
-done63:
+done64:
 	ADDQ $8, CX
 	TESTQ CX, CX
-	JZ rowend64
+	JZ rowend65
 	VMASKMOVPS (AX), Y15, Y0
 	VSUBPS Y10, Y0, Y0
 	VSUBPS Y11, Y0, Y0
 	TESTQ $4, CX
-	JZ none65
+	JZ none66
 	VMOVUPS X0, (BX)
 	VEXTRACTF128 $1, Y0, X0
 	ADDQ $16, BX
 
-none65:
+none66:
 	TESTQ $2, CX
-	JZ none66
+	JZ none67
 	VMOVLPS X0, (BX)
 	VMOVHLPS X0, X0, X0
 	ADDQ $8, BX
 
-none66:
+none67:
 	TESTQ $1, CX
-	JZ none67
+	JZ none68
 	VMOVSS X0, (BX)
 	ADDQ $4, BX
 
-none67:
+none68:
 
-rowend64:
+rowend65:
 
-passed42:
+passed43:
 	TESTQ R8, R8
-	JNZ nomask68
+	JNZ nomask69
 	SUBQ ldm+56(FP), R8
 
-nomask68:
+nomask69:
 	ADDQ ldd+40(FP), DI
 	ADDQ ldm+56(FP), R8
 	ADDQ lds+48(FP), SI
 	DECQ rows+32(FP)
-	JNZ row4
+	JNZ row5
+
+end4:
 	VZEROUPPER
 	RET
 
