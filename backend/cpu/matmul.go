@@ -433,7 +433,8 @@ const leastPacked, leastTurned, leastCrowded, crowdedBytes = 256, 32, 32, 4096
 // it beside the rest (AMD Zen 4: 512x512x512 0.87 of the time with AVX2, 1024x1024x1024 0.64, and 0.90 with AVX-512), and in place of dot
 // products (AMD Zen 2, 256 or 1,000 columns of 8 to 1,024 numbers: 0.54 to 1.04 of the time for 32 rows, 0.30 to 0.93 for 128). Crowded ones take 0.55 to 0.75 of
 // their time so (AMD Zen 3 with AVX2, 32 to 200 rows of 64 or 256 numbers, 1024 or 4096 columns). An Intel Granite Rapids (AVX-512, 2 MiB) takes 0.92 to 0.99 of
-// the time from 512 rows on where the operand takes a sixteenth of that cache, and 0.86 to 0.95 from 256 rows on where its rows do not begin on lines.
+// the time from 512 rows on where the operand takes a sixteenth of that cache, and 0.86 to 0.95 from 256 rows on where its rows do not begin on lines; with AVX2
+// 0.89 to 0.95 from 512 rows on where it takes an eighth.
 func packsFirst(t isa.Target, s *gemm.Spec) bool {
 	if t.Set == isa.Portable {
 		return false
@@ -443,8 +444,12 @@ func packsFirst(t isa.Target, s *gemm.Spec) bool {
 	}
 	const line, manyRows, large = 64, 512, 1 << 20
 	room := t.SecondCache() / 2
-	if t.Set == isa.AVX512 && t.SecondCache() > large && (s.M >= manyRows || 4*s.LDB%line != 0) {
+	switch many := s.M >= manyRows; {
+	case t.SecondCache() <= large:
+	case t.Set == isa.AVX512 && (many || 4*s.LDB%line != 0):
 		room /= 8
+	case t.Set == isa.AVX2 && many:
+		room /= 4
 	}
 	return crowded(s) || s.B == gemm.Rows && s.M >= leastPacked && 4*s.K*s.N > room
 }
