@@ -279,6 +279,21 @@ var _ = Describe("float64", func() {
 		m.sampleDouble(m.op("MatMul", operand(m, a...), operand(m, b...)))
 	}))
 
+	It("is multiplied by second operands that are packed first", seeds(40, func(m *model) {
+		rows, k, cols := m.between(256, 300), m.between(1, 40), m.between(1, 70)
+		if m.chance(8) { // lines of a panel fall on few sets of a cache
+			rows, k, cols = m.between(32, 40), m.between(260, 300), 512
+		}
+		switch m.r.IntN(3) {
+		case 0:
+			m.sampleDouble(m.op("Gemm", m.input(rows, k), m.input(cols, k), m.constant(cols), graph.IntAttr("transB", 1)))
+		case 1:
+			m.sampleDouble(m.op("MatMul", m.input(3, rows, k), m.input(k, cols)))
+		default:
+			m.sampleDouble(m.op("MatMul", m.input(2, 1, rows, k), m.input(pick(m, []int{2, k, cols}, []int{2, 1, k, cols})...)))
+		}
+	}))
+
 	It("has general products", seeds(80, func(m *model) {
 		rows, k, cols := pick(m, 1, 2, 5, 17), m.between(1, 40), pick(m, 1, 3, 8, 16, 40)
 		a, b := []int{rows, k}, []int{k, cols}

@@ -3,14 +3,19 @@ package cpu
 import (
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/internal/kernel/double"
+	"github.com/carve-dev/carve/internal/kernel/element"
 	"github.com/carve-dev/carve/internal/kernel/gemm"
+	"github.com/carve-dev/carve/internal/kernel/isa"
 	"github.com/carve-dev/carve/internal/place"
 	"github.com/carve-dev/carve/property"
 )
 
 // Products of matrices of float64.
 
-// Formats of the constant right operand: panels of 8 columns.
+// doublePanel is how many columns a panel of the right operand has.
+const doublePanel = 8
+
+// Formats of the constant right operand.
 var (
 	doublesKN = mustFormat("Ba8b") // of B[K, N]
 	doublesNK = mustFormat("Ab8a") // of B[N, K], transposed
@@ -59,6 +64,13 @@ func planDoubleMatMul(p *planner, n *graph.Node) error {
 // doubleProduct emits products of matrices, which begin in the operands at a and b and follow each other in the result.
 func (p *planner) doubleProduct(spec gemm.Spec, o operands, bias, residual, dst place.Memory, a, b []int) error {
 	spec.Bias, spec.Residual = bias.Slot >= 0, residual.Slot >= 0
+	if spec.B == gemm.Rows && spec.LDB == 0 {
+		spec.LDB = spec.N
+	}
+	if spec.B == gemm.Columns || packsDoubles(p.target, &spec) {
+		o.b, b = p.packedFirst(o.b, b, &spec)
+		spec.B, spec.LDB = gemm.Packed, 0
+	}
 	plan, err := gemm.NewPlan(p.target, spec)
 	if err != nil {
 		return err
@@ -76,6 +88,26 @@ func (p *planner) doubleProduct(spec gemm.Spec, o operands, bias, residual, dst 
 		}
 	}}, []place.Memory{o.a, o.b, bias, residual}, []place.Memory{dst})
 	return nil
+}
+
+// packsDoubles is packsFirst for float64. An Intel Granite Rapids (AVX-512, 2 MiB) takes 0.68 to 1.0 of the time for 256 rows so and, where the second-level cache
+// hardly holds the operand and lines of a panel fall on few sets, 0.4 to 0.8 of it from 64 rows on and 0.8 to 1.0 for 32.
+func packsDoubles(t isa.Target, s *gemm.Spec) bool {
+	if t.Set == isa.Portable || s.B != gemm.Rows || s.N < doublePanel {
+		return false
+	}
+	return s.M >= leastPacked || s.M >= leastCrowded && 8*s.LDB%(crowdedBytes/2) == 0 && 8*s.K*s.N > t.SecondCache()/2
+}
+
+// packDoublesT packs panels of the transpose of a matrix of float64, of n rows of k that lie ld apart.
+func packDoublesT(t isa.Target, dst, src []uint64, k, n, ld, first, last int) {
+	for i := first; i < last; i++ {
+		d, rows := dst[i*doublePanel*k:][:doublePanel*k], min(doublePanel, n-i*doublePanel)
+		if rows < doublePanel {
+			clear(d)
+		}
+		element.Transpose(t.Set, d, src[i*doublePanel*ld:], rows, k, ld, doublePanel)
+	}
 }
 
 // planDoubleGemm emits a product; C is its bias where it has one value per column, its residual where it is a whole matrix, and else
@@ -96,8 +128,7 @@ func planDoubleGemm(p *planner, n *graph.Node) error {
 	if b.Format == rowMaj {
 		spec.B = gemm.Rows
 		if n.Int("transB", 0) != 0 {
-			o.b = p.Temp(p.Bytes(b))
-			p.permute(db, []int{1, 0}, 8, p.In(b), o.b)
+			spec.B = gemm.Columns
 		}
 	}
 	alpha, beta, dst := float64(n.Float("alpha", 1)), float64(n.Float("beta", 1)), p.Out(out)

@@ -459,12 +459,17 @@ func crowded(s *gemm.Spec) bool {
 	return s.B == gemm.Rows && s.M >= leastCrowded && 4*s.LDB%crowdedBytes == 0 && s.N >= gemm.Panel
 }
 
-// packedFirst emits the step that packs the matrices that begin at some elements of src, and returns where their panels are.
+// packedFirst emits the step that packs the matrices that begin at some elements of src, and returns where their panels are. Rows of float64 are packed as rows of
+// twice as many words.
 func (p *planner) packedFirst(src place.Memory, from []int, s *gemm.Spec) (panels place.Memory, at []int) {
-	k, n, ld, target := s.K, s.N, s.LDB, p.target
+	k, n, ld, words, target := s.K, s.N, s.LDB, 1, p.target
 	pack := gemm.PackBPanels
 	if s.B == gemm.Columns {
 		pack, ld = gemm.PackBTPanels, max(ld, k)
+	}
+	turned := s.Double && s.B == gemm.Columns
+	if s.Double {
+		n, ld, words = 2*n, 2*ld, 2
 	}
 	each, size := gemm.Panels(n), gemm.PackedLen(k, n)
 	var list []int // a matrix that several products read is packed once
@@ -472,17 +477,21 @@ func (p *planner) packedFirst(src place.Memory, from []int, s *gemm.Spec) (panel
 	for _, f := range from {
 		i, ok := numbers[f]
 		if !ok {
-			i, list = len(list), append(list, f)
+			i, list = len(list), append(list, words*f)
 			numbers[f] = i
 		}
-		at = append(at, i*size)
+		at = append(at, i*size/words)
 	}
 	dst := p.Temp(4 * size * len(list))
 	p.emit(step{chunks: len(list) * each, grain: grainFor(float64(k*gemm.Panel) / 8), body: func(st *state, _, lo, hi int) {
 		for lo < hi {
 			i, first := lo/each, lo%each
 			last := min(each, first+hi-lo)
-			pack(target, st.F32(dst)[i*size:], st.F32(src)[list[i]:], k, n, ld, first, last)
+			if turned {
+				packDoublesT(target, of[uint64](st, dst)[i*size/2:], of[uint64](st, src)[list[i]/2:], k, n/2, ld/2, first, last)
+			} else {
+				pack(target, st.F32(dst)[i*size:], st.F32(src)[list[i]:], k, n, ld, first, last)
+			}
 			lo += last - first
 		}
 	}}, []place.Memory{src}, []place.Memory{dst})
