@@ -424,14 +424,15 @@ func (p *planner) product(spec gemm.Spec, o operands, bias *graph.Value, t tail,
 	return nil
 }
 
-// leastPacked is the fewest rows of a product whose second operand, which is no constant, is packed for it: it takes as long as some twenty
-// of them. leastTurned is that of one by columns, which dot products would multiply, and leastCrowded of one whose rows lie a multiple of crowdedBytes apart, so that
-// all lines of a panel fall on one set of a first-level cache.
-const leastPacked, leastTurned, leastCrowded, crowdedBytes = 256, 32, 32, 4096
+// leastPacked is the fewest rows of a product whose second operand, which is no constant, is packed for it: it takes as long as some twenty of them. leastTurned is
+// that of an operand by columns, which dot products would multiply, of a panel or more, or of at least one column for shortSum numbers of each. leastCrowded is that
+// of one whose rows lie a multiple of crowdedBytes apart, so that all lines of a panel fall on one set of a first-level cache.
+const leastPacked, leastTurned, shortSum, leastCrowded, crowdedBytes = 256, 32, 8, 32, 4096
 
 // packsFirst reports whether the second operand is packed before a product: where tiles read it often, and the second-level cache does not hold
 // it beside the rest (AMD Zen 4: 512x512x512 0.87 of the time with AVX2, 1024x1024x1024 0.64, and 0.90 with AVX-512), and in place of dot
-// products (AMD Zen 2, 256 or 1,000 columns of 8 to 1,024 numbers: 0.54 to 1.04 of the time for 32 rows, 0.30 to 0.93 for 128). Crowded ones take 0.55 to 0.75 of
+// products (AMD Zen 2, 256 or 1,000 columns of 8 to 1,024 numbers: 0.54 to 1.04 of the time for 32 rows, 0.30 to 0.93 for 128; Intel Granite Rapids, 3 to 12 columns
+// of 8 or 20 numbers, 32 to 1,000 rows: 0.25 to 1.05). Crowded ones take 0.55 to 0.75 of
 // their time so (AMD Zen 3 with AVX2, 32 to 200 rows of 64 or 256 numbers, 1024 or 4096 columns). An Intel Granite Rapids (AVX-512, 2 MiB) takes 0.92 to 0.99 of
 // the time from 512 rows on where the operand takes a sixteenth of that cache, and 0.86 to 0.95 from 256 rows on where its rows do not begin on lines; with AVX2
 // 0.89 to 0.95 from 512 rows on where it takes an eighth.
@@ -440,7 +441,7 @@ func packsFirst(t isa.Target, s *gemm.Spec) bool {
 		return false
 	}
 	if s.B == gemm.Columns {
-		return s.M >= leastTurned && s.N >= gemm.Panel
+		return s.M >= leastTurned && (s.N >= gemm.Panel || s.N > 1 && shortSum*s.N >= s.K)
 	}
 	const line, manyRows, large = 64, 512, 1 << 20
 	room := t.SecondCache() / 2

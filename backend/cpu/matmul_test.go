@@ -67,7 +67,8 @@ var _ = Describe("MatMul", func() {
 	It("packs a second operand that is read often and fills the caches", func() {
 		m := newModel(2)
 		y := m.op("MatMul", m.input(260, 600), m.input(600, 521))
-		m.check(m.op("Relu", m.op("Add", y, m.input(260, 521))))
+		z := m.op("MatMul", m.input(513, 300), m.input(300, 400)) // with more than 1 MiB of second-level cache
+		m.check(m.op("Relu", m.op("Add", y, m.input(260, 521))), m.op("Relu", z))
 	})
 
 	It("multiplies single columns by dot products, of constants and of a run, in batches as alone", seeds(30, func(m *model) {
@@ -93,7 +94,7 @@ var _ = Describe("MatMul", func() {
 
 var _ = Describe("Gemm", func() {
 	It("agrees with the reference kernels", seeds(80, func(m *model) {
-		rows, k, cols := pick(m, 1, 2, 5, 17), m.between(1, 40), pick(m, 1, 3, 16, 40)
+		rows, k, cols := pick(m, 1, 2, 5, 17, 50), m.between(1, 40), pick(m, 1, 3, 10, 16, 40)
 		ta, tb := m.chance(4), m.chance(2)
 		a, b := []int{rows, k}, []int{k, cols}
 		var attrs []any
