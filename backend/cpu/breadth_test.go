@@ -265,6 +265,21 @@ var _ = Describe("order", func() {
 		m.sample(m.ops("TopK", 2, x, m.ints(int64(m.between(0, d))), axis(a), graph.IntAttr("largest", int64(m.r.IntN(2))))...)
 	}))
 
+	It("of half precision, along any axis, agrees with the reference kernels", seeds(60, func(m *model) {
+		shape := m.shape(m.between(1, 3), 1, pick(m, 9, 40, 150))
+		t := m.floats(shape...)
+		for i, x := range tensor.Of[float32](t) {
+			tensor.Of[float32](t)[i] = float32(math.Round(float64(x)*pick(m, 1.0, 8, 1000))) / 4
+			if m.chance(40) {
+				tensor.Of[float32](t)[i] = pick(m, float32(math.NaN()), float32(math.Inf(1)), float32(math.Inf(-1)), float32(math.Copysign(0, -1)), 6e-8)
+			}
+		}
+		a := m.between(-len(shape), len(shape)-1)
+		k := m.between(0, min(shape[(a+len(shape))%len(shape)], pick(m, 1, 8, 40, 150)))
+		x := m.op("Cast", m.feed(t), to(pick(m, tensor.Float16, tensor.BFloat16)))
+		m.exact(m.ops("TopK", 2, x, m.ints(int64(k)), axis(a), graph.IntAttr("largest", int64(m.r.IntN(2))))...)
+	}))
+
 	It("of many integers of 64 bits, some of which differ in their lowest bits alone, agrees with the reference kernels", seeds(40, func(m *model) {
 		x := make([]int64, m.between(33, 700))
 		spread := pick(m, 0, 20, 33, 50)
@@ -367,6 +382,9 @@ var _ = Describe("RotaryEmbedding", func() {
 			ids := make([]int64, batch*length)
 			for i := range ids {
 				ids[i] = int64(m.between(-rows, rows-1))
+				if i > 0 && !m.chance(4) && ids[i-1] < int64(rows-1) { // as positions that follow each other
+					ids[i] = ids[i-1] + 1
+				}
 			}
 			args = append(args, operand(m, rows, half), operand(m, rows, half),
 				m.feedAs(graph.TensorType(tensor.Int64, graph.Shape{graph.D(batch), graph.D(length)}), tensor.From(ids, batch, length)))

@@ -14,7 +14,7 @@ import (
 func (b cpu) Properties() []property.SubgraphProperty {
 	return []property.SubgraphProperty{
 		&quantizedOperands{b.quants}, quantizedProduct(b.quants), nibbleProduct(), fuseByteFunctions(), quantizedElements(), quantizedMean(), fuseAttention(), convTail.Property(), matmulTail.Property(), scaleTail.Property(), fuseIntegerTail(), fuse.Silu(), fuse.Shuffle(), roundedPool(),
-		fuse.FakeQuantize(), alone(),
+		fuse.FakeQuantize(), halfRows(), alone(),
 	}
 }
 

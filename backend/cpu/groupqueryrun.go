@@ -121,7 +121,7 @@ func (g *groupQuery) prepare(r *groupRun, dst, x, norm []float32, b, s int) {
 		return
 	}
 	low, high := dst[:g.angles], dst[g.angles:]
-	element.Rotate(g.target.Set, low, high, low, high, cos, sin)
+	element.Turns{Rows: 1, Pairs: g.angles}.Rotate(g.target.Set, low, high, low, high, cos, sin)
 }
 
 // store writes a head's caches. Scratch has room for a row.

@@ -271,7 +271,7 @@ var _ = Describe("half precision", func() {
 		_, r = mustExecute(g, feeds, &carve.Options{Pins: []partition.Pin{{Op: "Softplus", Backend: "reference"}}})
 		n, elsewhere = casts(r)
 		Expect(elsewhere).To(Equal([]string{m.g.Outputs[0].Producer.Inputs[0].Producer.Name}))
-		Expect(n).To(Equal(4))
+		Expect(n).To(Equal(2)) // of the product: the hyperbolic tangent goes over rows of half precision
 		where, _, found := r.Why(m.g.Outputs[0].Producer.Name)
 		Expect(found).To(BeTrue())
 		Expect(where).To(Equal("cpu"))

@@ -127,6 +127,7 @@ type topRows struct {
 	rank            ranking
 	scan            scanning // of few elements, nil for none
 	target          isa.Target
+	widened         *topRows // of a contiguous row of half precision as float32, nil for other types
 }
 
 func topRowsOf(target isa.Target, n *graph.Node, d []int, axis, k int) topRows {
@@ -134,6 +135,12 @@ func topRowsOf(target isa.Target, n *graph.Node, d []int, axis, k int) topRows {
 	t := topRows{target: target, k: k, count: d[axis], inner: product(d[axis+1:]), largest: n.Int("largest", 1) != 0, dt: dt, rank: rankingOf(dt)}
 	if k > 0 && k <= fewScanned && k <= t.count && !(dt == tensor.Float32 && t.sifts()) {
 		t.scan = scannings[dt]
+	}
+	if isHalf(dt) {
+		t.widened = &topRows{target: target, k: k, count: t.count, inner: 1, largest: t.largest, dt: tensor.Float32, rank: ranksOfFloats}
+		if k > 0 && k <= fewScanned && k <= t.count && !t.sifts() {
+			t.widened.scan = scannings[tensor.Float32]
+		}
 	}
 	return t
 }
@@ -159,10 +166,18 @@ func (t *topRows) columns() int {
 // a cache line, of types whose rows are then passed over quickly.
 func (t *topRows) gathered() int {
 	size := t.dt.Size()
-	if t.inner < 2 || t.columns() > 0 || size != 2 && size != 4 && size != 8 || t.scan == nil && !t.sifts() {
+	if t.inner < 2 || t.columns() > 0 || size != 2 && size != 4 && size != 8 || t.scan == nil && t.widened == nil && !t.sifts() {
 		return 0
 	}
 	return min(t.inner, 64/size)
+}
+
+// rowBytes is the scratch memory of a row.
+func (t *topRows) rowBytes() int {
+	if t.widened != nil {
+		return ceilDiv(20*t.count, 8) * 8
+	}
+	return 16 * t.count
 }
 
 // columnBytes is the scratch memory of columns: of each the first k keys so far and room for one more, and its limit, or of rows that are gathered.
@@ -188,12 +203,7 @@ func (t *topRows) runAll(r *rows, lo, hi int, room, src, values []byte, at []int
 		n := min(some, hi-lo, t.inner-lo%t.inner)
 		t.gather(room, src[(lo/t.inner*t.count*t.inner+lo%t.inner)*t.dt.Size():], n)
 		for c := range n {
-			first := t.quick(r, c*t.count, room)
-			if first == nil {
-				t.rank(r.keys, room, c*t.count, 1)
-				first = r.first(t.k, t.wide(), t.largest)
-			}
-			t.put(first, lo+c, src, values, at)
+			t.put(t.first(r, c*t.count, 1, room), lo+c, src, values, at)
 		}
 		lo += n
 	}
@@ -252,14 +262,22 @@ func (t *topRows) siftColumns(src []float32, keys []uint64, limits []float32) {
 // run orders row i of src, which is read as it lies. values and at may be nil.
 func (t *topRows) run(r *rows, i int, src, values []byte, at []int64) {
 	base := i/t.inner*t.count*t.inner + i%t.inner
-	if t.inner == 1 {
+	t.put(t.first(r, base, t.inner, src), i, src, values, at)
+}
+
+// first returns the places of the first elements of a row, whose elements lie stride apart in src from element base on.
+func (t *topRows) first(r *rows, base, stride int, src []byte) []uint64 {
+	if stride == 1 && t.widened != nil {
+		reorder.FromHalf(t.target, r.near, place.Elements[uint16](src)[base:][:t.count], halves[t.dt])
+		return t.widened.first(r, 0, 1, asBytes(r.near))
+	}
+	if stride == 1 {
 		if first := t.quick(r, base, src); first != nil {
-			t.put(first, i, src, values, at)
-			return
+			return first
 		}
 	}
-	t.rank(r.keys, src, base, t.inner)
-	t.put(r.first(t.k, t.wide(), t.largest), i, src, values, at)
+	t.rank(r.keys, src, base, stride)
+	return r.first(t.k, t.wide(), t.largest)
 }
 
 // quick returns the places of the first elements of a contiguous row, which begins at element base of src, without ranks of all; nil where that is no way.
@@ -287,11 +305,7 @@ func (t *topRows) sift(r *rows, base int, src []byte) []uint64 {
 	}
 	near := place.Elements[float32](asBytes(r.order[t.count/2:]))[:t.count] // behind the result, which is a quarter at most
 	part := src[base*t.dt.Size():][:t.count*t.dt.Size()]
-	if half, ok := halves[t.dt]; ok {
-		reorder.FromHalf(t.target, near, place.Elements[uint16](part), half)
-	} else {
-		cast.Elements(t.target.Set, asBytes(near), cast.Float32, part, castKinds[t.dt], t.count)
-	}
+	cast.Elements(t.target.Set, asBytes(near), cast.Float32, part, castKinds[t.dt], t.count)
 	if t.dt.Size() <= 2 { // floats hold them
 		return r.sift(t.target, near, t.k, flip)
 	}
@@ -351,13 +365,12 @@ func planTopK(p *planner, n *graph.Node) error {
 		return err
 	}
 	src, values, indices := p.In(n.Inputs[0]), p.Out(n.Output(0)), p.Out(n.Output(1))
-	keys, columns := rowBytes(t.count), t.columnBytes()
+	keys, columns := t.rowBytes(), t.columnBytes()
 	room := ceilDiv(keys+columns, 64) * 64
 	scratch := p.Temp(p.e.threads * room)
 	p.emit(step{chunks: product(d[:axis]) * t.inner, grain: grainFor(float64(t.count) * 5), body: func(st *state, worker, lo, hi int) {
 		mine := st.Bytes(scratch)[worker*room:][:room]
-		both := place.Elements[uint64](mine[:keys])
-		r := rows{keys: both[:t.count], order: both[t.count:]}
+		r := rowsIn(mine[:keys], t.count)
 		t.runAll(&r, lo, hi, mine[keys:][:columns], st.Bytes(src), st.Bytes(values), of[int64](st, indices))
 	}}, []place.Memory{src}, []place.Memory{values, indices, scratch})
 	return nil
@@ -374,7 +387,7 @@ func chooseTopK(c *choice) error {
 	if err := t.check(n); err != nil {
 		return err
 	}
-	if err := c.reserve(rowBytes(t.count)); err != nil {
+	if err := c.reserve(t.rowBytes()); err != nil {
 		return err
 	}
 	shape := slices.Clone(x.Shape)
@@ -387,7 +400,7 @@ func chooseTopK(c *choice) error {
 	if err != nil {
 		return err
 	}
-	c.rows.room(t.count)
+	c.rows.room(t.rowBytes(), t.count)
 	src, at := x.Bytes(), place.Elements[int64](indices)
 	for i := range product(x.Shape[:axis]) * t.inner {
 		if err := c.ctx.Err(); err != nil {

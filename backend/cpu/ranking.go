@@ -25,7 +25,7 @@ func rankingOf(dt tensor.DType) ranking {
 	case tensor.Float32:
 		return ranksOfFloats
 	case tensor.Float64:
-		return ranks(rank64)
+		return ranksOfDoubles
 	case tensor.Float16:
 		return ranks(func(v uint16) uint64 { return rankHalf(v, 0x7c00) })
 	case tensor.BFloat16:
@@ -88,17 +88,23 @@ func rank32(v float32) uint64 {
 	return uint64(b ^ (uint32(int32(b)>>31) | 1<<31)) // without a branch, as signs cannot be foreseen
 }
 
-func rank64(v float64) uint64 {
-	b := math.Float64bits(v)
-	switch {
-	case v != v:
-		return math.MaxUint64
-	case v == 0:
-		return 1 << 63
-	case b>>63 != 0:
-		return ^b
+// ranksOfDoubles is ranks of rank64, which is inlined here.
+func ranksOfDoubles(ranks []uint64, src []byte, base, stride int) {
+	s := place.Elements[float64](src)[base:]
+	for j := range ranks {
+		ranks[j] = rank64(s[j*stride])
 	}
-	return b | 1<<63
+}
+
+func rank64(v float64) uint64 {
+	if v == 0 {
+		return 1 << 63
+	}
+	if v != v {
+		return math.MaxUint64
+	}
+	b := math.Float64bits(v)
+	return b ^ (uint64(int64(b)>>63) | 1<<63) //nolint:gosec // as in rank32
 }
 
 // rankHalf ranks floats of 16 bits, whose infinity is given.
@@ -115,18 +121,25 @@ func rankHalf(v, inf uint16) uint64 {
 }
 
 // rows finds the first elements of rows, in scratch memory of its own.
-type rows struct{ keys, order []uint64 }
-
-// room makes room for rows of n elements.
-func (r *rows) room(n int) {
-	if cap(r.keys) < n {
-		r.keys, r.order = make([]uint64, n), make([]uint64, n)
-	}
-	r.keys, r.order = r.keys[:n], r.order[:n]
+type rows struct {
+	keys, order []uint64
+	near        []float32 // of a row of half precision
+	all         []byte
 }
 
-// rowBytes is the scratch memory of rows of n elements.
-func rowBytes(n int) int { return 16 * n }
+// rowsIn returns that of rows of n elements, in topRows.rowBytes of memory.
+func rowsIn(all []byte, n int) rows {
+	both, near := place.Elements[uint64](all[:16*n]), place.Elements[float32](all[16*n:])
+	return rows{keys: both[:n], order: both[n:], near: near[:min(n, len(near))], all: all}
+}
+
+// room makes room for rows of n elements, of so many bytes.
+func (r *rows) room(bytes, n int) {
+	if cap(r.all) < bytes {
+		r.all = asBytes(make([]uint64, ceilDiv(bytes, 8)))
+	}
+	*r = rowsIn(r.all[:bytes], n)
+}
 
 // first returns the places of the k elements of lowest or of highest rank in a row, in their order, equal ones by their place.
 // wide says that ranks have more than 32 bits. The result is valid until the next call.

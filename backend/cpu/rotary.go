@@ -64,55 +64,76 @@ func (r *rotary) run(row int) (position, rows, step int) {
 	return row / r.heads, r.heads - row%r.heads, 0
 }
 
-func (r *rotary) turn(to, from, cos, sin []float32) {
+// turn turns rows by angles that lie so many elements apart.
+func (r *rotary) turn(to, from, cos, sin []float32, rows, angles int) {
 	if 2*r.half < r.width {
-		copy(to[2*r.half:], from[2*r.half:])
+		for at := 0; at < rows*r.width; at += r.width {
+			copy(to[at+2*r.half:at+r.width], from[at+2*r.half:])
+		}
 	}
-	cos, sin = cos[:r.half], sin[:r.half]
+	turns := element.Turns{Rows: rows, By: r.width, Pairs: r.half, Angles: angles}
 	if r.interleaved {
-		element.RotatePairs(r.set, to, from, cos, sin)
+		turns.RotatePairs(r.set, to, from, cos, sin)
 		return
 	}
-	element.Rotate(r.set, to, to[r.half:], from, from[r.half:], cos, sin)
+	turns.Rotate(r.set, to, to[r.half:], from, from[r.half:], cos, sin)
 }
 
-func planRotary(p *planner, n *graph.Node) error {
-	x, angles := n.Inputs[0], p.Dims[n.Inputs[1].ID]
+// rotaryRows is a RotaryEmbedding whose operands these are, or stand for.
+func rotaryRows(p *planner, n *graph.Node, operands []*graph.Value) (k rowKernel, err error) {
+	x, angles := operands[0], p.Dims[operands[1].ID]
 	r, rows, ok := newRotary(p.target.Set, n, p.Dims[x.ID])
 	if !ok {
-		return property.Because(property.ShapeReason, "heads of %v", p.Dims[x.ID])
+		return k, property.Because(property.ShapeReason, "heads of %v", p.Dims[x.ID])
 	}
 	positions, ids := []int{p.Dims[x.ID][0], r.length}, place.Nowhere
-	if v := n.Input(3); v != nil {
+	if len(operands) > 3 && operands[3] != nil {
+		v := operands[3]
 		ids = p.In(v)
 		ok = len(angles) == 2 && angles[1] == r.half && sameDims(p.Dims[v.ID], positions)
 	} else {
 		ok = sameDims(angles, append(positions, r.half))
 	}
-	if !ok || !sameDims(p.Dims[n.Inputs[2].ID], angles) {
-		return property.Because(property.ShapeReason, "angles %v of positions %v, %d each", angles, positions, r.half)
+	if !ok || !sameDims(p.Dims[operands[2].ID], angles) {
+		return k, property.Because(property.ShapeReason, "angles %v of positions %v, %d each", angles, positions, r.half)
 	}
-	src, cos, sin, dst := p.In(x), p.In(n.Inputs[1]), p.In(n.Inputs[2]), p.Out(n.Outputs[0])
-	p.emit(step{chunks: rows, grain: grainFor(float64(r.width)*0.7 + 4), body: func(st *state, _, lo, hi int) {
-		from, to, c, s := st.F32(src), st.F32(dst), st.F32(cos), st.F32(sin)
-		list := of[int64](st, ids)
-		for position, left, step := 0, 0, 0; lo < hi; lo, position, left = lo+1, position+step, left-1 {
-			if left == 0 {
-				position, left, step = r.run(lo)
-			}
-			row, at := lo, position
-			if ids.Slot >= 0 {
-				id := list[at]
-				if id < -int64(angles[0]) || id >= int64(angles[0]) {
-					panic(backend.OutOfRange(n, 3, id, -int64(angles[0]), int64(angles[0])-1))
+	cos, sin := p.In(operands[1]), p.In(operands[2])
+	k = rowKernel{rows: rows, in: r.width, out: r.width, nanos: float64(r.width)*0.7 + 4, reads: []place.Memory{cos, sin, ids}}
+	k.apply = func(st *state, to, from []float32, first, rows int) {
+		c, s, list := st.F32(cos), st.F32(sin), of[int64](st, ids)
+		for row := 0; row < rows; {
+			position, together, step := r.run(first + row)
+			together = min(together, rows-row)
+			if list != nil {
+				id, count := list[position], int64(angles[0])
+				for i := int64(1); i < int64(together) && step > 0; i++ { // whose angles follow those in front of them
+					if next := id + i; list[position+int(i)] != next || next == 0 || next >= count {
+						together = int(i)
+					}
 				}
-				if at = int(id); id < 0 {
-					at += angles[0]
+				if id < -count || id >= count {
+					panic(backend.OutOfRange(n, 3, id, -count, count-1))
+				}
+				if position = int(id); id < 0 {
+					position += angles[0]
 				}
 			}
-			r.turn(to[row*r.width:][:r.width], from[row*r.width:][:r.width], c[at*r.half:], s[at*r.half:])
+			r.turn(to[row*r.width:], from[row*r.width:], c[position*r.half:], s[position*r.half:], together, step*r.half)
+			row += together
 		}
-	}}, []place.Memory{src, cos, sin, ids}, []place.Memory{dst})
+	}
+	return k, nil
+}
+
+func planRotary(p *planner, n *graph.Node) error {
+	k, err := rotaryRows(p, n, n.Inputs)
+	if err != nil {
+		return err
+	}
+	src, dst := p.In(n.Inputs[0]), p.Out(n.Outputs[0])
+	p.emit(step{chunks: k.rows, grain: grainFor(k.nanos), body: func(st *state, _, lo, hi int) {
+		k.apply(st, st.F32(dst)[lo*k.out:hi*k.out], st.F32(src)[lo*k.in:hi*k.in], lo, hi-lo)
+	}}, append(k.reads, src), []place.Memory{dst})
 	return nil
 }
 

@@ -129,44 +129,67 @@ func layerNormSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 	return operators.RowMajor(n), nil
 }
 
-func planLayerNorm(p *planner, n *graph.Node) error {
-	x, y := n.Inputs[0], n.Outputs[0]
-	d := p.Dims[x.ID]
+// normScales is a LayerNormalization, or RMSNormalization, of rows of cols elements, and where its scale and bias lie.
+type normScales struct {
+	rows, cols  int
+	gamma, beta place.Memory
+	eps         float32
+}
+
+// scalesOf returns those of a node whose operands these are, or stand for.
+func (p *planner) scalesOf(n *graph.Node, operands []*graph.Value) (s normScales, err error) {
+	d := p.Dims[operands[0].ID]
 	axis := axisOf(n, -1, len(d))
-	rows, cols := product(d[:axis]), product(d[axis:])
-	eps := n.Float("epsilon", 1e-5)
-	none := place.Nowhere
-	gamma, beta := none, none
-	if v := n.Input(1); v != nil {
-		gamma = p.In(v)
-	}
-	if v := n.Input(2); v != nil {
-		beta = p.In(v)
-	}
-	for _, m := range []place.Memory{gamma, beta} {
-		if m.Slot >= 0 && m.Size != cols*4 {
-			return property.Because(property.ShapeReason, "scale of %d bytes for rows of %d", m.Size, cols)
+	s = normScales{rows: product(d[:axis]), cols: product(d[axis:]), gamma: place.Nowhere, beta: place.Nowhere, eps: n.Float("epsilon", 1e-5)}
+	for i, m := range []*place.Memory{&s.gamma, &s.beta} {
+		if i+1 >= len(operands) || operands[i+1] == nil {
+			continue
+		}
+		if *m = p.In(operands[i+1]); m.Size != s.cols*4 {
+			return s, property.Because(property.ShapeReason, "scale of %d bytes for rows of %d", m.Size, s.cols)
 		}
 	}
-	src, dst := p.In(x), p.Out(y)
-	moments := p.moments(n, cols, eps)
-	norm := p.into(dst).LayerNorm
+	return s, nil
+}
+
+// normOf returns the kernel of a LayerNormalization or RMSNormalization.
+func normOf(kernels vec.Kernels, n *graph.Node) func(dst []float32, ldd int, src []float32, lds int, gamma, beta []float32, rows, cols int, eps float32) {
 	if n.Op.Name == "RMSNormalization" {
-		norm = p.into(dst).RMSNorm
+		return kernels.RMSNorm
 	}
-	from, _ := src.Runs(4 * cols)
-	to, _ := dst.Runs(4 * cols)
-	p.emit(step{chunks: rows, grain: grainFor(float64(cols)*0.3 + 10), body: func(st *state, worker, lo, hi int) {
-		d, s, g, b := st.F32(dst), st.F32(src), st.F32(gamma), st.F32(beta)
+	return kernels.LayerNorm
+}
+
+func planLayerNorm(p *planner, n *graph.Node) error {
+	k, err := p.scalesOf(n, n.Inputs)
+	if err != nil {
+		return err
+	}
+	src, dst := p.In(n.Inputs[0]), p.Out(n.Outputs[0])
+	moments := p.moments(n, k.cols, k.eps)
+	norm := normOf(p.into(dst), n)
+	from, _ := src.Runs(4 * k.cols)
+	to, _ := dst.Runs(4 * k.cols)
+	p.emit(step{chunks: k.rows, grain: grainFor(float64(k.cols)*0.3 + 10), body: func(st *state, worker, lo, hi int) {
+		d, s, g, b := st.F32(dst), st.F32(src), st.F32(k.gamma), st.F32(k.beta)
 		for lo < hi {
 			at, n := to.At(lo, hi-lo)
 			of, n := from.At(lo, n)
 			moments.of(st, worker, s[of/4:], from.Near/4, lo, n) // the result may lie where the operand does
-			norm(d[at/4:], to.Near/4, s[of/4:], from.Near/4, g, b, n, cols, eps)
+			norm(d[at/4:], to.Near/4, s[of/4:], from.Near/4, g, b, n, k.cols, k.eps)
 			lo += n
 		}
-	}}, []place.Memory{src, gamma, beta}, []place.Memory{dst, moments.mean, moments.inverse, moments.work.at})
+	}}, []place.Memory{src, k.gamma, k.beta}, []place.Memory{dst, moments.mean, moments.inverse, moments.work.at})
 	return nil
+}
+
+// layerNormRows is a LayerNormalization or RMSNormalization of half precision.
+func layerNormRows(p *planner, n *graph.Node, operands []*graph.Value) (rowKernel, error) {
+	k, err := p.scalesOf(n, operands)
+	norm := normOf(p.kernels, n)
+	return rowKernel{rows: k.rows, in: k.cols, out: k.cols, nanos: float64(k.cols)*0.3 + 10, reads: []place.Memory{k.gamma, k.beta}, apply: func(st *state, dst, src []float32, _, rows int) {
+		norm(dst, k.cols, src, k.cols, st.F32(k.gamma), st.F32(k.beta), rows, k.cols, k.eps)
+	}}, err
 }
 
 // isWanted reports whether somebody reads a result.

@@ -757,22 +757,22 @@ func mix(set isa.Set, dst, a, b *float32, by float32, n int) {
 	}
 }
 
-// rotate writes pairs of a and b, turned by angles, for n > 0 vectors of 8 floats.
-func rotate(set isa.Set, low, high, a, b, cos, sin *float32, n int) {
+// rotate writes pairs of a and b, turned by angles, for rows > 0 rows, by bytes apart, of n > 0 vectors of 8 floats; those of cos and sin lie angles bytes apart.
+func rotate(set isa.Set, low, high, a, b, cos, sin *float32, n, rows, by, angles int) {
 	switch set {
 	case isa.AVX512, isa.AVX2:
-		rotateFloats(low, high, a, b, cos, sin, n)
+		rotateFloats(low, high, a, b, cos, sin, n, rows, by, angles)
 
 	default:
 		panic("element: no kernel")
 	}
 }
 
-// rotatePairs writes pairs of neighbours, turned by angles, for n > 0 vectors of 4 pairs.
-func rotatePairs(set isa.Set, dst, src, cos, sin *float32, n int) {
+// rotatePairs writes pairs of neighbours, turned by angles, for rows > 0 rows, by bytes apart, of n > 0 vectors of 4 pairs; those of cos and sin lie angles bytes apart.
+func rotatePairs(set isa.Set, dst, src, cos, sin *float32, n, rows, by, angles int) {
 	switch set {
 	case isa.AVX512, isa.AVX2:
-		rotatePairsFloats(dst, src, cos, sin, n)
+		rotatePairsFloats(dst, src, cos, sin, n, rows, by, angles)
 
 	default:
 		panic("element: no kernel")

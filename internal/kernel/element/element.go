@@ -570,40 +570,57 @@ func Mix(set isa.Set, dst, a, b []float32, by float32) {
 	}
 }
 
+// Turns are rows of pairs that are turned by angles: so many rows, by elements apart, of Pairs each. Angles are as many for each row, which lie so many elements apart: 0 where
+// they are the same for all.
+type Turns struct{ Rows, By, Pairs, Angles int }
+
 // Rotate writes pairs of a and b, turned by angles: a·cos - b·sin to low, a·sin + b·cos to high. These may be a and b.
-func Rotate(set isa.Set, low, high, a, b, cos, sin []float32) {
-	n := len(cos)
-	low, high, a, b, sin = low[:n], high[:n], a[:n], b[:n], sin[:n]
-	done := 0
-	if hasKernels(set) {
-		for vectors := n / 8; vectors > 0; {
-			some := min(vectors, most)
-			rotate(set, &low[done], &high[done], &a[done], &b[done], &cos[done], &sin[done], some)
-			vectors, done = vectors-some, done+8*some
+func (t Turns) Rotate(set isa.Set, low, high, a, b, cos, sin []float32) {
+	whole := t.parts(set, 8, func(row, pair, vectors, rows int) {
+		at, angle := row*t.By+pair, row*t.Angles+pair
+		last, end := at+(rows-1)*t.By+8*vectors-1, angle+(rows-1)*t.Angles+8*vectors-1
+		_, _, _, _, _, _ = low[last], high[last], a[last], b[last], cos[end], sin[end]
+		rotate(set, &low[at], &high[at], &a[at], &b[at], &cos[angle], &sin[angle], vectors, rows, 4*t.By, 4*t.Angles)
+	})
+	for row := 0; row < t.Rows && whole < t.Pairs; row++ {
+		at, angle := row*t.By, row*t.Angles
+		for k := whole; k < t.Pairs; k++ {
+			x, y, c, s := a[at+k], b[at+k], cos[angle+k], sin[angle+k]
+			low[at+k], high[at+k] = c*x-s*y, s*x+c*y
 		}
-	}
-	for k := done; k < n; k++ {
-		x, y, c, s := a[k], b[k], cos[k], sin[k]
-		low[k], high[k] = c*x-s*y, s*x+c*y
 	}
 }
 
-// RotatePairs is Rotate for pairs of neighbours: src[2k] and src[2k+1] are turned by the angle of cos[k] and sin[k]. dst may be src.
-func RotatePairs(set isa.Set, dst, src, cos, sin []float32) {
-	n := len(cos)
-	dst, src, sin = dst[:2*n], src[:2*n], sin[:n]
-	done := 0
-	if hasKernels(set) {
-		for vectors := n / 4; vectors > 0; {
-			some := min(vectors, most)
-			rotatePairs(set, &dst[2*done], &src[2*done], &cos[done], &sin[done], some)
-			vectors, done = vectors-some, done+4*some
+// RotatePairs is Rotate for pairs of neighbours: src[2k] and src[2k+1] of a row are turned by its angle k. dst may be src.
+func (t Turns) RotatePairs(set isa.Set, dst, src, cos, sin []float32) {
+	whole := t.parts(set, 4, func(row, pair, vectors, rows int) {
+		at, angle := row*t.By+2*pair, row*t.Angles+pair
+		last, end := at+(rows-1)*t.By+8*vectors-1, angle+(rows-1)*t.Angles+4*vectors-1
+		_, _, _, _ = dst[last], src[last], cos[end], sin[end]
+		rotatePairs(set, &dst[at], &src[at], &cos[angle], &sin[angle], vectors, rows, 4*t.By, 4*t.Angles)
+	})
+	for row := 0; row < t.Rows && whole < t.Pairs; row++ {
+		at, angle := row*t.By, row*t.Angles
+		for k := whole; k < t.Pairs; k++ {
+			x, y, c, s := src[at+2*k], src[at+2*k+1], cos[angle+k], sin[angle+k]
+			dst[at+2*k], dst[at+2*k+1] = c*x-s*y, s*x+c*y
 		}
 	}
-	for k := done; k < n; k++ {
-		x, y, c, s := src[2*k], src[2*k+1], cos[k], sin[k]
-		dst[2*k], dst[2*k+1] = c*x-s*y, s*x+c*y
+}
+
+// parts calls do for rows from one on of so many vectors of pairs, from one on, and returns how many pairs of a row these are. No call takes long.
+func (t Turns) parts(set isa.Set, pairs int, do func(row, pair, vectors, rows int)) int {
+	if !hasKernels(set) {
+		return 0
 	}
+	all := t.Pairs / pairs
+	for of := 0; of < all; of += most {
+		vectors := min(all-of, most)
+		for row, some := 0, max(1, most/vectors); row < t.Rows; row += some {
+			do(row, of*pairs, vectors, min(t.Rows-row, some))
+		}
+	}
+	return all * pairs
 }
 
 // Period is how many factors and terms Affine has: as many numbers of two, three or four kinds by turns.

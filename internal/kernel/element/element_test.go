@@ -396,54 +396,71 @@ func mixtures(r *rand.Rand) {
 	}
 }
 
-// rotations compares pairs that are turned, which may be written in their own place.
-func rotations(r *rand.Rand) {
-	n := r.IntN(100)
-	var x [4][]float32
-	for i := range x {
-		x[i] = guarded[float32](r, n)
-		for k := range x[i] {
-			x[i][k] = float32(r.NormFloat64())
-		}
-	}
-	for _, set := range sets() {
-		low, high, a, b := guarded[float32](r, n), guarded[float32](r, n), slices.Clone(x[0]), slices.Clone(x[1])
-		element.Rotate(set, low, high, x[0], x[1], x[2], x[3])
-		element.Rotate(set, a, b, a, b, x[2], x[3])
-		for k := range low {
-			p, q, cos, sin := float64(x[0][k]), float64(x[1][k]), float64(x[2][k]), float64(x[3][k])
-			first, second := p*cos-q*sin, p*sin+q*cos
-			if math.Abs(float64(low[k])-first) > 1e-5 || math.Abs(float64(high[k])-second) > 1e-5 || a[k] != low[k] || b[k] != high[k] {
-				Fail(fmt.Sprintf("pair %d of %d with %v: %v and %v instead of %v and %v", k, n, set, low[k], high[k], first, second))
-			}
-		}
-	}
-}
-
-// neighbours compares turned pairs of neighbours with those that Rotate turns, which may be written in their own place.
-func neighbours(r *rand.Rand) {
-	n := r.IntN(100)
-	src, cos, sin := guarded[float32](r, 2*n), guarded[float32](r, n), guarded[float32](r, n)
-	for _, x := range [][]float32{src, cos, sin} {
+// turned returns rows that are turned, and rows of numbers whose last ends with the memory, as many as there are of pairs of width numbers, and of their angles.
+func turned(r *rand.Rand, pairs, width int) (t element.Turns, src, cos, sin []float32) {
+	t = element.Turns{Rows: r.IntN(4), Pairs: pairs, By: width + r.IntN(3)*r.IntN(9), Angles: r.IntN(2) * (pairs + r.IntN(5))}
+	rows := func(by, width int) []float32 {
+		x := guarded[float32](r, max(0, (t.Rows-1)*by+width))
 		for k := range x {
 			x[k] = float32(r.NormFloat64())
 		}
+		return x
 	}
-	a, b := make([]float32, n), make([]float32, n)
-	for k := range a {
-		a[k], b[k] = src[2*k], src[2*k+1]
+	if t.Rows == 0 {
+		return t, nil, nil, nil
 	}
+	return t, rows(t.By, width), rows(t.Angles, pairs), rows(t.Angles, pairs)
+}
+
+// rotations compares pairs that are turned, which may be written in their own place.
+func rotations(r *rand.Rand) {
+	n := r.IntN(100)
+	t, src, cos, sin := turned(r, n, 2*n+r.IntN(2))
 	for _, set := range sets() {
-		low, high, dst, own := make([]float32, n), make([]float32, n), guarded[float32](r, 2*n), slices.Clone(src)
-		element.Rotate(set, low, high, a, b, cos, sin)
-		element.RotatePairs(set, dst, src, cos, sin)
-		element.RotatePairs(set, own, own, cos, sin)
-		for k := range low {
-			for i, want := range [2]float32{low[k], high[k]} {
-				if at := 2*k + i; math.Abs(float64(dst[at]-want)) > 1e-6 || own[at] != dst[at] {
-					Fail(fmt.Sprintf("pair %d of %d with %v: %v and %v instead of %v", k, n, set, dst[at], own[at], want))
-				}
+		dst, own := guarded[float32](r, len(src)), slices.Clone(src)
+		copy(dst, src)
+		if t.Rows > 0 {
+			t.Rotate(set, dst, dst[n:], src, src[n:], cos, sin)
+			t.Rotate(set, own, own[n:], own, own[n:], cos, sin)
+		}
+		want := slices.Clone(src)
+		for row := range t.Rows {
+			for k := range n {
+				at, angle := row*t.By+k, row*t.Angles+k
+				a, b, cos, sin := float64(src[at]), float64(src[at+n]), float64(cos[angle]), float64(sin[angle])
+				want[at], want[at+n] = float32(a*cos-b*sin), float32(a*sin+b*cos)
 			}
+		}
+		closeTurns(t, set, dst, own, want)
+	}
+}
+
+// neighbours compares turned pairs of neighbours, which may be written in their own place.
+func neighbours(r *rand.Rand) {
+	n := r.IntN(100)
+	t, src, cos, sin := turned(r, n, 2*n)
+	for _, set := range sets() {
+		dst, own := guarded[float32](r, len(src)), slices.Clone(src)
+		copy(dst, src)
+		t.RotatePairs(set, dst, src, cos, sin)
+		t.RotatePairs(set, own, own, cos, sin)
+		want := slices.Clone(src)
+		for row := range t.Rows {
+			for k := range n {
+				at, angle := row*t.By+2*k, row*t.Angles+k
+				a, b, cos, sin := float64(src[at]), float64(src[at+1]), float64(cos[angle]), float64(sin[angle])
+				want[at], want[at+1] = float32(a*cos-b*sin), float32(a*sin+b*cos)
+			}
+		}
+		closeTurns(t, set, dst, own, want)
+	}
+}
+
+// closeTurns fails where turned pairs are far from what they should be, or differ in their own place.
+func closeTurns(t element.Turns, set isa.Set, dst, own, want []float32) {
+	for at := range want {
+		if math.Abs(float64(dst[at]-want[at])) > 1e-5 || own[at] != dst[at] {
+			Fail(fmt.Sprintf("%+v with %v, at %d: %v and %v instead of %v", t, set, at, dst[at], own[at], want[at]))
 		}
 	}
 }

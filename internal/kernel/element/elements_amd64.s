@@ -14719,8 +14719,8 @@ end3:
 	VZEROUPPER
 	RET
 
-// func rotateFloats(low *float32, high *float32, a *float32, b *float32, cos *float32, sin *float32, n int)
-TEXT ·rotateFloats(SB), NOSPLIT, $0-56
+// func rotateFloats(low *float32, high *float32, a *float32, b *float32, cos *float32, sin *float32, n int, rows int, by int, angles int)
+TEXT ·rotateFloats(SB), NOSPLIT, $0-80
 	MOVQ low+0(FP), DI
 	MOVQ high+8(FP), R8
 	MOVQ a+16(FP), SI
@@ -14728,10 +14728,20 @@ TEXT ·rotateFloats(SB), NOSPLIT, $0-56
 	MOVQ cos+32(FP), R9
 	MOVQ sin+40(FP), R10
 	MOVQ n+48(FP), CX
-	SUBQ $2, CX
-	JLT done2
+	MOVQ by+64(FP), R11
+	MOVQ angles+72(FP), R12
+	IMUL3Q $32, CX, AX
+	SUBQ AX, R12
+	SHLQ $5, CX
+	SUBQ CX, R11
+	MOVQ rows+56(FP), BX
 
 loop1:
+	MOVQ n+48(FP), CX
+	SUBQ $2, CX
+	JLT done3
+
+loop2:
 	VMOVUPS 0(SI), Y0
 	VMOVUPS 0(DX), Y1
 	VMOVUPS 0(R9), Y2
@@ -14763,14 +14773,14 @@ loop1:
 	ADDQ $64, R9
 	ADDQ $64, R10
 	SUBQ $2, CX
-	JGE loop1
+	JGE loop2
 
-done2:
+done3:
 	ADDQ $2, CX
 	TESTQ CX, CX
-	JZ end3
+	JZ end4
 
-loop4:
+loop5:
 	VMOVUPS 0(SI), Y0
 	VMOVUPS 0(DX), Y1
 	VMOVUPS 0(R9), Y2
@@ -14790,24 +14800,42 @@ loop4:
 	ADDQ $32, R9
 	ADDQ $32, R10
 	DECQ CX
-	JNZ loop4
+	JNZ loop5
 
-end3:
+end4:
+	ADDQ R11, DI
+	ADDQ R11, R8
+	ADDQ R11, SI
+	ADDQ R11, DX
+	ADDQ R12, R9
+	ADDQ R12, R10
+	DECQ BX
+	JNZ loop1
 	VZEROUPPER
 	RET
 
-// func rotatePairsFloats(dst *float32, src *float32, cos *float32, sin *float32, n int)
-TEXT ·rotatePairsFloats(SB), NOSPLIT, $0-40
+// func rotatePairsFloats(dst *float32, src *float32, cos *float32, sin *float32, n int, rows int, by int, angles int)
+TEXT ·rotatePairsFloats(SB), NOSPLIT, $0-64
 	MOVQ dst+0(FP), DI
 	MOVQ src+8(FP), SI
 	MOVQ cos+16(FP), R8
 	MOVQ sin+24(FP), R9
-	MOVQ n+32(FP), CX
 	VMOVDQU eachTwice<>+0(SB), Y15
-	SUBQ $2, CX
-	JLT done2
+	MOVQ n+32(FP), CX
+	MOVQ by+48(FP), R11
+	MOVQ angles+56(FP), R12
+	IMUL3Q $16, CX, AX
+	SUBQ AX, R12
+	SHLQ $5, CX
+	SUBQ CX, R11
+	MOVQ rows+40(FP), BX
 
 loop1:
+	MOVQ n+32(FP), CX
+	SUBQ $2, CX
+	JLT done3
+
+loop2:
 	VBROADCASTF128 0(R8), Y2
 	VBROADCASTF128 0(R9), Y3
 	VMOVUPS 0(SI), Y0
@@ -14833,14 +14861,14 @@ loop1:
 	ADDQ $32, R8
 	ADDQ $32, R9
 	SUBQ $2, CX
-	JGE loop1
+	JGE loop2
 
-done2:
+done3:
 	ADDQ $2, CX
 	TESTQ CX, CX
-	JZ end3
+	JZ end4
 
-loop4:
+loop5:
 	VBROADCASTF128 0(R8), Y2
 	VBROADCASTF128 0(R9), Y3
 	VMOVUPS 0(SI), Y0
@@ -14856,9 +14884,15 @@ loop4:
 	ADDQ $16, R8
 	ADDQ $16, R9
 	DECQ CX
-	JNZ loop4
+	JNZ loop5
 
-end3:
+end4:
+	ADDQ R11, DI
+	ADDQ R11, SI
+	ADDQ R12, R8
+	ADDQ R12, R9
+	DECQ BX
+	JNZ loop1
 	VZEROUPPER
 	RET
 

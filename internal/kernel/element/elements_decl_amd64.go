@@ -1242,15 +1242,15 @@ func twiceRowsWords(dst *uint32, src *uint32, below int, n int, back int, rows i
 //go:noescape
 func mixFloats(dst *float32, a *float32, b *float32, by float32, n int)
 
-// rotateFloats writes a*cos - b*sin and a*sin + b*cos for n vectors of 8 floats; n > 0.
+// rotateFloats writes a*cos - b*sin and a*sin + b*cos for rows of n vectors of 8 floats, by bytes apart, whose angles lie angles bytes apart; n, rows > 0.
 //
 //go:noescape
-func rotateFloats(low *float32, high *float32, a *float32, b *float32, cos *float32, sin *float32, n int)
+func rotateFloats(low *float32, high *float32, a *float32, b *float32, cos *float32, sin *float32, n int, rows int, by int, angles int)
 
-// rotatePairsFloats writes pairs that are turned, for n vectors of 4 pairs; n > 0.
+// rotatePairsFloats writes pairs that are turned, for rows of n vectors of 4 pairs, by bytes apart, whose angles lie angles bytes apart; n, rows > 0.
 //
 //go:noescape
-func rotatePairsFloats(dst *float32, src *float32, cos *float32, sin *float32, n int)
+func rotatePairsFloats(dst *float32, src *float32, cos *float32, sin *float32, n int, rows int, by int, angles int)
 
 // affineFloats writes at*by + from, rounded, for n vectors of 4; by and from are 12 numbers; n > 0.
 //

@@ -29,8 +29,8 @@ func main() {
 		{Name: "twice", Doc: "writes each element of n > 0 groups of eight of 32 bits two times, and so again below bytes farther where that is not 0; of rows > 0 rows, in the last group of each of which back elements are those of the group before.",
 			Params: "dst, src *uint32, below, n, back, rows int", Portable: `panic("element: no kernel")`},
 		{Name: "mix", Doc: "writes a + (b-a)*by for n > 0 vectors of 8 floats.", Params: "dst, a, b *float32, by float32, n int", Portable: `panic("element: no kernel")`},
-		{Name: "rotate", Doc: "writes pairs of a and b, turned by angles, for n > 0 vectors of 8 floats.", Params: "low, high, a, b, cos, sin *float32, n int", Portable: `panic("element: no kernel")`},
-		{Name: "rotatePairs", Doc: "writes pairs of neighbours, turned by angles, for n > 0 vectors of 4 pairs.", Params: "dst, src, cos, sin *float32, n int", Portable: `panic("element: no kernel")`},
+		{Name: "rotate", Doc: "writes pairs of a and b, turned by angles, for rows > 0 rows, by bytes apart, of n > 0 vectors of 8 floats; those of cos and sin lie angles bytes apart.", Params: "low, high, a, b, cos, sin *float32, n, rows, by, angles int", Portable: `panic("element: no kernel")`},
+		{Name: "rotatePairs", Doc: "writes pairs of neighbours, turned by angles, for rows > 0 rows, by bytes apart, of n > 0 vectors of 4 pairs; those of cos and sin lie angles bytes apart.", Params: "dst, src, cos, sin *float32, n, rows, by, angles int", Portable: `panic("element: no kernel")`},
 		{Name: "affine", Doc: "writes at*by + from, rounded to float32, for n > 0 vectors of 4; by and from are 12 numbers for all.", Params: "dst *float32, at, by, from *float64, n int", Portable: `panic("element: no kernel")`},
 		{Name: "bilinear", Doc: "writes sums of products of four elements of plane, the one at first, the one behind it, and those so many floats farther, for n > 0 groups of four.",
 			Params: "dst, plane *float32, first *int32, weights *float32, width, n int", Portable: `panic("element: no kernel")`},
@@ -96,6 +96,12 @@ func start(f *asm.File, name, doc string, more ...string) *asm.Func {
 
 // vectors emits the loop over vectors, some at a time; one emits number u of them.
 func vectors(fn *asm.Func, unroll int, one func(u int), next func(n int)) {
+	loops(fn, unroll, one, next)
+	fn.Ret()
+}
+
+// loops is vectors without the return.
+func loops(fn *asm.Func, unroll int, one func(u int), next func(n int)) {
 	fn.While("CX", unroll, func() {
 		for u := range unroll {
 			one(u)
@@ -110,7 +116,6 @@ func vectors(fn *asm.Func, unroll int, one func(u int), next func(n int)) {
 		next(1)
 	})
 	fn.Label(end)
-	fn.Ret()
 }
 
 var letters = []string{"B", "W", "D", "Q"}
