@@ -53,6 +53,8 @@ func Elements(set isa.Set, dst []byte, to Type, src []byte, from Type, n int) {
 		if n > whole {
 			genericBits(&dst[whole], &src[whole], n-whole)
 		}
+	case !to.real() && !from.real() && to.Size()+from.Size() == 3:
+		byWords(set, dst, src, changeOf(to, from), n)
 	case to == Float32 && (from == Bool || from == Uint8) && n < group:
 		floats[uint8](dst, src, n)
 	case to == Float64 && from == Float32:
@@ -76,6 +78,42 @@ func Elements(set isa.Set, dst []byte, to Type, src []byte, from Type, n int) {
 			byLanes(set, out, to, in, from, group, few[:])
 			copy(dst[whole*to.Size():], out)
 		}
+	}
+}
+
+// change is what makes integers of 8 bits of those of 16, or the other way round.
+type change uint8
+
+const (
+	bytesToWords change = iota
+	signedToWords
+	wordsToBytes
+	wordsToTruths
+)
+
+// changeOf returns what makes a type of another.
+func changeOf(to, from Type) change {
+	switch {
+	case to == Bool:
+		return wordsToTruths
+	case to.Size() == 1:
+		return wordsToBytes
+	case from == Int8:
+		return signedToWords
+	}
+	return bytesToWords
+}
+
+// byWords converts n elements between 8 and 16 bits.
+func byWords(set isa.Set, dst, src []byte, c change, n int) {
+	const together = 64
+	to, from := len(dst)/n, len(src)/n
+	whole := n / together * together
+	for at := 0; at < whole; at += 16 * part { // no call takes long
+		words(set, c, &dst[at*to], &src[at*from], min(whole-at, 16*part)/together)
+	}
+	if whole < n {
+		genericWords(c, &dst[whole*to], &src[whole*from], n-whole)
 	}
 }
 

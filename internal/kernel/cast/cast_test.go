@@ -20,7 +20,7 @@ import (
 )
 
 var _ = It("generated files are up to date", func(ctx SpecContext) {
-	err := asm.Verify(ctx, "gen.go", "gen_double.go")
+	err := asm.Verify(ctx, "gen.go", "gen_double.go", "gen_words.go")
 	if errors.Is(err, exec.ErrNotFound) {
 		Skip("no go command")
 	}

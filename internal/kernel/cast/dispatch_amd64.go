@@ -139,6 +139,36 @@ func truths(set isa.Set, shift bool, dst *byte, lanes *int32, n int) {
 	}
 }
 
+// words makes 16 bits of 8, or the other way round, of n > 0 groups of 64 integers.
+func words(set isa.Set, change change, dst, src *byte, n int) {
+	switch set {
+	case isa.AVX512:
+		switch change {
+		case bytesToWords:
+			bytesToWords512(dst, src, n)
+		case signedToWords:
+			signedToWords512(dst, src, n)
+		case wordsToBytes:
+			wordsToBytes512(dst, src, n)
+		case wordsToTruths:
+			wordsToTruths512(dst, src, n)
+		}
+	case isa.AVX2:
+		switch change {
+		case bytesToWords:
+			bytesToWords256(dst, src, n)
+		case signedToWords:
+			signedToWords256(dst, src, n)
+		case wordsToBytes:
+			wordsToBytes256(dst, src, n)
+		case wordsToTruths:
+			wordsToTruths256(dst, src, n)
+		}
+	default:
+		genericWords(change, dst, src, 64*n)
+	}
+}
+
 // wholes makes float64 of n > 0 groups of 16 integers of 64 bits, or of 32 without a sign.
 func wholes(set isa.Set, from Type, dst *float64, src *byte, n int) {
 	switch set {

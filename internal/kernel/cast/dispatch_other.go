@@ -28,6 +28,11 @@ func truths(set isa.Set, shift bool, dst *byte, lanes *int32, n int) {
 	genericTruths(shift, dst, lanes, 16*n)
 }
 
+// words makes 16 bits of 8, or the other way round, of n > 0 groups of 64 integers.
+func words(set isa.Set, change change, dst, src *byte, n int) {
+	genericWords(change, dst, src, 64*n)
+}
+
 // wholes makes float64 of n > 0 groups of 16 integers of 64 bits, or of 32 without a sign.
 func wholes(set isa.Set, from Type, dst *float64, src *byte, n int) {
 	genericWholes(from, dst, src, 16*n)

@@ -4,9 +4,10 @@
 //
 // Most pairs of types meet in lanes of 32 bits: kernels bring elements there, 16 at a time, and others take them from there, so that there
 // are as many as types, not as pairs. What 32 bits do not hold, integers of 64 bits that become floats, floats that do not fit,
-// is done by loops in Go; float32 and float64 become each other by kernels of their own (Doubles, Singles, Oddly). Results are the same on every instruction set.
+// is done by loops in Go; float32 and float64 become each other by kernels of their own (Doubles, Singles, Oddly),
+// and so do integers of 8 and 16 bits. Results are the same on every instruction set.
 //
 // This is a leaf: it imports package isa only.
 package cast
 
-//go:generate go run gen.go gen_double.go
+//go:generate go run gen.go gen_double.go gen_words.go

@@ -18,6 +18,7 @@ func main() {
 		{Name: "bits", Doc: "writes which of n > 0 groups of 64 bytes are not 0.", Params: "dst, src *byte, n int", Portable: "genericBits(dst, src, 64*n)"},
 		{Name: "truths", Doc: "writes which of n > 0 groups of 16 lanes are not 0; where shift is set their uppermost bits do not count.",
 			Params: "shift bool, dst *byte, lanes *int32, n int", Portable: "genericTruths(shift, dst, lanes, 16*n)"},
+		{Name: "words", Doc: "makes 16 bits of 8, or the other way round, of n > 0 groups of 64 integers.", Params: "change change, dst, src *byte, n int", Portable: "genericWords(change, dst, src, 64*n)"},
 		{Name: "wholes", Doc: "makes float64 of n > 0 groups of 16 integers of 64 bits, or of 32 without a sign.", Params: "from Type, dst *float64, src *byte, n int", Portable: "genericWholes(from, dst, src, 16*n)"},
 		{Name: "differ", Doc: "writes which of n > 0 groups of 16 float64 are not 0.", Params: "dst *byte, src *float64, n int", Portable: "genericDiffer(dst, src, 16*n)"},
 		{Name: "doubles", Doc: "makes float64 of n > 0 groups of 16 float32.", Params: "dst *float64, src *float32, n int", Portable: "genericConvert(dst, src, 16*n)"},
@@ -32,6 +33,7 @@ func main() {
 			stores(f, v)
 			truths(f, v)
 			bits(f, v)
+			words(f, v)
 			doubles(f, v)
 			totals(f, v)
 		}

@@ -103,6 +103,24 @@ func genericBits(dst, src *byte, n int) {
 	}
 }
 
+func genericWords(c change, dst, src *byte, n int) {
+	if c == wordsToBytes || c == wordsToTruths {
+		d := unsafe.Slice(dst, n)
+		for i, x := range unsafe.Slice((*uint16)(unsafe.Pointer(src)), n) {
+			if d[i] = byte(x); c == wordsToTruths {
+				d[i] = byte(min(x, 1))
+			}
+		}
+		return
+	}
+	d := unsafe.Slice((*uint16)(unsafe.Pointer(dst)), n)
+	for i, x := range unsafe.Slice(src, n) {
+		if d[i] = uint16(x); c == signedToWords {
+			d[i] = uint16(int8(x)) //nolint:gosec // by its sign
+		}
+	}
+}
+
 func genericTruths(shift bool, dst *byte, lanes *int32, n int) {
 	mask := int32(-1)
 	if shift {

@@ -667,6 +667,88 @@ loop1:
 	VZEROUPPER
 	RET
 
+// func bytesToWords512(dst *byte, src *byte, n int)
+TEXT ·bytesToWords512(SB), NOSPLIT, $0-24
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ n+16(FP), CX
+
+loop1:
+	VPMOVZXBW 0(SI), Z0
+	VMOVDQU32 Z0, 0(DI)
+	VPMOVZXBW 32(SI), Z1
+	VMOVDQU32 Z1, 64(DI)
+	ADDQ $128, DI
+	ADDQ $64, SI
+	DECQ CX
+	JNZ loop1
+	VZEROUPPER
+	RET
+
+// func signedToWords512(dst *byte, src *byte, n int)
+TEXT ·signedToWords512(SB), NOSPLIT, $0-24
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ n+16(FP), CX
+
+loop1:
+	VPMOVSXBW 0(SI), Z0
+	VMOVDQU32 Z0, 0(DI)
+	VPMOVSXBW 32(SI), Z1
+	VMOVDQU32 Z1, 64(DI)
+	ADDQ $128, DI
+	ADDQ $64, SI
+	DECQ CX
+	JNZ loop1
+	VZEROUPPER
+	RET
+
+// func wordsToBytes512(dst *byte, src *byte, n int)
+TEXT ·wordsToBytes512(SB), NOSPLIT, $0-24
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ n+16(FP), CX
+	MOVL $0xff00ff, AX
+	VMOVD AX, X4
+	VPBROADCASTD X4, Z4
+
+loop1:
+	VMOVDQU32 0(SI), Z0
+	VMOVDQU32 64(SI), Z1
+	VPMOVWB Z0, 0(DI)
+	VPMOVWB Z1, 32(DI)
+	ADDQ $64, DI
+	ADDQ $128, SI
+	DECQ CX
+	JNZ loop1
+	VZEROUPPER
+	RET
+
+// func wordsToTruths512(dst *byte, src *byte, n int)
+TEXT ·wordsToTruths512(SB), NOSPLIT, $0-24
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ n+16(FP), CX
+	MOVL $0x1010101, AX
+	VMOVD AX, X4
+	VPBROADCASTD X4, Z4
+	VPXORD Z5, Z5, Z5
+
+loop1:
+	VMOVDQU32 0(SI), Z0
+	VPTESTMW Z0, Z0, K1
+	VMOVDQU32 64(SI), Z1
+	VPTESTMW Z1, Z1, K2
+	KUNPCKDQ K1, K2, K3
+	VMOVDQU8.Z Z4, K3, Z0
+	VMOVDQU32 Z0, (DI)
+	ADDQ $64, DI
+	ADDQ $128, SI
+	DECQ CX
+	JNZ loop1
+	VZEROUPPER
+	RET
+
 // func widen512(dst *float64, src *float32, n int)
 TEXT ·widen512(SB), NOSPLIT, $0-24
 	MOVQ dst+0(FP), DI
@@ -1426,6 +1508,107 @@ loop1:
 	VMOVDQU Y1, 32(DI)
 	ADDQ $64, DI
 	ADDQ $64, SI
+	DECQ CX
+	JNZ loop1
+	VZEROUPPER
+	RET
+
+// func bytesToWords256(dst *byte, src *byte, n int)
+TEXT ·bytesToWords256(SB), NOSPLIT, $0-24
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ n+16(FP), CX
+
+loop1:
+	VPMOVZXBW 0(SI), Y0
+	VMOVDQU Y0, 0(DI)
+	VPMOVZXBW 16(SI), Y1
+	VMOVDQU Y1, 32(DI)
+	VPMOVZXBW 32(SI), Y2
+	VMOVDQU Y2, 64(DI)
+	VPMOVZXBW 48(SI), Y3
+	VMOVDQU Y3, 96(DI)
+	ADDQ $128, DI
+	ADDQ $64, SI
+	DECQ CX
+	JNZ loop1
+	VZEROUPPER
+	RET
+
+// func signedToWords256(dst *byte, src *byte, n int)
+TEXT ·signedToWords256(SB), NOSPLIT, $0-24
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ n+16(FP), CX
+
+loop1:
+	VPMOVSXBW 0(SI), Y0
+	VMOVDQU Y0, 0(DI)
+	VPMOVSXBW 16(SI), Y1
+	VMOVDQU Y1, 32(DI)
+	VPMOVSXBW 32(SI), Y2
+	VMOVDQU Y2, 64(DI)
+	VPMOVSXBW 48(SI), Y3
+	VMOVDQU Y3, 96(DI)
+	ADDQ $128, DI
+	ADDQ $64, SI
+	DECQ CX
+	JNZ loop1
+	VZEROUPPER
+	RET
+
+// func wordsToBytes256(dst *byte, src *byte, n int)
+TEXT ·wordsToBytes256(SB), NOSPLIT, $0-24
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ n+16(FP), CX
+	MOVL $0xff00ff, AX
+	VMOVD AX, X4
+	VPBROADCASTD X4, Y4
+
+loop1:
+	VPAND 0(SI), Y4, Y0
+	VPAND 32(SI), Y4, Y1
+	VPACKUSWB Y1, Y0, Y0
+	VPERMQ $0xd8, Y0, Y0
+	VMOVDQU Y0, 0(DI)
+	VPAND 64(SI), Y4, Y0
+	VPAND 96(SI), Y4, Y1
+	VPACKUSWB Y1, Y0, Y0
+	VPERMQ $0xd8, Y0, Y0
+	VMOVDQU Y0, 32(DI)
+	ADDQ $64, DI
+	ADDQ $128, SI
+	DECQ CX
+	JNZ loop1
+	VZEROUPPER
+	RET
+
+// func wordsToTruths256(dst *byte, src *byte, n int)
+TEXT ·wordsToTruths256(SB), NOSPLIT, $0-24
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ n+16(FP), CX
+	MOVL $0x1010101, AX
+	VMOVD AX, X4
+	VPBROADCASTD X4, Y4
+	VXORPS Y5, Y5, Y5
+
+loop1:
+	VPCMPEQW 0(SI), Y5, Y0
+	VPCMPEQW 32(SI), Y5, Y1
+	VPACKSSWB Y1, Y0, Y0
+	VPERMQ $0xd8, Y0, Y0
+	VPANDN Y4, Y0, Y0
+	VMOVDQU Y0, 0(DI)
+	VPCMPEQW 64(SI), Y5, Y0
+	VPCMPEQW 96(SI), Y5, Y1
+	VPACKSSWB Y1, Y0, Y0
+	VPERMQ $0xd8, Y0, Y0
+	VPANDN Y4, Y0, Y0
+	VMOVDQU Y0, 32(DI)
+	ADDQ $64, DI
+	ADDQ $128, SI
 	DECQ CX
 	JNZ loop1
 	VZEROUPPER

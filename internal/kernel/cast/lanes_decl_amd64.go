@@ -122,6 +122,26 @@ func shiftedTruths512(dst *byte, lanes *int32, n int)
 //go:noescape
 func bits512(dst *byte, src *byte, n int)
 
+// bytesToWords512 extends bytes by zeros.
+//
+//go:noescape
+func bytesToWords512(dst *byte, src *byte, n int)
+
+// signedToWords512 extends bytes by signs.
+//
+//go:noescape
+func signedToWords512(dst *byte, src *byte, n int)
+
+// wordsToBytes512 keeps the lower bytes of words.
+//
+//go:noescape
+func wordsToBytes512(dst *byte, src *byte, n int)
+
+// wordsToTruths512 writes which words are not 0.
+//
+//go:noescape
+func wordsToTruths512(dst *byte, src *byte, n int)
+
 // widen512 makes float64 of float32.
 //
 //go:noescape
@@ -236,6 +256,26 @@ func shiftedTruths256(dst *byte, lanes *int32, n int)
 //
 //go:noescape
 func bits256(dst *byte, src *byte, n int)
+
+// bytesToWords256 extends bytes by zeros.
+//
+//go:noescape
+func bytesToWords256(dst *byte, src *byte, n int)
+
+// signedToWords256 extends bytes by signs.
+//
+//go:noescape
+func signedToWords256(dst *byte, src *byte, n int)
+
+// wordsToBytes256 keeps the lower bytes of words.
+//
+//go:noescape
+func wordsToBytes256(dst *byte, src *byte, n int)
+
+// wordsToTruths256 writes which words are not 0.
+//
+//go:noescape
+func wordsToTruths256(dst *byte, src *byte, n int)
 
 // widen256 makes float64 of float32.
 //
