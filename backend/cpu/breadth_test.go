@@ -86,6 +86,19 @@ var _ = Describe("functions", func() {
 		m.checkDouble(m.op("Shrink", m.input(m.shape(m.between(0, 3), 1, 9)...), bound, by))
 	}))
 
+	It("of Shrink of integers of any size are those of the reference kernels", seeds(60, func(m *model) {
+		dt := pick(m, tensor.Int8, tensor.Uint8, tensor.Int16, tensor.Uint16, tensor.Int32, tensor.Uint32, tensor.Int64, tensor.Uint64)
+		t, err := tensor.New(dt, m.between(1, 2000))
+		Expect(err).NotTo(HaveOccurred())
+		x, shift := make([]int64, t.Len()), m.between(0, 60)
+		for i := range x {
+			x[i] = int64(m.r.Uint64()) >> shift
+		}
+		Expect(tensor.EncodeInts(t, x)).To(Succeed())
+		lambda, bias := pick(m, 0, 0.5, 1.5, -0.5, 100, 1e30, float32(math.NaN())), pick(m, 0, 0.5, -1, 300, 1e20, float32(math.Inf(1)))
+		m.exact(m.op("Shrink", m.feed(t), graph.FloatAttr("lambd", lambda), graph.FloatAttr("bias", bias)))
+	}))
+
 	It("test for NaN and infinities", func() {
 		m := newModel(1)
 		x := m.op("Div", m.input(6), m.data(tensor.From([]float32{0, 1, 0, 1, 0, 1}, 6)))

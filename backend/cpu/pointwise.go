@@ -259,42 +259,70 @@ func planInteger[T integer](p *planner, n *graph.Node) error {
 	})
 }
 
-// planShrinkIntegers emits a Shrink of integers: in float64, and cast to their type, as in package reference.
+// planShrinkIntegers emits a Shrink of integers: in float64, and cast to their type, as in package reference, or in integers where that is the same.
 func planShrinkIntegers[T integer](p *planner, n *graph.Node) error {
 	beyond, bias := float64(n.Float("lambd", 0.5)), float64(n.Float("bias", 0))
 	kind, set := castKinds[n.Inputs[0].Type.DType], p.target.Set
+	const most = 1 << 52 // of which float64 holds sums
+	whole := beyond == beyond && bias == math.Trunc(bias) && math.Abs(bias) <= math.MaxUint32
+	above, below, by := int64(min(max(math.Floor(beyond), -most), most)), int64(min(max(math.Ceil(-beyond), -most), most)), int64(0)
+	if whole {
+		by = int64(bias)
+	}
+	if whole && kind.Size() < 8 {
+		return elementsOf(p, n, func(d, s []T) { shrinkIntegers(d, s, above, below, by) })
+	}
 	return elementsOf(p, n, func(d, s []T) {
 		var wide [wideScratch]float64
 		for len(s) > 0 {
-			x := wide[:min(len(s), len(wide))]
-			cast.Elements(set, asBytes(x), cast.Float64, asBytes(s), kind, len(x))
-			shrinkDouble(x, x, beyond, bias)
-			cast.Elements(set, asBytes(d), kind, asBytes(x), cast.Float64, len(x))
-			d, s = d[len(x):], s[len(x):]
+			part := s[:min(len(s), len(wide))]
+			if whole && areLess(part, most) {
+				shrinkIntegers(d, part, above, below, by)
+			} else {
+				x := wide[:len(part)]
+				cast.Elements(set, asBytes(x), cast.Float64, asBytes(part), kind, len(x))
+				shrinkDouble(x, x, beyond, bias)
+				cast.Elements(set, asBytes(d), kind, asBytes(x), cast.Float64, len(x))
+			}
+			d, s = d[len(part):], s[len(part):]
 		}
 	})
 }
 
-// magnitudes writes the sizes of integers, which may lie in their place: the greater of each and its negative.
+// areLess reports whether the sizes of integers are below most, a power of two, or at it where they are negative.
+func areLess[T integer](s []T, most uint64) bool {
+	beyond, least := uint64(0), most
+	if ^T(0) > 0 {
+		least = 0
+	}
+	for _, x := range s {
+		beyond |= uint64(x) + least
+	}
+	return beyond < least+most
+}
+
+// shrinkIntegers takes by off what is greater than above, adds it to what is less than below, which comes first, and clears the rest.
+func shrinkIntegers[T integer](d, s []T, above, below, by int64) {
+	d = d[:len(s)]
+	for i, x := range s {
+		v, y := int64(x), int64(0)
+		if v > above {
+			y = v - by
+		}
+		if v < below {
+			y = v + by
+		}
+		d[i] = T(y)
+	}
+}
+
+// magnitudes writes the sizes of integers, which may lie in their place.
 func magnitudes[T integer](set isa.Set, dst, src []T) {
-	minus := ^T(0)
-	if minus > 0 {
+	if ^T(0) > 0 {
 		copy(dst, src)
 		return
 	}
-	if len(dst) < fewElements {
-		for i, x := range src[:len(dst)] {
-			dst[i] = max(x, -x)
-		}
-		return
-	}
-	var room [128]T // which is cleared
-	for at := 0; at < len(dst); at += len(room) {
-		d := dst[at:min(at+len(room), len(dst))]
-		x, negative := src[at:][:len(d)], room[:len(d)]
-		negatives(set, negative, x)
-		element.Binary(set, element.Max, d, x, negative)
-	}
+	element.Binary(set, element.Apart, dst, src, []T{0})
 }
 
 // noughts are elements that are 0, of any type.

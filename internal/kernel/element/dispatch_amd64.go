@@ -200,6 +200,33 @@ func binary(set isa.Set, op Op, code int, one bool, dst, a, b *byte, n int) {
 			} else {
 				divS32(dst, a, b, n)
 			}
+		case Apart:
+			switch code {
+			case 4:
+				if one {
+					apartS8One(dst, a, b, n)
+				} else {
+					apartS8(dst, a, b, n)
+				}
+			case 5:
+				if one {
+					apartS16One(dst, a, b, n)
+				} else {
+					apartS16(dst, a, b, n)
+				}
+			case 6:
+				if one {
+					apartS32One(dst, a, b, n)
+				} else {
+					apartS32(dst, a, b, n)
+				}
+			case 7:
+				if one {
+					apartS64One(dst, a, b, n)
+				} else {
+					apartS64(dst, a, b, n)
+				}
+			}
 		case And:
 			if one {
 				andBitsOne(dst, a, b, n)

@@ -28,7 +28,8 @@ const (
 	And
 	Or
 	Xor
-	Div // cut; what is divided by 0 is 0
+	Div   // cut; what is divided by 0 is 0
+	Apart // the greater of a - b and b - a
 )
 
 // Comparison is a comparison of two elements.
@@ -648,7 +649,7 @@ func Affine(set isa.Set, dst []float32, at []float64, by, from *[Period]float64)
 
 // has reports whether there are kernels for an operator on a type.
 func has(set isa.Set, op Op, code int) bool {
-	return hasKernels(set) && (op != Div || code == 6)
+	return hasKernels(set) && (op != Div || code == 6) && (op != Apart || code >= 4)
 }
 
 // hasKernels reports whether there are kernels of a set.

@@ -107,6 +107,7 @@ func binaries[T element.Integer](r *rand.Rand) {
 			}
 			return a / b
 		},
+		element.Apart: func(a, b T) T { return max(a-b, b-a) },
 	}
 	for op, f := range of {
 		for _, set := range sets() {

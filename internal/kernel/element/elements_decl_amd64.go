@@ -292,6 +292,46 @@ func divS32(dst *byte, a *byte, b *byte, n int)
 //go:noescape
 func divS32One(dst *byte, a *byte, b *byte, n int)
 
+// apartS8 writes Apart of n vectors; n > 0.
+//
+//go:noescape
+func apartS8(dst *byte, a *byte, b *byte, n int)
+
+// apartS8One writes Apart of n vectors; n > 0.
+//
+//go:noescape
+func apartS8One(dst *byte, a *byte, b *byte, n int)
+
+// apartS16 writes Apart of n vectors; n > 0.
+//
+//go:noescape
+func apartS16(dst *byte, a *byte, b *byte, n int)
+
+// apartS16One writes Apart of n vectors; n > 0.
+//
+//go:noescape
+func apartS16One(dst *byte, a *byte, b *byte, n int)
+
+// apartS32 writes Apart of n vectors; n > 0.
+//
+//go:noescape
+func apartS32(dst *byte, a *byte, b *byte, n int)
+
+// apartS32One writes Apart of n vectors; n > 0.
+//
+//go:noescape
+func apartS32One(dst *byte, a *byte, b *byte, n int)
+
+// apartS64 writes Apart of n vectors; n > 0.
+//
+//go:noescape
+func apartS64(dst *byte, a *byte, b *byte, n int)
+
+// apartS64One writes Apart of n vectors; n > 0.
+//
+//go:noescape
+func apartS64One(dst *byte, a *byte, b *byte, n int)
+
 // andBits writes And of n vectors; n > 0.
 //
 //go:noescape

@@ -160,6 +160,15 @@ func binaries(f *asm.File) {
 		binary(f, "divS32", "Div", 6, one)
 	}
 	code.WriteString("case Div:\n" + both("divS32", "dst, a, b, n"))
+	code.WriteString("case Apart:\nswitch code {\n")
+	for c := 4; c < 8; c++ {
+		name := fmt.Sprintf("apartS%d", 8<<(c%4))
+		for _, one := range []bool{false, true} {
+			binary(f, name, "Apart", c, one)
+		}
+		fmt.Fprintf(&code, "case %d:\n%s", c, both(name, "dst, a, b, n"))
+	}
+	code.WriteString("}\n")
 	for _, op := range []string{"And", "Or", "Xor"} {
 		name := strings.ToLower(op) + "Bits"
 		for _, one := range []bool{false, true} {
@@ -329,6 +338,16 @@ func combine(fn *asm.Func, op, letter string, code int, a, b, free string) {
 		fn.I("VBLENDVPD %s, %s, %s, %s", free, b, a, a)
 	case op == "Max" || op == "Min":
 		fn.I("VP%s%s%s %s, %s, %s", strings.ToUpper(op), []string{"U", "S"}[code/4], letter, b, a, a)
+	case op == "Apart":
+		fn.I("VPSUB%s %s, %s, %s", letter, b, a, a)
+		if letter != "Q" {
+			fn.I("VPABS%s %s, %s", letter, a, a)
+			return
+		}
+		fn.I("VPXOR %s, %[1]s, %[1]s", free)
+		fn.I("VPCMPGTQ %s, %s, %[2]s", a, free) // of which numbers the opposites are taken
+		fn.I("VPXOR %s, %s, %[2]s", free, a)
+		fn.I("VPSUBQ %s, %s, %[2]s", free, a)
 	default:
 		fn.I("VP%s%s %s, %s, %s", strings.ToUpper(op), letter, b, a, a)
 	}

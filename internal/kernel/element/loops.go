@@ -37,6 +37,10 @@ func loop[T Integer](op Op, dst, a, b []T) {
 				dst[i] = a[i] / by
 			}
 		}
+	case Apart:
+		for i := range dst {
+			dst[i] = max(a[i]-b[i], b[i]-a[i])
+		}
 	case And, Or, Xor:
 		bitLoop(op, allBytes(dst), allBytes(a), allBytes(b))
 	}
@@ -61,7 +65,7 @@ func foldLoop[T Integer](op Op, v T, row []T) T {
 		for _, x := range row {
 			v += x
 		}
-	case Sub, And, Or, Xor, Div:
+	case Sub, And, Or, Xor, Div, Apart:
 		panic("element: no fold")
 	}
 	return v
