@@ -40,8 +40,12 @@ func (p *planner) transposed(c copySpec, src, dst place.Memory) bool {
 		p.pairs(rest, false, cols, ldSrc, src, dst)
 		return true
 	}
-	if c.size == 1 && (cols == 3 && ldSrc == 3 || rows == 3 && ldDst == 3) {
-		p.triples(rest, rows, cols, ldSrc, ldDst, src, dst)
+	if c.size <= 2 && (cols == 3 && ldSrc == 3 || rows == 3 && ldDst == 3) {
+		if c.size == 1 {
+			triples[uint8](p, rest, rows, cols, ldSrc, ldDst, src, dst)
+		} else {
+			triples[uint16](p, rest, rows, cols, ldSrc, ldDst, src, dst)
+		}
 		return true
 	}
 	if c.size != 4 && min(rows, cols) <= fewSides {
@@ -113,8 +117,8 @@ func transposeFew[T element.Bits](p *planner, rest copySpec, rows, cols, ldSrc, 
 	}}, []place.Memory{src}, []place.Memory{dst})
 }
 
-// triples emits the transpositions of a batch of matrices of bytes of three columns, or of three rows: pictures whose channels stand beside each other.
-func (p *planner) triples(rest copySpec, rows, cols, ldSrc, ldDst int, src, dst place.Memory) {
+// triples emits the transpositions of a batch of matrices of bytes, or of 16 bits, of three columns, or of three rows: pictures whose channels stand beside each other.
+func triples[T uint8 | uint16](p *planner, rest copySpec, rows, cols, ldSrc, ldDst int, src, dst place.Memory) {
 	const some = 1 << 15 // pixels of a chunk, at most
 	set, pixels, apart := p.target.Set, cols, cols == 3 && ldSrc == 3
 	if apart {
@@ -125,7 +129,7 @@ func (p *planner) triples(rest copySpec, rows, cols, ldSrc, ldDst int, src, dst 
 		for i := lo; i < hi; i++ {
 			do, so := rest.offsets(i/parts, len(rest.dims))
 			at := i % parts * some
-			d, s, n := st.Bytes(dst)[do:], st.Bytes(src)[so:], min(some, pixels-at)
+			d, s, n := of[T](st, dst)[do/rest.size:], of[T](st, src)[so/rest.size:], min(some, pixels-at)
 			if apart {
 				element.UnzipThree(set, d[at:][:n], d[ldDst+at:], d[2*ldDst+at:], s[3*at:])
 			} else {

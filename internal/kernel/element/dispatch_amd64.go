@@ -723,21 +723,29 @@ func zip(set isa.Set, first, second, pairs *byte, apart, n, back, rows int) {
 	}
 }
 
-// unzipThree takes n > 0 groups of sixteen triples of bytes apart.
-func unzipThree(set isa.Set, first, second, third, triples *byte, n int) {
+// unzipThree takes n > 0 groups of sixteen triples of bytes apart, or of eight of 16 bits where short is set.
+func unzipThree(set isa.Set, short bool, first, second, third, triples *byte, n int) {
 	switch set {
 	case isa.AVX512, isa.AVX2:
-		unzipTriples(first, second, third, triples, n)
+		if short {
+			unzipTriples16(first, second, third, triples, n)
+		} else {
+			unzipTriples8(first, second, third, triples, n)
+		}
 	default:
 		panic("element: no kernel")
 	}
 }
 
-// zipThree makes n > 0 groups of sixteen triples of bytes.
-func zipThree(set isa.Set, triples, first, second, third *byte, n int) {
+// zipThree makes the triples that unzipThree takes apart.
+func zipThree(set isa.Set, short bool, triples, first, second, third *byte, n int) {
 	switch set {
 	case isa.AVX512, isa.AVX2:
-		zipTriples(triples, first, second, third, n)
+		if short {
+			zipTriples16(triples, first, second, third, n)
+		} else {
+			zipTriples8(triples, first, second, third, n)
+		}
 	default:
 		panic("element: no kernel")
 	}

@@ -38,13 +38,13 @@ func zip(set isa.Set, first, second, pairs *byte, apart, n, back, rows int) {
 	panic("element: no kernel")
 }
 
-// unzipThree takes n > 0 groups of sixteen triples of bytes apart.
-func unzipThree(set isa.Set, first, second, third, triples *byte, n int) {
+// unzipThree takes n > 0 groups of sixteen triples of bytes apart, or of eight of 16 bits where short is set.
+func unzipThree(set isa.Set, short bool, first, second, third, triples *byte, n int) {
 	panic("element: no kernel")
 }
 
-// zipThree makes n > 0 groups of sixteen triples of bytes.
-func zipThree(set isa.Set, triples, first, second, third *byte, n int) {
+// zipThree makes the triples that unzipThree takes apart.
+func zipThree(set isa.Set, short bool, triples, first, second, third *byte, n int) {
 	panic("element: no kernel")
 }
 

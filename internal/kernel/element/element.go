@@ -439,31 +439,32 @@ func pairRows(set isa.Set, rows, wide int, do func(at, n, back, some int)) bool 
 	return true
 }
 
-// tripleGroup is how many triples kernels take at a time.
-const tripleGroup = 16
-
-// UnzipThree writes the first of each three bytes to first, the second to second, and the third to third. The operands share no memory.
-func UnzipThree(set isa.Set, first, second, third, triples []byte) {
-	n := len(first)
+// UnzipThree writes the first of each three elements to first, the second to second, and the third to third. The operands share no memory.
+func UnzipThree[T uint8 | uint16](set isa.Set, first, second, third, triples []T) {
+	n, size := len(first), int(unsafe.Sizeof(T(0)))
 	second, third, triples = second[:n], third[:n], triples[:3*n]
-	if inGroups(set, n, tripleGroup, func(at, groups int) { unzipThree(set, &first[at], &second[at], &third[at], &triples[3*at], groups) }) {
+	if inGroups(set, n, 16/size, func(at, groups int) {
+		unzipThree(set, size == 2, bytesAt(first, at), bytesAt(second, at), bytesAt(third, at), bytesAt(triples, 3*at), groups)
+	}) {
 		return
 	}
 	for i := range first {
-		t := (*[3]byte)(triples[3*i:])
+		t := (*[3]T)(triples[3*i:])
 		first[i], second[i], third[i] = t[0], t[1], t[2]
 	}
 }
 
 // ZipThree is the inverse of UnzipThree.
-func ZipThree(set isa.Set, triples, first, second, third []byte) {
-	n := len(first)
+func ZipThree[T uint8 | uint16](set isa.Set, triples, first, second, third []T) {
+	n, size := len(first), int(unsafe.Sizeof(T(0)))
 	second, third, triples = second[:n], third[:n], triples[:3*n]
-	if inGroups(set, n, tripleGroup, func(at, groups int) { zipThree(set, &triples[3*at], &first[at], &second[at], &third[at], groups) }) {
+	if inGroups(set, n, 16/size, func(at, groups int) {
+		zipThree(set, size == 2, bytesAt(triples, 3*at), bytesAt(first, at), bytesAt(second, at), bytesAt(third, at), groups)
+	}) {
 		return
 	}
 	for i := range first {
-		t := (*[3]byte)(triples[3*i:])
+		t := (*[3]T)(triples[3*i:])
 		t[0], t[1], t[2] = first[i], second[i], third[i]
 	}
 }

@@ -1,7 +1,6 @@
 package element_test
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"math"
@@ -254,22 +253,22 @@ func pairs(r *rand.Rand) {
 }
 
 // triples takes triples between pages that fault apart, and makes them again.
-func triples(r *rand.Rand) {
+func triples[T uint8 | uint16](r *rand.Rand) {
 	n := r.IntN([]int{20, 200, 200, 140000}[r.IntN(4)])
-	all := guarded[byte](r, 3*n)
+	all := guarded[T](r, 3*n)
 	for i := range all {
-		all[i] = byte(r.Uint32())
+		all[i] = T(r.Uint32())
 	}
 	for _, set := range sets() {
-		first, second, third, again := guarded[byte](r, n), guarded[byte](r, n), guarded[byte](r, n), guarded[byte](r, 3*n)
+		first, second, third, again := guarded[T](r, n), guarded[T](r, n), guarded[T](r, n), guarded[T](r, 3*n)
 		element.UnzipThree(set, first, second, third, all)
 		for i := range first {
-			if got := []byte{first[i], second[i], third[i]}; !bytes.Equal(got, all[3*i:][:3]) {
+			if got := []T{first[i], second[i], third[i]}; !slices.Equal(got, all[3*i:][:3]) {
 				Fail(fmt.Sprintf("triple %d of %d with %v: %v for %v", i, n, set, got, all[3*i:][:3]))
 			}
 		}
 		element.ZipThree(set, again, first, second, third)
-		Expect(bytes.Equal(again, all)).To(BeTrue(), "%d triples made with %v", n, set)
+		Expect(slices.Equal(again, all)).To(BeTrue(), "%d triples made with %v", n, set)
 	}
 }
 
@@ -594,7 +593,8 @@ var _ = Describe("elements", func() {
 			magnitudes[int32](r)
 			magnitudes[int64](r)
 			pairs(r)
-			triples(r)
+			triples[uint8](r)
+			triples[uint16](r)
 			fewTransposed[uint8](r)
 			fewTransposed[uint16](r)
 			fewTransposed[uint32](r)

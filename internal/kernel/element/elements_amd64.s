@@ -12,81 +12,157 @@ DATA inOrder<>+24(SB)/4, $0x00000003
 DATA inOrder<>+28(SB)/4, $0x00000007
 GLOBL inOrder<>(SB), RODATA|NOPTR, $32
 
-DATA unzipTriplesBytes<>+0(SB)/4, $0x09060300
-DATA unzipTriplesBytes<>+4(SB)/4, $0x80800f0c
-DATA unzipTriplesBytes<>+8(SB)/4, $0x80808080
-DATA unzipTriplesBytes<>+12(SB)/4, $0x80808080
-DATA unzipTriplesBytes<>+16(SB)/4, $0x80808080
-DATA unzipTriplesBytes<>+20(SB)/4, $0x05028080
-DATA unzipTriplesBytes<>+24(SB)/4, $0x800e0b08
-DATA unzipTriplesBytes<>+28(SB)/4, $0x80808080
-DATA unzipTriplesBytes<>+32(SB)/4, $0x80808080
-DATA unzipTriplesBytes<>+36(SB)/4, $0x80808080
-DATA unzipTriplesBytes<>+40(SB)/4, $0x01808080
-DATA unzipTriplesBytes<>+44(SB)/4, $0x0d0a0704
-DATA unzipTriplesBytes<>+48(SB)/4, $0x0a070401
-DATA unzipTriplesBytes<>+52(SB)/4, $0x8080800d
-DATA unzipTriplesBytes<>+56(SB)/4, $0x80808080
-DATA unzipTriplesBytes<>+60(SB)/4, $0x80808080
-DATA unzipTriplesBytes<>+64(SB)/4, $0x80808080
-DATA unzipTriplesBytes<>+68(SB)/4, $0x06030080
-DATA unzipTriplesBytes<>+72(SB)/4, $0x800f0c09
-DATA unzipTriplesBytes<>+76(SB)/4, $0x80808080
-DATA unzipTriplesBytes<>+80(SB)/4, $0x80808080
-DATA unzipTriplesBytes<>+84(SB)/4, $0x80808080
-DATA unzipTriplesBytes<>+88(SB)/4, $0x02808080
-DATA unzipTriplesBytes<>+92(SB)/4, $0x0e0b0805
-DATA unzipTriplesBytes<>+96(SB)/4, $0x0b080502
-DATA unzipTriplesBytes<>+100(SB)/4, $0x8080800e
-DATA unzipTriplesBytes<>+104(SB)/4, $0x80808080
-DATA unzipTriplesBytes<>+108(SB)/4, $0x80808080
-DATA unzipTriplesBytes<>+112(SB)/4, $0x80808080
-DATA unzipTriplesBytes<>+116(SB)/4, $0x07040180
-DATA unzipTriplesBytes<>+120(SB)/4, $0x80800d0a
-DATA unzipTriplesBytes<>+124(SB)/4, $0x80808080
-DATA unzipTriplesBytes<>+128(SB)/4, $0x80808080
-DATA unzipTriplesBytes<>+132(SB)/4, $0x80808080
-DATA unzipTriplesBytes<>+136(SB)/4, $0x03008080
-DATA unzipTriplesBytes<>+140(SB)/4, $0x0f0c0906
-GLOBL unzipTriplesBytes<>(SB), RODATA|NOPTR, $144
+DATA unzipTriples16Bytes<>+0(SB)/4, $0x07060100
+DATA unzipTriples16Bytes<>+4(SB)/4, $0x80800d0c
+DATA unzipTriples16Bytes<>+8(SB)/4, $0x80808080
+DATA unzipTriples16Bytes<>+12(SB)/4, $0x80808080
+DATA unzipTriples16Bytes<>+16(SB)/4, $0x80808080
+DATA unzipTriples16Bytes<>+20(SB)/4, $0x03028080
+DATA unzipTriples16Bytes<>+24(SB)/4, $0x0f0e0908
+DATA unzipTriples16Bytes<>+28(SB)/4, $0x80808080
+DATA unzipTriples16Bytes<>+32(SB)/4, $0x80808080
+DATA unzipTriples16Bytes<>+36(SB)/4, $0x80808080
+DATA unzipTriples16Bytes<>+40(SB)/4, $0x80808080
+DATA unzipTriples16Bytes<>+44(SB)/4, $0x0b0a0504
+DATA unzipTriples16Bytes<>+48(SB)/4, $0x09080302
+DATA unzipTriples16Bytes<>+52(SB)/4, $0x80800f0e
+DATA unzipTriples16Bytes<>+56(SB)/4, $0x80808080
+DATA unzipTriples16Bytes<>+60(SB)/4, $0x80808080
+DATA unzipTriples16Bytes<>+64(SB)/4, $0x80808080
+DATA unzipTriples16Bytes<>+68(SB)/4, $0x05048080
+DATA unzipTriples16Bytes<>+72(SB)/4, $0x80800b0a
+DATA unzipTriples16Bytes<>+76(SB)/4, $0x80808080
+DATA unzipTriples16Bytes<>+80(SB)/4, $0x80808080
+DATA unzipTriples16Bytes<>+84(SB)/4, $0x80808080
+DATA unzipTriples16Bytes<>+88(SB)/4, $0x01008080
+DATA unzipTriples16Bytes<>+92(SB)/4, $0x0d0c0706
+DATA unzipTriples16Bytes<>+96(SB)/4, $0x0b0a0504
+DATA unzipTriples16Bytes<>+100(SB)/4, $0x80808080
+DATA unzipTriples16Bytes<>+104(SB)/4, $0x80808080
+DATA unzipTriples16Bytes<>+108(SB)/4, $0x80808080
+DATA unzipTriples16Bytes<>+112(SB)/4, $0x80808080
+DATA unzipTriples16Bytes<>+116(SB)/4, $0x07060100
+DATA unzipTriples16Bytes<>+120(SB)/4, $0x80800d0c
+DATA unzipTriples16Bytes<>+124(SB)/4, $0x80808080
+DATA unzipTriples16Bytes<>+128(SB)/4, $0x80808080
+DATA unzipTriples16Bytes<>+132(SB)/4, $0x80808080
+DATA unzipTriples16Bytes<>+136(SB)/4, $0x03028080
+DATA unzipTriples16Bytes<>+140(SB)/4, $0x0f0e0908
+GLOBL unzipTriples16Bytes<>(SB), RODATA|NOPTR, $144
 
-DATA zipTriplesBytes<>+0(SB)/4, $0x01808000
-DATA zipTriplesBytes<>+4(SB)/4, $0x80028080
-DATA zipTriplesBytes<>+8(SB)/4, $0x80800380
-DATA zipTriplesBytes<>+12(SB)/4, $0x05808004
-DATA zipTriplesBytes<>+16(SB)/4, $0x80800080
-DATA zipTriplesBytes<>+20(SB)/4, $0x02808001
-DATA zipTriplesBytes<>+24(SB)/4, $0x80038080
-DATA zipTriplesBytes<>+28(SB)/4, $0x80800480
-DATA zipTriplesBytes<>+32(SB)/4, $0x80008080
-DATA zipTriplesBytes<>+36(SB)/4, $0x80800180
-DATA zipTriplesBytes<>+40(SB)/4, $0x03808002
-DATA zipTriplesBytes<>+44(SB)/4, $0x80048080
-DATA zipTriplesBytes<>+48(SB)/4, $0x80068080
-DATA zipTriplesBytes<>+52(SB)/4, $0x80800780
-DATA zipTriplesBytes<>+56(SB)/4, $0x09808008
-DATA zipTriplesBytes<>+60(SB)/4, $0x800a8080
-DATA zipTriplesBytes<>+64(SB)/4, $0x06808005
-DATA zipTriplesBytes<>+68(SB)/4, $0x80078080
-DATA zipTriplesBytes<>+72(SB)/4, $0x80800880
-DATA zipTriplesBytes<>+76(SB)/4, $0x0a808009
-DATA zipTriplesBytes<>+80(SB)/4, $0x80800580
-DATA zipTriplesBytes<>+84(SB)/4, $0x07808006
-DATA zipTriplesBytes<>+88(SB)/4, $0x80088080
-DATA zipTriplesBytes<>+92(SB)/4, $0x80800980
-DATA zipTriplesBytes<>+96(SB)/4, $0x80800b80
-DATA zipTriplesBytes<>+100(SB)/4, $0x0d80800c
-DATA zipTriplesBytes<>+104(SB)/4, $0x800e8080
-DATA zipTriplesBytes<>+108(SB)/4, $0x80800f80
-DATA zipTriplesBytes<>+112(SB)/4, $0x800b8080
-DATA zipTriplesBytes<>+116(SB)/4, $0x80800c80
-DATA zipTriplesBytes<>+120(SB)/4, $0x0e80800d
-DATA zipTriplesBytes<>+124(SB)/4, $0x800f8080
-DATA zipTriplesBytes<>+128(SB)/4, $0x0b80800a
-DATA zipTriplesBytes<>+132(SB)/4, $0x800c8080
-DATA zipTriplesBytes<>+136(SB)/4, $0x80800d80
-DATA zipTriplesBytes<>+140(SB)/4, $0x0f80800e
-GLOBL zipTriplesBytes<>(SB), RODATA|NOPTR, $144
+DATA unzipTriples8Bytes<>+0(SB)/4, $0x09060300
+DATA unzipTriples8Bytes<>+4(SB)/4, $0x80800f0c
+DATA unzipTriples8Bytes<>+8(SB)/4, $0x80808080
+DATA unzipTriples8Bytes<>+12(SB)/4, $0x80808080
+DATA unzipTriples8Bytes<>+16(SB)/4, $0x80808080
+DATA unzipTriples8Bytes<>+20(SB)/4, $0x05028080
+DATA unzipTriples8Bytes<>+24(SB)/4, $0x800e0b08
+DATA unzipTriples8Bytes<>+28(SB)/4, $0x80808080
+DATA unzipTriples8Bytes<>+32(SB)/4, $0x80808080
+DATA unzipTriples8Bytes<>+36(SB)/4, $0x80808080
+DATA unzipTriples8Bytes<>+40(SB)/4, $0x01808080
+DATA unzipTriples8Bytes<>+44(SB)/4, $0x0d0a0704
+DATA unzipTriples8Bytes<>+48(SB)/4, $0x0a070401
+DATA unzipTriples8Bytes<>+52(SB)/4, $0x8080800d
+DATA unzipTriples8Bytes<>+56(SB)/4, $0x80808080
+DATA unzipTriples8Bytes<>+60(SB)/4, $0x80808080
+DATA unzipTriples8Bytes<>+64(SB)/4, $0x80808080
+DATA unzipTriples8Bytes<>+68(SB)/4, $0x06030080
+DATA unzipTriples8Bytes<>+72(SB)/4, $0x800f0c09
+DATA unzipTriples8Bytes<>+76(SB)/4, $0x80808080
+DATA unzipTriples8Bytes<>+80(SB)/4, $0x80808080
+DATA unzipTriples8Bytes<>+84(SB)/4, $0x80808080
+DATA unzipTriples8Bytes<>+88(SB)/4, $0x02808080
+DATA unzipTriples8Bytes<>+92(SB)/4, $0x0e0b0805
+DATA unzipTriples8Bytes<>+96(SB)/4, $0x0b080502
+DATA unzipTriples8Bytes<>+100(SB)/4, $0x8080800e
+DATA unzipTriples8Bytes<>+104(SB)/4, $0x80808080
+DATA unzipTriples8Bytes<>+108(SB)/4, $0x80808080
+DATA unzipTriples8Bytes<>+112(SB)/4, $0x80808080
+DATA unzipTriples8Bytes<>+116(SB)/4, $0x07040180
+DATA unzipTriples8Bytes<>+120(SB)/4, $0x80800d0a
+DATA unzipTriples8Bytes<>+124(SB)/4, $0x80808080
+DATA unzipTriples8Bytes<>+128(SB)/4, $0x80808080
+DATA unzipTriples8Bytes<>+132(SB)/4, $0x80808080
+DATA unzipTriples8Bytes<>+136(SB)/4, $0x03008080
+DATA unzipTriples8Bytes<>+140(SB)/4, $0x0f0c0906
+GLOBL unzipTriples8Bytes<>(SB), RODATA|NOPTR, $144
+
+DATA zipTriples16Bytes<>+0(SB)/4, $0x80800100
+DATA zipTriples16Bytes<>+4(SB)/4, $0x03028080
+DATA zipTriples16Bytes<>+8(SB)/4, $0x80808080
+DATA zipTriples16Bytes<>+12(SB)/4, $0x80800504
+DATA zipTriples16Bytes<>+16(SB)/4, $0x01008080
+DATA zipTriples16Bytes<>+20(SB)/4, $0x80808080
+DATA zipTriples16Bytes<>+24(SB)/4, $0x80800302
+DATA zipTriples16Bytes<>+28(SB)/4, $0x05048080
+DATA zipTriples16Bytes<>+32(SB)/4, $0x80808080
+DATA zipTriples16Bytes<>+36(SB)/4, $0x80800100
+DATA zipTriples16Bytes<>+40(SB)/4, $0x03028080
+DATA zipTriples16Bytes<>+44(SB)/4, $0x80808080
+DATA zipTriples16Bytes<>+48(SB)/4, $0x07068080
+DATA zipTriples16Bytes<>+52(SB)/4, $0x80808080
+DATA zipTriples16Bytes<>+56(SB)/4, $0x80800908
+DATA zipTriples16Bytes<>+60(SB)/4, $0x0b0a8080
+DATA zipTriples16Bytes<>+64(SB)/4, $0x80808080
+DATA zipTriples16Bytes<>+68(SB)/4, $0x80800706
+DATA zipTriples16Bytes<>+72(SB)/4, $0x09088080
+DATA zipTriples16Bytes<>+76(SB)/4, $0x80808080
+DATA zipTriples16Bytes<>+80(SB)/4, $0x80800504
+DATA zipTriples16Bytes<>+84(SB)/4, $0x07068080
+DATA zipTriples16Bytes<>+88(SB)/4, $0x80808080
+DATA zipTriples16Bytes<>+92(SB)/4, $0x80800908
+DATA zipTriples16Bytes<>+96(SB)/4, $0x80808080
+DATA zipTriples16Bytes<>+100(SB)/4, $0x80800d0c
+DATA zipTriples16Bytes<>+104(SB)/4, $0x0f0e8080
+DATA zipTriples16Bytes<>+108(SB)/4, $0x80808080
+DATA zipTriples16Bytes<>+112(SB)/4, $0x80800b0a
+DATA zipTriples16Bytes<>+116(SB)/4, $0x0d0c8080
+DATA zipTriples16Bytes<>+120(SB)/4, $0x80808080
+DATA zipTriples16Bytes<>+124(SB)/4, $0x80800f0e
+DATA zipTriples16Bytes<>+128(SB)/4, $0x0b0a8080
+DATA zipTriples16Bytes<>+132(SB)/4, $0x80808080
+DATA zipTriples16Bytes<>+136(SB)/4, $0x80800d0c
+DATA zipTriples16Bytes<>+140(SB)/4, $0x0f0e8080
+GLOBL zipTriples16Bytes<>(SB), RODATA|NOPTR, $144
+
+DATA zipTriples8Bytes<>+0(SB)/4, $0x01808000
+DATA zipTriples8Bytes<>+4(SB)/4, $0x80028080
+DATA zipTriples8Bytes<>+8(SB)/4, $0x80800380
+DATA zipTriples8Bytes<>+12(SB)/4, $0x05808004
+DATA zipTriples8Bytes<>+16(SB)/4, $0x80800080
+DATA zipTriples8Bytes<>+20(SB)/4, $0x02808001
+DATA zipTriples8Bytes<>+24(SB)/4, $0x80038080
+DATA zipTriples8Bytes<>+28(SB)/4, $0x80800480
+DATA zipTriples8Bytes<>+32(SB)/4, $0x80008080
+DATA zipTriples8Bytes<>+36(SB)/4, $0x80800180
+DATA zipTriples8Bytes<>+40(SB)/4, $0x03808002
+DATA zipTriples8Bytes<>+44(SB)/4, $0x80048080
+DATA zipTriples8Bytes<>+48(SB)/4, $0x80068080
+DATA zipTriples8Bytes<>+52(SB)/4, $0x80800780
+DATA zipTriples8Bytes<>+56(SB)/4, $0x09808008
+DATA zipTriples8Bytes<>+60(SB)/4, $0x800a8080
+DATA zipTriples8Bytes<>+64(SB)/4, $0x06808005
+DATA zipTriples8Bytes<>+68(SB)/4, $0x80078080
+DATA zipTriples8Bytes<>+72(SB)/4, $0x80800880
+DATA zipTriples8Bytes<>+76(SB)/4, $0x0a808009
+DATA zipTriples8Bytes<>+80(SB)/4, $0x80800580
+DATA zipTriples8Bytes<>+84(SB)/4, $0x07808006
+DATA zipTriples8Bytes<>+88(SB)/4, $0x80088080
+DATA zipTriples8Bytes<>+92(SB)/4, $0x80800980
+DATA zipTriples8Bytes<>+96(SB)/4, $0x80800b80
+DATA zipTriples8Bytes<>+100(SB)/4, $0x0d80800c
+DATA zipTriples8Bytes<>+104(SB)/4, $0x800e8080
+DATA zipTriples8Bytes<>+108(SB)/4, $0x80800f80
+DATA zipTriples8Bytes<>+112(SB)/4, $0x800b8080
+DATA zipTriples8Bytes<>+116(SB)/4, $0x80800c80
+DATA zipTriples8Bytes<>+120(SB)/4, $0x0e80800d
+DATA zipTriples8Bytes<>+124(SB)/4, $0x800f8080
+DATA zipTriples8Bytes<>+128(SB)/4, $0x0b80800a
+DATA zipTriples8Bytes<>+132(SB)/4, $0x800c8080
+DATA zipTriples8Bytes<>+136(SB)/4, $0x80800d80
+DATA zipTriples8Bytes<>+140(SB)/4, $0x0f80800e
+GLOBL zipTriples8Bytes<>(SB), RODATA|NOPTR, $144
 
 DATA lowerTwice<>+0(SB)/4, $0x00000000
 DATA lowerTwice<>+4(SB)/4, $0x00000000
@@ -9987,8 +10063,8 @@ whole3:
 	VZEROUPPER
 	RET
 
-// func unzipTriples(first *byte, second *byte, third *byte, triples *byte, n int)
-TEXT ·unzipTriples(SB), NOSPLIT, $0-40
+// func unzipTriples16(first *byte, second *byte, third *byte, triples *byte, n int)
+TEXT ·unzipTriples16(SB), NOSPLIT, $0-40
 	MOVQ first+0(FP), DI
 	MOVQ second+8(FP), DX
 	MOVQ third+16(FP), BX
@@ -9999,21 +10075,21 @@ loop1:
 	VMOVDQU 0(SI), X0
 	VMOVDQU 16(SI), X1
 	VMOVDQU 32(SI), X2
-	VPSHUFB unzipTriplesBytes<>+0(SB), X0, X3
-	VPSHUFB unzipTriplesBytes<>+16(SB), X1, X4
-	VPSHUFB unzipTriplesBytes<>+32(SB), X2, X5
+	VPSHUFB unzipTriples16Bytes<>+0(SB), X0, X3
+	VPSHUFB unzipTriples16Bytes<>+16(SB), X1, X4
+	VPSHUFB unzipTriples16Bytes<>+32(SB), X2, X5
 	VPOR X4, X3, X3
 	VPOR X5, X3, X3
 	VMOVDQU X3, (DI)
-	VPSHUFB unzipTriplesBytes<>+48(SB), X0, X3
-	VPSHUFB unzipTriplesBytes<>+64(SB), X1, X4
-	VPSHUFB unzipTriplesBytes<>+80(SB), X2, X5
+	VPSHUFB unzipTriples16Bytes<>+48(SB), X0, X3
+	VPSHUFB unzipTriples16Bytes<>+64(SB), X1, X4
+	VPSHUFB unzipTriples16Bytes<>+80(SB), X2, X5
 	VPOR X4, X3, X3
 	VPOR X5, X3, X3
 	VMOVDQU X3, (DX)
-	VPSHUFB unzipTriplesBytes<>+96(SB), X0, X3
-	VPSHUFB unzipTriplesBytes<>+112(SB), X1, X4
-	VPSHUFB unzipTriplesBytes<>+128(SB), X2, X5
+	VPSHUFB unzipTriples16Bytes<>+96(SB), X0, X3
+	VPSHUFB unzipTriples16Bytes<>+112(SB), X1, X4
+	VPSHUFB unzipTriples16Bytes<>+128(SB), X2, X5
 	VPOR X4, X3, X3
 	VPOR X5, X3, X3
 	VMOVDQU X3, (BX)
@@ -10025,8 +10101,46 @@ loop1:
 	JNZ loop1
 	RET
 
-// func zipTriples(triples *byte, first *byte, second *byte, third *byte, n int)
-TEXT ·zipTriples(SB), NOSPLIT, $0-40
+// func unzipTriples8(first *byte, second *byte, third *byte, triples *byte, n int)
+TEXT ·unzipTriples8(SB), NOSPLIT, $0-40
+	MOVQ first+0(FP), DI
+	MOVQ second+8(FP), DX
+	MOVQ third+16(FP), BX
+	MOVQ triples+24(FP), SI
+	MOVQ n+32(FP), CX
+
+loop1:
+	VMOVDQU 0(SI), X0
+	VMOVDQU 16(SI), X1
+	VMOVDQU 32(SI), X2
+	VPSHUFB unzipTriples8Bytes<>+0(SB), X0, X3
+	VPSHUFB unzipTriples8Bytes<>+16(SB), X1, X4
+	VPSHUFB unzipTriples8Bytes<>+32(SB), X2, X5
+	VPOR X4, X3, X3
+	VPOR X5, X3, X3
+	VMOVDQU X3, (DI)
+	VPSHUFB unzipTriples8Bytes<>+48(SB), X0, X3
+	VPSHUFB unzipTriples8Bytes<>+64(SB), X1, X4
+	VPSHUFB unzipTriples8Bytes<>+80(SB), X2, X5
+	VPOR X4, X3, X3
+	VPOR X5, X3, X3
+	VMOVDQU X3, (DX)
+	VPSHUFB unzipTriples8Bytes<>+96(SB), X0, X3
+	VPSHUFB unzipTriples8Bytes<>+112(SB), X1, X4
+	VPSHUFB unzipTriples8Bytes<>+128(SB), X2, X5
+	VPOR X4, X3, X3
+	VPOR X5, X3, X3
+	VMOVDQU X3, (BX)
+	ADDQ $16, DI
+	ADDQ $16, DX
+	ADDQ $16, BX
+	ADDQ $48, SI
+	DECQ CX
+	JNZ loop1
+	RET
+
+// func zipTriples16(triples *byte, first *byte, second *byte, third *byte, n int)
+TEXT ·zipTriples16(SB), NOSPLIT, $0-40
 	MOVQ triples+0(FP), SI
 	MOVQ first+8(FP), DI
 	MOVQ second+16(FP), DX
@@ -10037,21 +10151,59 @@ loop1:
 	VMOVDQU (DI), X0
 	VMOVDQU (DX), X1
 	VMOVDQU (BX), X2
-	VPSHUFB zipTriplesBytes<>+0(SB), X0, X3
-	VPSHUFB zipTriplesBytes<>+16(SB), X1, X4
-	VPSHUFB zipTriplesBytes<>+32(SB), X2, X5
+	VPSHUFB zipTriples16Bytes<>+0(SB), X0, X3
+	VPSHUFB zipTriples16Bytes<>+16(SB), X1, X4
+	VPSHUFB zipTriples16Bytes<>+32(SB), X2, X5
 	VPOR X4, X3, X3
 	VPOR X5, X3, X3
 	VMOVDQU X3, 0(SI)
-	VPSHUFB zipTriplesBytes<>+48(SB), X0, X3
-	VPSHUFB zipTriplesBytes<>+64(SB), X1, X4
-	VPSHUFB zipTriplesBytes<>+80(SB), X2, X5
+	VPSHUFB zipTriples16Bytes<>+48(SB), X0, X3
+	VPSHUFB zipTriples16Bytes<>+64(SB), X1, X4
+	VPSHUFB zipTriples16Bytes<>+80(SB), X2, X5
 	VPOR X4, X3, X3
 	VPOR X5, X3, X3
 	VMOVDQU X3, 16(SI)
-	VPSHUFB zipTriplesBytes<>+96(SB), X0, X3
-	VPSHUFB zipTriplesBytes<>+112(SB), X1, X4
-	VPSHUFB zipTriplesBytes<>+128(SB), X2, X5
+	VPSHUFB zipTriples16Bytes<>+96(SB), X0, X3
+	VPSHUFB zipTriples16Bytes<>+112(SB), X1, X4
+	VPSHUFB zipTriples16Bytes<>+128(SB), X2, X5
+	VPOR X4, X3, X3
+	VPOR X5, X3, X3
+	VMOVDQU X3, 32(SI)
+	ADDQ $16, DI
+	ADDQ $16, DX
+	ADDQ $16, BX
+	ADDQ $48, SI
+	DECQ CX
+	JNZ loop1
+	RET
+
+// func zipTriples8(triples *byte, first *byte, second *byte, third *byte, n int)
+TEXT ·zipTriples8(SB), NOSPLIT, $0-40
+	MOVQ triples+0(FP), SI
+	MOVQ first+8(FP), DI
+	MOVQ second+16(FP), DX
+	MOVQ third+24(FP), BX
+	MOVQ n+32(FP), CX
+
+loop1:
+	VMOVDQU (DI), X0
+	VMOVDQU (DX), X1
+	VMOVDQU (BX), X2
+	VPSHUFB zipTriples8Bytes<>+0(SB), X0, X3
+	VPSHUFB zipTriples8Bytes<>+16(SB), X1, X4
+	VPSHUFB zipTriples8Bytes<>+32(SB), X2, X5
+	VPOR X4, X3, X3
+	VPOR X5, X3, X3
+	VMOVDQU X3, 0(SI)
+	VPSHUFB zipTriples8Bytes<>+48(SB), X0, X3
+	VPSHUFB zipTriples8Bytes<>+64(SB), X1, X4
+	VPSHUFB zipTriples8Bytes<>+80(SB), X2, X5
+	VPOR X4, X3, X3
+	VPOR X5, X3, X3
+	VMOVDQU X3, 16(SI)
+	VPSHUFB zipTriples8Bytes<>+96(SB), X0, X3
+	VPSHUFB zipTriples8Bytes<>+112(SB), X1, X4
+	VPSHUFB zipTriples8Bytes<>+128(SB), X2, X5
 	VPOR X4, X3, X3
 	VPOR X5, X3, X3
 	VMOVDQU X3, 32(SI)

@@ -1052,15 +1052,25 @@ func unzipPairs(first *byte, second *byte, pairs *byte, apart int, n int, back i
 //go:noescape
 func zipPairs(first *byte, second *byte, pairs *byte, apart int, n int, back int, rows int)
 
-// unzipTriples takes n groups of sixteen triples apart; n > 0.
+// unzipTriples16 takes n groups of 8 triples apart; n > 0.
 //
 //go:noescape
-func unzipTriples(first *byte, second *byte, third *byte, triples *byte, n int)
+func unzipTriples16(first *byte, second *byte, third *byte, triples *byte, n int)
 
-// zipTriples makes n groups of sixteen triples; n > 0.
+// unzipTriples8 takes n groups of 16 triples apart; n > 0.
 //
 //go:noescape
-func zipTriples(triples *byte, first *byte, second *byte, third *byte, n int)
+func unzipTriples8(first *byte, second *byte, third *byte, triples *byte, n int)
+
+// zipTriples16 makes n groups of 8 triples; n > 0.
+//
+//go:noescape
+func zipTriples16(triples *byte, first *byte, second *byte, third *byte, n int)
+
+// zipTriples8 makes n groups of 16 triples; n > 0.
+//
+//go:noescape
+func zipTriples8(triples *byte, first *byte, second *byte, third *byte, n int)
 
 // turnShorts transposes eight rows of n groups of eight elements of 16 bits; n > 0.
 //

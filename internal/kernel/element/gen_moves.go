@@ -11,66 +11,77 @@ import (
 	"github.com/carve-dev/carve/internal/kernel/asm"
 )
 
-// triples writes the kernels that take triples of bytes apart, and make them: each of three vectors of results gets its bytes from three.
+// triples writes the kernels that take triples of bytes, or of words, apart, and make them: each of three vectors of results gets its bytes from three.
 func triples(f *asm.File) {
 	planes := []string{"DI", "DX", "BX"}
 	for _, zips := range []bool{false, true} {
-		name, doc := "unzipTriples", "unzipTriples takes n groups of sixteen triples apart; n > 0."
-		args, entry, call := []string{"first", "second", "third", "triples"}, "unzipThree", "unzipTriples(first, second, third, triples, n)"
-		regs := append(slices.Clone(planes), "SI")
-		if zips {
-			name, doc = "zipTriples", "zipTriples makes n groups of sixteen triples; n > 0."
-			args, entry, call = []string{"triples", "first", "second", "third"}, "zipThree", "zipTriples(triples, first, second, third, n)"
-			regs = append([]string{"SI"}, planes...)
+		code := "if short {\n"
+		for _, size := range []int{2, 1} {
+			name, doc := fmt.Sprintf("unzipTriples%d", 8*size), fmt.Sprintf("takes n groups of %d triples apart; n > 0.", 16/size)
+			args, entry, call := []string{"first", "second", "third", "triples"}, "unzipThree", "(first, second, third, triples, n)\n"
+			regs := append(slices.Clone(planes), "SI")
+			if zips {
+				name, doc = fmt.Sprintf("zipTriples%d", 8*size), fmt.Sprintf("makes n groups of %d triples; n > 0.", 16/size)
+				args, entry, call = []string{"triples", "first", "second", "third"}, "zipThree", "(triples, first, second, third, n)\n"
+				regs = append([]string{"SI"}, planes...)
+			}
+			table := name + "Bytes"
+			f.Data(table, tripleBytes(zips, size)...)
+			var typed []asm.Arg
+			for _, a := range args {
+				typed = append(typed, asm.Typed(a, "*byte"))
+			}
+			fn := f.Func(name, name+" "+doc, append(typed, asm.Int("n"))...)
+			for i, a := range args {
+				fn.Load(a, regs[i])
+			}
+			fn.Load("n", "CX")
+			fn.Loop("CX", func() { triple(fn, zips, table, planes) })
+			fn.Ret()
+			if code += name + call; size == 1 {
+				served(f, entry, code+"}")
+			} else {
+				code += "} else {\n"
+			}
 		}
-		table := name + "Bytes"
-		f.Data(table, tripleBytes(zips)...)
-		var typed []asm.Arg
-		for _, a := range args {
-			typed = append(typed, asm.Typed(a, "*byte"))
-		}
-		fn := f.Func(name, doc, append(typed, asm.Int("n"))...)
-		for i, a := range args {
-			fn.Load(a, regs[i])
-		}
-		fn.Load("n", "CX")
-		fn.Loop("CX", func() {
-			at := func(i int, plane bool) string {
-				if plane {
-					return "(" + planes[i] + ")"
-				}
-				return fmt.Sprintf("%d(SI)", 16*i)
-			}
-			for s := range 3 {
-				fn.I("VMOVDQU %s, X%d", at(s, zips), s)
-			}
-			for d := range 3 {
-				for s := range 3 {
-					fn.I("VPSHUFB %s, X%d, X%d", asm.DataAt(table, 16*(3*d+s)), s, 3+s)
-				}
-				fn.I("VPOR X4, X3, X3")
-				fn.I("VPOR X5, X3, X3")
-				fn.I("VMOVDQU X3, %s", at(d, !zips))
-			}
-			for _, plane := range planes {
-				fn.I("ADDQ $16, %s", plane)
-			}
-			fn.I("ADDQ $48, SI")
-		})
-		fn.Ret()
-		served(f, entry, call)
 	}
 }
 
-// tripleBytes are, for each vector of results and each of operands, the numbers of the bytes that the one gets from the other, 128 where it gets none.
-func tripleBytes(zips bool) []uint32 {
+// triple writes what moves 16 bytes of each plane.
+func triple(fn *asm.Func, zips bool, table string, planes []string) {
+	at := func(i int, plane bool) string {
+		if plane {
+			return "(" + planes[i] + ")"
+		}
+		return fmt.Sprintf("%d(SI)", 16*i)
+	}
+	for s := range 3 {
+		fn.I("VMOVDQU %s, X%d", at(s, zips), s)
+	}
+	for d := range 3 {
+		for s := range 3 {
+			fn.I("VPSHUFB %s, X%d, X%d", asm.DataAt(table, 16*(3*d+s)), s, 3+s)
+		}
+		fn.I("VPOR X4, X3, X3")
+		fn.I("VPOR X5, X3, X3")
+		fn.I("VMOVDQU X3, %s", at(d, !zips))
+	}
+	for _, plane := range planes {
+		fn.I("ADDQ $16, %s", plane)
+	}
+	fn.I("ADDQ $48, SI")
+}
+
+// tripleBytes are, for each vector of results and each of operands, the numbers of the bytes that the one gets from the other, 128 where it gets none; elements have size bytes.
+func tripleBytes(zips bool, size int) []uint32 {
 	var b []byte
 	for d := range 3 {
 		for s := range 3 {
 			for i := range 16 {
-				from := 3*i + d // of 48
+				from := (3*(i/size)+d)*size + i%size // of 48
 				if zips {
-					from = (16*d+i)%3*16 + (16*d+i)/3
+					element := (16*d + i) / size
+					from = element%3*16 + element/3*size + i%size
 				}
 				if from/16 != s {
 					from = 128
