@@ -69,40 +69,50 @@ const (
 	leastPart = 48
 )
 
-func planDeformConv(p *planner, n *graph.Node) error {
-	x, w, y := n.Inputs[0], n.Inputs[1], n.Outputs[0]
-	dx, dw, dy := p.Dims[x.ID], p.Dims[w.ID], p.Dims[y.ID]
+// newDeformConv returns what the shapes and attributes of a node say of it.
+func newDeformConv(p *planner, n *graph.Node) (*deformConv, error) {
+	dx, dw, dy := p.Dims[n.Inputs[0].ID], p.Dims[n.Inputs[1].ID], p.Dims[n.Outputs[0].ID]
 	window, err := graph.ConvAttrs(n, dw[2:])
 	if err != nil {
-		return err
+		return nil, err
 	}
 	c := &deformConv{axes: poolAxes(&window, dx[2:], dy[2:]), channels: dx[1], results: dy[1], groups: window.Group, offsets: int(n.Int("offset_group", 1)),
 		taps: dw[2] * dw[3], in: dw[1], positions: dy[2] * dy[3], offset: p.In(n.Inputs[2]), mask: place.Nowhere, bias: place.Nowhere,
-		packed: w.Format != rowMaj, kernels: p.kernels}
+		weights: p.In(n.Inputs[1]), kernels: p.kernels}
 	if c.groups < 1 || dw[0]%c.groups != 0 || dx[1] != c.groups*dw[1] || c.offsets < 1 || c.channels%c.offsets != 0 ||
 		!sameDims(p.Dims[n.Inputs[2].ID], []int{dx[0], 2 * c.offsets * c.taps, dy[2], dy[3]}) {
-		return property.Because(property.ShapeReason, "offsets %v and weights %v of %v", p.Dims[n.Inputs[2].ID], dw, dx)
+		return nil, property.Because(property.ShapeReason, "offsets %v and weights %v of %v", p.Dims[n.Inputs[2].ID], dw, dx)
 	}
 	if m := n.Input(4); m != nil {
 		if c.mask = p.In(m); !sameDims(p.Dims[m.ID], []int{dx[0], c.offsets * c.taps, dy[2], dy[3]}) {
-			return property.Because(property.ShapeReason, "a mask %v", p.Dims[m.ID])
+			return nil, property.Because(property.ShapeReason, "a mask %v", p.Dims[m.ID])
 		}
 	}
 	if b := n.Input(3); b != nil {
 		if c.bias = p.In(b); product(p.Dims[b.ID]) != dy[1] {
-			return property.Because(property.ShapeReason, "bias %v", p.Dims[b.ID])
+			return nil, property.Because(property.ShapeReason, "bias %v", p.Dims[b.ID])
 		}
 	}
 	c.out = dw[0] / c.groups
 	for t := range c.taps {
 		c.tapAt = append(c.tapAt, [2]float64{float64(t / dw[3] * c.axes[1].dilate), float64(t % dw[3] * c.axes[2].dilate)})
 	}
-	if c.weights = p.In(w); !c.packed && c.in > 1 && c.taps > 1 {
+	if c.taps == 0 || c.channels == 0 {
+		return nil, property.Because(property.ShapeReason, "weights %v of %v", dw, dx)
+	}
+	return c, nil
+}
+
+func planDeformConv(p *planner, n *graph.Node) error {
+	c, err := newDeformConv(p, n)
+	if err != nil {
+		return err
+	}
+	x, w, y := n.Inputs[0], n.Inputs[1], n.Outputs[0]
+	dx, dw := p.Dims[x.ID], p.Dims[w.ID]
+	if c.packed = w.Format != rowMaj; !c.packed && c.in > 1 && c.taps > 1 {
 		c.weights = p.Temp(4 * product(dw))
 		p.permute([]int{dw[0], c.in, c.taps}, []int{0, 2, 1}, 4, p.In(w), c.weights)
-	}
-	if c.taps == 0 || c.channels == 0 {
-		return property.Because(property.ShapeReason, "weights %v of %v", dw, dx)
 	}
 	c.wide = min(max(partBytes/(4*c.taps*c.channels)/12*12, leastPart), 240, c.positions)
 	if err := c.plan(p); err != nil {
@@ -180,8 +190,7 @@ func (c *deformConv) part(st *state, worker, image, first int, made []float32) {
 	columns := s.columns
 	for i := range n {
 		at := first + i
-		y := float64(at/c.axes[2].out*c.axes[1].stride - c.axes[1].begin + 1) // in the border
-		x := float64(at%c.axes[2].out*c.axes[2].stride - c.axes[2].begin + 1)
+		y, x := c.begin(at)
 		s.columns = columns[i*c.groups*k:][:c.groups*k]
 		for g := range c.offsets {
 			for t, place := range c.tapAt {
@@ -213,6 +222,16 @@ func (c *deformConv) part(st *state, worker, image, first int, made []float32) {
 	}
 }
 
+// begin returns where the window of a position begins in an image with its border.
+func (c *deformConv) begin(position int) (y, x float64) {
+	return float64(position/c.axes[2].out*c.axes[1].stride - c.axes[1].begin + 1), float64(position%c.axes[2].out*c.axes[2].stride - c.axes[2].begin + 1)
+}
+
+// inside reports whether a place in an image with its border sees something of the image.
+func (c *deformConv) inside(y, x float64) bool {
+	return y > 0 && y < float64(c.axes[1].in+1) && x > 0 && x < float64(c.axes[2].in+1)
+}
+
 // fewResults is how many results of a group a product is worth planning for.
 const fewResults = 4
 
@@ -240,12 +259,12 @@ type sampled struct{ columns, pixels, pixel, weights []float32 }
 // sample writes the channels of group g of offsets, times by, to where the product has them for tap t: those at a place of the image in its border.
 func (c *deformConv) sample(s *sampled, g, t int, y, x float64, by float32) {
 	count := c.channels / c.offsets
-	height, width, from := c.axes[1].in, c.axes[2].in, g*count
+	width, from := c.axes[2].in, g*count
 	out := s.pixel[:count]
 	if c.groups == 1 {
 		out = s.columns[t*c.in+from:][:count]
 	}
-	if !(y > 0 && y < float64(height+1) && x > 0 && x < float64(width+1)) {
+	if !c.inside(y, x) {
 		clear(out)
 	} else {
 		row, column := int(y), int(x)

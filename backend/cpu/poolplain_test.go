@@ -220,7 +220,7 @@ var _ = Describe("DeformConv", func() {
 		Expect(m.try("DeformConv", 1, []*graph.Value{m.input(1, 2, 5, 5), m.constant(4, 2, 0, 3), m.input(1, 0, 6, 3)})).To(BeNil())
 	})
 
-	It("agrees with the reference kernels", seeds(60, func(m *model) {
+	It("agrees with the reference kernels", seeds(120, func(m *model) {
 		dims := m.imageDims(2)
 		w := m.windowOver(dims, 4)
 		groups, offsets := pick(m, 1, 1, 2, 3), pick(m, 1, 1, 2, 4)
@@ -238,7 +238,7 @@ var _ = Describe("DeformConv", func() {
 		if m.chance(2) {
 			in[4] = m.op("Sigmoid", operand(m, n, offsets*taps, oh, ow))
 		}
-		m.sample(m.op("DeformConv", append(append(in, w.attrs...), group(groups), graph.IntAttr("offset_group", int64(offsets)))...))
+		pick(m, m.sample, m.sampleDouble)(m.op("DeformConv", append(append(in, w.attrs...), group(groups), graph.IntAttr("offset_group", int64(offsets)))...))
 	}))
 
 	It("runs in every way behind a convolution that makes its offsets", func() {
