@@ -168,32 +168,47 @@ func elements[S, D tensor.Element](p *planner, src, dst place.Memory, count int,
 
 // elementBytes is elements for those of these sizes in bytes.
 func elementBytes(p *planner, src place.Memory, sizeS int, dst place.Memory, sizeD, count int, nanos float64, fn func(dst, src []byte)) {
+	elementBytesWith(p, 0, src, sizeS, dst, sizeD, count, nanos, func(_ []float32, d, s []byte) { fn(d, s) })
+}
+
+// elementBytesWith is elementBytes of a function that has memory for so many floats.
+func elementBytesWith(p *planner, floats int, src place.Memory, sizeS int, dst place.Memory, sizeD, count int, nanos float64, fn func(room []float32, dst, src []byte)) {
+	near := scratch{at: place.Nowhere}
+	if floats > 0 {
+		near = p.scratch(4 * floats)
+	}
+	room := func(st *state, worker int) []float32 {
+		if floats == 0 {
+			return nil
+		}
+		return near.floats(st, worker)[:floats]
+	}
 	if cols := rowOf(src, sizeS, dst, sizeD); cols > 0 && cols <= elementsPerChunk {
 		from, _ := src.Runs(cols * sizeS)
 		to, _ := dst.Runs(cols * sizeD)
-		p.emit(step{chunks: count / cols, grain: grainFor(float64(cols)*nanos + 5), body: func(st *state, _, lo, hi int) {
-			d, s := st.Bytes(dst), st.Bytes(src)
+		p.emit(step{chunks: count / cols, grain: grainFor(float64(cols)*nanos + 5), body: func(st *state, worker, lo, hi int) {
+			d, s, free := st.Bytes(dst), st.Bytes(src), room(st, worker)
 			for lo < hi {
 				at, n := to.At(lo, hi-lo)
 				by, n := from.At(lo, n)
 				for i := range n {
-					fn(d[at+i*to.Near:][:cols*sizeD], s[by+i*from.Near:][:cols*sizeS])
+					fn(free, d[at+i*to.Near:][:cols*sizeD], s[by+i*from.Near:][:cols*sizeS])
 				}
 				lo += n
 			}
-		}}, []place.Memory{src}, []place.Memory{dst})
+		}}, []place.Memory{src}, []place.Memory{dst, near.at})
 		return
 	}
-	p.emit(step{chunks: ceilDiv(count, elementsPerChunk), grain: grainFor(elementsPerChunk * nanos), body: func(st *state, _, lo, hi int) {
-		d, s := st.Bytes(dst), st.Bytes(src)
+	p.emit(step{chunks: ceilDiv(count, elementsPerChunk), grain: grainFor(elementsPerChunk * nanos), body: func(st *state, worker, lo, hi int) {
+		d, s, free := st.Bytes(dst), st.Bytes(src), room(st, worker)
 		for at, end := lo*elementsPerChunk, min(hi*elementsPerChunk, count); at < end; {
 			to, n := dst.Piece(at*sizeD, (end-at)*sizeD)
 			from, n := src.Piece(at*sizeS, n/sizeD*sizeS)
 			n /= sizeS
-			fn(d[to:][:n*sizeD], s[from:][:n*sizeS])
+			fn(free, d[to:][:n*sizeD], s[from:][:n*sizeS])
 			at += n
 		}
-	}}, []place.Memory{src}, []place.Memory{dst})
+	}}, []place.Memory{src}, []place.Memory{dst, near.at})
 }
 
 // rowOf returns how many elements, of these sizes in bytes, are contiguous on both sides, 0 where all of them are.

@@ -98,8 +98,8 @@ func (p *planner) castHalf(n *graph.Node, dest cast.Type) {
 
 // byFloats emits a function of parts that has memory for as many floats.
 func byFloats(p *planner, src place.Memory, sizeS int, dst place.Memory, sizeD, count int, fn func(dst []byte, between []float32, src []byte)) {
-	elementBytes(p, src, sizeS, dst, sizeD, count, 2*castNanos, func(d, s []byte) {
-		var between [512]float32
+	const some = 1024
+	elementBytesWith(p, some, src, sizeS, dst, sizeD, count, 2*castNanos, func(between []float32, d, s []byte) {
 		for n := len(d) / sizeD; n > 0; {
 			part := between[:min(n, len(between))]
 			fn(d[:len(part)*sizeD], part, s[:len(part)*sizeS])

@@ -125,6 +125,12 @@ var _ = Describe("Cast", func() {
 	})
 })
 
+var _ = It("casts by way of float32 allocate nothing once they are planned", func(ctx SpecContext) {
+	m := newModel(1)
+	x := m.feed(as(m.floats(5000), tensor.Float16, false))
+	Expect(m.allocations(ctx, m.op("Cast", x, to(tensor.Int32)), m.op("Cast", x, to(tensor.BFloat16)), m.op("Sign", x))).To(BeZero())
+})
+
 // exact is check without a tolerance: every number is the same, and NaN where it is none.
 func (m *model) exact(outputs ...*graph.Value) {
 	GinkgoHelper()

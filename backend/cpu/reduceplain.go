@@ -214,41 +214,44 @@ func planReduceIntegers[T integer](p *planner, n *graph.Node) error {
 	return reduceEach(p, n, byKernels(set, element.Add, sumsOf[T]))
 }
 
-// sumsMade returns a reduction for reduceEach that adds up squares, or sizes, which are made of some elements at a time.
+// made returns squares, or sizes, of elements, which may lie in part.
+func made[T integer](set isa.Set, squares bool, part, x []T) []T {
+	switch part = part[:len(x)]; {
+	case squares:
+		element.Binary(set, element.Mul, part, x, x)
+	case ^T(0) > 0:
+		return x
+	default:
+		magnitudes(set, part, x)
+	}
+	return part
+}
+
+// sumsOfMany adds up squares, or sizes, which are made of some elements at a time.
+func sumsOfMany[T integer](set isa.Set, squares bool, o, s []T, next, count, by int) {
+	var room [512]T
+	if by == 1 {
+		for j := range o {
+			o[j] = 0
+			for row := s[j*next:][:count]; len(row) > 0; {
+				x := row[:min(len(row), len(room))]
+				o[j] += element.Fold(set, element.Add, made(set, squares, room[:], x))
+				row = row[len(x):]
+			}
+		}
+		return
+	}
+	clear(o)
+	for k := range count { // numbers beside each other
+		for at := 0; at < len(o); at += len(room) {
+			sums := o[at:min(at+len(room), len(o))]
+			element.Binary(set, element.Add, sums, sums, made(set, squares, room[:], s[k*by+at:][:len(sums)]))
+		}
+	}
+}
+
+// sumsMade returns a reduction for reduceEach that adds up squares, or sizes.
 func sumsMade[T integer](set isa.Set, squares bool) func(o, s []T, next, count, by int) {
-	minus := ^T(0)
-	made := func(part, x []T) []T {
-		switch part = part[:len(x)]; {
-		case squares:
-			element.Binary(set, element.Mul, part, x, x)
-		case minus > 0:
-			return x
-		default:
-			magnitudes(set, part, x)
-		}
-		return part
-	}
-	many := func(o, s []T, next, count, by int) {
-		var room [512]T
-		if by == 1 {
-			for j := range o {
-				o[j] = 0
-				for row := s[j*next:][:count]; len(row) > 0; {
-					x := row[:min(len(row), len(room))]
-					o[j] += element.Fold(set, element.Add, made(room[:], x))
-					row = row[len(x):]
-				}
-			}
-			return
-		}
-		clear(o)
-		for k := range count { // numbers beside each other
-			for at := 0; at < len(o); at += len(room) {
-				sums := o[at:min(at+len(room), len(o))]
-				element.Binary(set, element.Add, sums, sums, made(room[:], s[k*by+at:][:len(sums)]))
-			}
-		}
-	}
 	const few = 64 // elements for which kernels are not worth the calls
 	of := element.Sizes
 	if squares {
@@ -262,7 +265,7 @@ func sumsMade[T integer](set isa.Set, squares bool) func(o, s []T, next, count, 
 		case by > 1 && len(o) < few:
 			madeOfRows(o, s, count, by, squares)
 		default:
-			many(o, s, next, count, by)
+			sumsOfMany(set, squares, o, s, next, count, by)
 		}
 	}
 }

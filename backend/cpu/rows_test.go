@@ -2,6 +2,7 @@ package cpu_test
 
 import (
 	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
 
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/tensor"
@@ -12,6 +13,14 @@ var _ = Describe("Softmax", func() {
 		x := operand(m, append(m.shape(m.between(0, 3), 1, 4), m.between(1, 40))...)
 		m.sample(m.op(pick(m, "Softmax", "LogSoftmax"), x))
 	}))
+
+	It("along an axis that others follow allocates nothing once it is planned", func(ctx SpecContext) {
+		for _, dt := range []tensor.DType{tensor.Float32, tensor.Float64} {
+			m := newModel(1)
+			x := m.feed(as(m.floats(8, 128), dt, false))
+			Expect(m.allocations(ctx, m.op("Softmax", x, axis(0)), m.op("LogSoftmax", x, axis(0)))).To(BeZero(), "%v", dt)
+		}
+	})
 
 	It("over all axes from one on, before operator set 13", seeds(16, func(m *model) {
 		m.version(11)
@@ -52,6 +61,16 @@ var _ = Describe("normalisation of rows", func() {
 })
 
 var _ = Describe("reductions", func() {
+	It("of integers allocate nothing once they are planned", func(ctx SpecContext) {
+		for _, dt := range []tensor.DType{tensor.Int32, tensor.Int64} {
+			for _, op := range []string{"ReduceL1", "ReduceSumSquare"} {
+				m := newModel(1)
+				x := small(m, dt, 8, 128)
+				Expect(m.allocations(ctx, m.op(op, x), m.op(op, x, m.ints(1)), m.op(op, x, m.ints(0)))).To(BeZero(), "%s of %v", op, dt)
+			}
+		}
+	})
+
 	It("agree with the reference kernels", seeds(60, func(m *model) {
 		shape := m.shape(m.between(0, 4), 1, 20)
 		rank := len(shape)

@@ -27,6 +27,9 @@ func (p *planner) softmaxColumns(src, dst place.Memory, dims []int, logarithm bo
 	blocks := (inner + width - 1) / width
 	c := besides{kernels: p.kernels, logarithm: logarithm, rows: rows, ldd: to[1], lds: from[1]}
 	work := p.scratch(4 * vec.ColumnsWork * rows)
+	if logarithm {
+		work = p.scratch(4 * 4 * mostBeside)
+	}
 	p.emit(step{chunks: outer * blocks, grain: grainFor(float64(rows*min(width, inner)) * 0.6), body: func(st *state, worker, lo, hi int) {
 		d, s, w := st.F32(dst), st.F32(src), work.floats(st, worker)
 		for i := lo; i < hi; i++ {
@@ -51,29 +54,30 @@ type besides struct {
 	ldd, lds  int
 }
 
-// softmax computes the first n columns, n at most mostBeside. dst may be src.
+// softmax computes the first n columns, n at most mostBeside. dst may be src; work is scratch memory.
 func (c *besides) softmax(dst, src, work []float32, n int) {
 	k := c.kernels
 	if !c.logarithm {
 		k.SoftmaxColumns(dst, c.ldd, src, c.lds, work, c.rows, n)
 		return
 	}
-	var top, sum [mostBeside]float32
-	k.ReduceColumns(vec.ReduceMax, top[:n], src, c.lds, c.rows, n)
-	k.BinaryRows(vec.Sub, vec.VV, dst, c.ldd, src, c.lds, top[:n], 0, c.rows, n)
-	c.exponentials(sum[:n], dst)
-	k.Apply(vec.Log, sum[:n], sum[:n], vec.Params{})
-	k.BinaryRows(vec.Sub, vec.VV, dst, c.ldd, dst, c.ldd, sum[:n], 0, c.rows, n)
+	top, sum := work[:n], work[mostBeside:][:n]
+	k.ReduceColumns(vec.ReduceMax, top, src, c.lds, c.rows, n)
+	k.BinaryRows(vec.Sub, vec.VV, dst, c.ldd, src, c.lds, top, 0, c.rows, n)
+	c.exponentials(sum, dst, work[2*mostBeside:])
+	k.Apply(vec.Log, sum, sum, vec.Params{})
+	k.BinaryRows(vec.Sub, vec.VV, dst, c.ldd, dst, c.ldd, sum, 0, c.rows, n)
 }
 
-// exponentials adds to sum those of each column of x, some rows at a time.
-func (c *besides) exponentials(sum, x []float32) {
-	var some, part [mostBeside]float32
+// exponentials writes to sum those of each column of x, some rows at a time; work is scratch memory.
+func (c *besides) exponentials(sum, x, work []float32) {
 	k, n := c.kernels, len(sum)
+	some, part := work[:mostBeside], work[mostBeside:][:n]
+	clear(sum)
 	for r, step := 0, mostBeside/n; r < c.rows; r += step {
 		step := min(step, c.rows-r)
-		k.ApplyRows(vec.Exp, some[:], n, x[r*c.ldd:], c.ldd, step, n, vec.Params{})
-		k.ReduceColumns(vec.ReduceSum, part[:n], some[:], n, step, n)
-		k.Binary(vec.Add, sum, sum, part[:n])
+		k.ApplyRows(vec.Exp, some, n, x[r*c.ldd:], c.ldd, step, n, vec.Params{})
+		k.ReduceColumns(vec.ReduceSum, part, some, n, step, n)
+		k.Binary(vec.Add, sum, sum, part)
 	}
 }
