@@ -55,31 +55,81 @@ func (a *poolAxis) window(at int) (from, to, padded int) {
 type doublePool struct {
 	axes             [3]poolAxis
 	average, include bool // padding counts
+	kernels          double.Kernels
+	taps             []doubleTap // along the last axis
+	counts           []int       // elements along that axis of each window, those in padding included where they count
 }
 
-// at returns a result of a channel.
-func (l *doublePool) at(x []float64, z, y, i int) float64 {
-	a := &l.axes
-	z0, z1, deep := a[0].window(z)
-	y0, y1, rows := a[1].window(y)
-	x0, x1, cols := a[2].window(i)
-	sum, most, count := 0.0, math.Inf(-1), 0
+// doubleTap is what results [from, to) see of a row at a place of their window: elements from first on, a stride apart.
+type doubleTap struct{ from, to, first int }
+
+// alongRows finds the taps along the last axis, and what windows have along it.
+func (l *doublePool) alongRows() {
+	a := &l.axes[2]
+	for k := range a.kernel {
+		off := k*a.dilate - a.begin
+		t := doubleTap{from: min(max(ceilDiv(-off, a.stride), 0), a.out)}
+		t.to = max(t.from, min(a.out, ceilDiv(a.in-off, a.stride)))
+		t.first = t.from*a.stride + off
+		l.taps = append(l.taps, t)
+	}
+	for i := range a.out {
+		l.counts = append(l.counts, a.count(i, l.include))
+	}
+}
+
+// count is how many elements of the source a window has along the axis, or of the padded source where padding counts.
+func (a *poolAxis) count(at int, padding bool) int {
+	from, to, padded := a.window(at)
+	if padding {
+		return padded
+	}
+	return ceilDiv(max(to-from, 0), a.dilate)
+}
+
+// row writes a row of a channel's results.
+func (l *doublePool) row(out, x []float64, z, y int) {
+	a, op := &l.axes, double.Max
+	z0, z1, _ := a[0].window(z)
+	y0, y1, _ := a[1].window(y)
+	setAll(out, math.Inf(-1))
+	if l.average {
+		clear(out)
+		op = double.Add
+	}
 	for z := z0; z < z1; z += a[0].dilate {
 		for y := y0; y < y1; y += a[1].dilate {
 			row := x[(z*a[1].in+y)*a[2].in:][:a[2].in]
-			for i := x0; i < x1; i += a[2].dilate {
-				sum, most = sum+row[i], max(most, row[i])
-				count++
+			for _, t := range l.taps {
+				if t.from < t.to {
+					l.join(op, out[t.from:t.to], row[t.first:], a[2].stride)
+				}
 			}
 		}
 	}
-	switch {
-	case !l.average:
-		return most
-	case l.include:
-		count = deep * rows * cols
+	if !l.average {
+		return
 	}
-	return sum / float64(max(count, 1)) // the mean of no elements is 0
+	near := a[0].count(z, l.include) * a[1].count(y, l.include)
+	for i, count := range l.counts {
+		out[i] /= float64(max(near*count, 1)) // the mean of no elements is 0
+	}
+}
+
+// join makes of each result, and of an element, the greater one or the sum; elements are a stride apart.
+func (l *doublePool) join(op double.BinaryOp, out, x []float64, stride int) {
+	switch {
+	case stride == 1:
+		l.kernels.Binary(op, double.VV, out, out, x[:len(out)])
+	case op == double.Add:
+		for i := range out {
+			out[i] += x[i*stride]
+		}
+	default:
+		for i := range out {
+			out[i] = max(out[i], x[i*stride])
+		}
+	}
 }
 
 func planDoublePool(p *planner, n *graph.Node) error {
@@ -91,18 +141,16 @@ func planDoublePool(p *planner, n *graph.Node) error {
 	if err != nil {
 		return err
 	}
-	l := &doublePool{poolAxes(&w, dx[2:], dy[2:]), n.Is("AveragePool"), n.Int("count_include_pad", 0) != 0}
+	l := &doublePool{axes: poolAxes(&w, dx[2:], dy[2:]), average: n.Is("AveragePool"), include: n.Int("count_include_pad", 0) != 0, kernels: p.doubles()}
+	l.alongRows()
 	src, dst := p.In(n.Inputs[0]), p.Out(n.Outputs[0])
 	height, width, row := l.axes[1].out, l.axes[2].out, product(dx[2:])
 	rows := l.axes[0].out * height // of a channel
-	cost := float64(width*product(w.Kernel)) * 1.5
+	cost := float64(width*product(w.Kernel)) * 0.5
 	p.emit(step{chunks: dx[0] * dx[1] * rows, grain: grainFor(cost), body: func(st *state, _, lo, hi int) {
 		d, s := f64(st, dst), f64(st, src)
 		for i := lo; i < hi; i++ {
-			x, out := s[i/rows*row:][:row], d[i*width:][:width]
-			for at := range out {
-				out[at] = l.at(x, i%rows/height, i%height, at)
-			}
+			l.row(d[i*width:][:width], s[i/rows*row:][:row], i%rows/height, i%height)
 		}
 	}}, []place.Memory{src}, []place.Memory{dst})
 	return nil

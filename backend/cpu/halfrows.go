@@ -85,32 +85,32 @@ func globalPoolRows(p *planner, n *graph.Node, operands []*graph.Value) (rowKern
 }
 
 func halfRowsSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
-	if cast, _, _ := halfRowsParts(n); cast == nil {
+	if cast, _ := halfRowsParts(n); cast == nil {
 		return nil, property.Because(property.Veto, "body of %v has no rows", n)
 	}
 	return operators.RowMajor(n), nil
 }
 
-// halfRowsParts returns the nodes in the body of a fused one, nil where they are others.
-func halfRowsParts(fused *graph.Node) (cast, n, back *graph.Node) {
+// halfRowsParts returns the first cast in the body of a fused node and the operator, nil where they are others.
+func halfRowsParts(fused *graph.Node) (cast, n *graph.Node) {
 	for m := range fused.Regions[0].Graph.Nodes() {
-		if n, back := halfRowsAt(m); n != nil {
-			return m, n, back
+		if n, _ := halfRowsAt(m); n != nil {
+			return m, n
 		}
 	}
-	return nil, nil, nil
+	return nil, nil
 }
 
 // settleHalfRows lets the result overwrite the operand where rows stay where they are.
 func settleHalfRows(p *planner, fused *graph.Node) {
-	cast, _, _ := halfRowsParts(fused)
+	cast, _ := halfRowsParts(fused)
 	if x, y := fuse.Outer(fused, cast.Inputs[0]), fused.Outputs[0]; p.Bytes(x) == p.Bytes(y) {
 		p.inPlace(y, x)
 	}
 }
 
 func planHalfRows(p *planner, fused *graph.Node) error {
-	cast, n, _ := halfRowsParts(fused)
+	cast, n := halfRowsParts(fused)
 	operands, y := fuse.Outers(fused, n.Inputs), fused.Outputs[0]
 	operands[0] = fuse.Outer(fused, cast.Inputs[0])
 	h := halfRow{target: p.target, half: halves[y.Type.DType], src: p.In(operands[0]), dst: p.Out(y)}

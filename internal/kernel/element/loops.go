@@ -93,7 +93,7 @@ func bitLoop(op Op, dst, a, b []byte) {
 		for i := range dst {
 			dst[i] = a[i] | b[i]
 		}
-	case Add, Sub, Mul, Max, Min, Div, Xor:
+	case Add, Sub, Mul, Max, Min, Div, Apart, Xor:
 		for ; len(dst) >= 8; dst, a, b = dst[8:], a[8:], b[8:] {
 			bits.NativeEndian.PutUint64(dst, bits.NativeEndian.Uint64(a)^bits.NativeEndian.Uint64(b))
 		}
