@@ -202,11 +202,11 @@ func planDoubleBatchNorm(p *planner, n *graph.Node) error {
 		for i := lo; i < hi; i++ {
 			c := i % channels
 			by := scale[c] / math.Sqrt(variance[c]+eps)
+			moved := [1]float64{shift[c] - mean[c]*by}
 			for at, end := i*hw, (i+1)*hw; at < end; at += nearDoubles {
 				row := o[at:min(at+nearDoubles, end)]
-				kernels.Binary(double.Sub, double.VS, row, s[at:], mean[c:])
-				kernels.Scale(row, row, by)
-				kernels.Binary(double.Add, double.VS, row, row, shift[c:])
+				kernels.Scale(row, s[at:][:len(row)], by)
+				kernels.Binary(double.Add, double.VS, row, row, moved[:])
 			}
 		}
 	}}, in[:], []place.Memory{dst})
