@@ -275,12 +275,8 @@ func (d Dim) FloorDiv(o Dim) Dim {
 				}
 				return Dim{c: floorDiv(d.c, k), e: newExpr(out)}
 			}
-			if at, ok := d.atom(); ok && at.kind == atomFloorDiv { // ⌊⌊x/m⌋/k⌋ = ⌊x/(m·k)⌋
-				if m, ok := at.b.Const(); ok && m > 0 {
-					if p, ok := mulChecked(m, k); ok {
-						return at.a.FloorDiv(Dim{c: p})
-					}
-				}
+			if q, ok := d.nestedQuotient(k); ok {
+				return q
 			}
 		}
 		return fromFunc(atomFloorDiv, d, o)
@@ -300,6 +296,26 @@ func (d Dim) FloorDiv(o Dim) Dim {
 		}
 	}
 	return fromFunc(atomFloorDiv, d, o)
+}
+
+// nestedQuotient returns ⌊(⌊x/m⌋ + c)/k⌋ = ⌊(x + c·m)/(m·k)⌋, where d is a quotient by a number above 0 and a number c is added; ok is false
+// for other expressions. k is above 0.
+func (d Dim) nestedQuotient(k int64) (_ Dim, ok bool) {
+	at, ok := Dim{e: d.e}.atom()
+	if !ok || at.kind != atomFloorDiv {
+		return Dim{}, false
+	}
+	m, ok := at.b.Const()
+	if !ok || m <= 0 {
+		return Dim{}, false
+	}
+	product, ok := mulChecked(m, k)
+	shift, ok2 := mulChecked(m, d.c)
+	sum, ok3 := addChecked(at.a.c, shift)
+	if !ok || !ok2 || !ok3 {
+		return Dim{}, false
+	}
+	return Dim{c: sum, e: at.a.e}.FloorDiv(Dim{c: product}), true
 }
 
 // removeAtoms returns the product xs without the factors ys; ok is false where one of them is missing.
@@ -349,12 +365,16 @@ func (d Dim) extreme(o Dim, kind atomKind) Dim {
 }
 
 // Broadcast returns the dim that two operands' dims d and o broadcast to: the other where one is 1, either where they are
-// equal, otherwise an expression that Eval checks. ok is false where both are numbers that do not broadcast.
+// equal or one is the other with what is below 0 as 0, which no dim is, otherwise an expression that Eval checks. ok is false where both are numbers that do not broadcast.
 func (d Dim) Broadcast(o Dim) (_ Dim, ok bool) {
 	switch {
 	case d.Equal(o) || o.Is(1):
 		return d, true
 	case d.Is(1):
+		return o, true
+	case d.Max(Dim{}).Equal(o):
+		return d, true
+	case o.Max(Dim{}).Equal(d):
 		return o, true
 	}
 	dn, dc := d.Const()
@@ -550,6 +570,12 @@ func mulChecked(a, b int64) (int64, bool) {
 		return 0, false
 	}
 	return a * b, true
+}
+
+// addChecked returns a+b; ok is false where it overflows.
+func addChecked(a, b int64) (sum int64, ok bool) {
+	sum = a + b
+	return sum, (sum > a) == (b > 0) || b == 0
 }
 
 func (a *atom) eval(b Bindings, assume bool) (int64, error) {

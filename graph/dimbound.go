@@ -26,8 +26,8 @@ func (d Dim) least() (n int64, ok bool) {
 				return 0, false
 			}
 		}
-		sum := n + p
-		if (sum > n) != (p > 0) && p != 0 {
+		sum, ok := addChecked(n, p)
+		if !ok {
 			return 0, false
 		}
 		n = sum

@@ -129,7 +129,7 @@ func mulDims(a, b Dim) (Dim, bool) {
 	return p, !p.TooComplex()
 }
 
-// divDims returns a/b, truncated as ONNX does; ok is false where the sign of an operand is not known.
+// divDims returns a/b, truncated as ONNX does; ok is false where the sign of b is not known, or that of a where b is no number above 0.
 func divDims(a, b Dim) (Dim, bool) {
 	an, ac := a.Const()
 	bn, bc := b.Const()
@@ -144,6 +144,14 @@ func divDims(a, b Dim) (Dim, bool) {
 	if n, ok := a.least(); ok && bc && n > -bn { // what is below 0 is truncated to 0
 		a, _ = maxDims(a, D(0))
 		return quotient(a, b), true
+	}
+	if bc && bn > 0 { // what is above 0, less what is below
+		above, okAbove := maxDims(a, D(0))
+		below, okBelow := maxDims(a.Scale(-1), D(0))
+		if okAbove && okBelow {
+			q := quotient(above, b).Sub(quotient(below, b))
+			return q, !q.TooComplex()
+		}
 	}
 	return Dim{}, false
 }

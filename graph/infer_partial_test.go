@@ -1,6 +1,8 @@
 package graph_test
 
 import (
+	"fmt"
+
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
@@ -33,7 +35,7 @@ var _ = DescribeTable("Inference where elements of a shape are not known", infer
 	Entry("contents multiplied with what is not known", "Mul", ins("#[N,2]", "i64[1]"), "i64[2]"),
 	Entry("contents in part", "Slice", ins("#[N,?i7,4]", "=[1]", "=[3]", "=[0]"), "i64[2] = [?i7,4]"),
 	Entry("one of contents", "Gather", ins("#[N,?i7,4]", "=1"), "i64[] = [?i7]", num("axis", 0)),
-	Entry("contents divided, truncated", "Div", ins("#[N-1,N-9]", "=[4]"), "i64[2] = [floordiv(max(0,N-1),4),?i1]"),
+	Entry("contents divided, truncated", "Div", ins("#[N-1,N-9]", "=[4]"), "i64[2] = [floordiv(max(0,N-1),4),-floordiv(max(-N+9,0),4)+floordiv(max(0,N-9),4)]"),
 	Entry("a sequence of single ones", "SplitToSequence", ins("f32[N,4]", "=1"), "seq(f32[1,4])", num("axis", 0)),
 	Entry("chosen contents", "Where", ins("bool[]", "#[N,3,4]", "#[N,2,4]"), "i64[3] = [N,?i1,4]"),
 )
@@ -105,6 +107,28 @@ var _ = DescribeTable("Dims that are divided", func(text, normal string) {
 	Expect(d.String()).To(Equal(normal))
 },
 	Entry("twice", "floordiv(floordiv(H-1,2),2)", "floordiv(H-1,4)"),
-	Entry("and once more", "floordiv(floordiv(floordiv(H-1,2),2)+1,3)", "floordiv(floordiv(H-1,4)+1,3)"),
+	Entry("and once more", "floordiv(floordiv(floordiv(H-1,2),2)+1,3)", "floordiv(H+3,12)"),
+	Entry("a convolution behind others", "floordiv(floordiv(floordiv(H-10,5)-2,2)-2,2)+1", "floordiv(H-40,20)+1"),
 	Entry("by what may be negative", "floordiv(floordiv(H,N),2)", "floordiv(floordiv(H,N),2)"),
 )
+
+var _ = It("divides what may be negative as ONNX does, truncating", func() {
+	for _, text := range []string{"N-9", "3*N-2*M", "N*M-20"} {
+		for k := 1; k < 6; k++ {
+			node := opNode(graph.New("g"), "Div", 1, ins("#["+text+"]", fmt.Sprintf("=[%d]", k)))
+			Expect(graph.InferNode(node)).To(Succeed())
+			dims := node.Outputs[0].Dims
+			Expect(dims).To(HaveLen(1))
+			of, err := graph.ParseDim(text)
+			Expect(err).NotTo(HaveOccurred())
+			for n := range int64(24) {
+				b := graph.Bindings{"N": n, "M": n % 7}
+				whole, err := of.Eval(b)
+				Expect(err).NotTo(HaveOccurred())
+				got, err := dims[0].Eval(b)
+				Expect(err).NotTo(HaveOccurred())
+				Expect(got).To(Equal(whole/int64(k)), "%s by %d where N is %d", text, k, n)
+			}
+		}
+	}
+})
