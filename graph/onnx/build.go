@@ -160,13 +160,11 @@ func (l *loader) graphInto(s *scope, p *graphProto) (defaults map[string]*tensor
 	return defaults, nil
 }
 
-// checkInitializer compares an initializer with what the graph declares under its name, as an input or in value_info.
+// checkInitializer compares an initializer with the input that the graph declares under its name. What value_info says of one counts as
+// little as it does for results: converters to float16 leave it as it was, or change it alone.
 func (l *loader) checkInitializer(s *scope, declaredInputs map[int32][]byte, name int32, t *tensor.Tensor) error {
-	typ := s.body.typeOf(name)
-	if at, ok := declaredInputs[name]; ok {
-		typ = at
-	}
-	if typ == nil {
+	typ, ok := declaredInputs[name]
+	if !ok {
 		return nil
 	}
 	declared, err := l.typ(typ, s.dims, 0)

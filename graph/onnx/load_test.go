@@ -139,11 +139,17 @@ var _ = Describe("Parse", func() {
 			onnx.ErrSyntax, "node r", "UTF-8"),
 		Entry("an initializer of another shape than declared", model(join(initializer(vector("w", 1, 2)), input("x", f32(1)), input("w", f32(3)), output("x"))),
 			onnx.ErrSyntax, "value w", "f32[2]", "f32[3]"),
-		Entry("an initializer of another shape than value_info says", model(join(initializer(vector("w", 1, 2)), input("x", f32(1)), output("x"),
-			msg{}.sub(13, info("w", f32(3))))), onnx.ErrSyntax, "value w"),
 		Entry("a name of two lines", model(join(gnode(node("Relu", "a\nb", names("nowhere\nat all"), names("y"))), input("x", f32(1)), output("y"))),
 			onnx.ErrDangling, `a\nb`),
 	)
+
+	It("takes the type of an initializer from its data, whatever value_info says", func() {
+		m, err := onnx.Parse(context.Background(), model(join(gnode(node("Identity", "i", names("w"), names("y"))), initializer(vector("w", 1, 2)),
+			input("x", f32(1)), output("y"), msg{}.sub(13, info("w", f32(3))))), nil)
+		Expect(err).NotTo(HaveOccurred())
+		defer m.Close()
+		Expect(m.Graph.Outputs[0].Producer.Inputs[0].Type.String()).To(Equal("f32[2]"))
+	})
 
 	It("reads sequence, optional and map types, unknown ranks and unknown dims", func() {
 		seq := msg{}.sub(4, msg{}.sub(1, f32("N")))
