@@ -29,7 +29,22 @@ func poolSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 	if !is4D(x) {
 		return operators.RowMajor(n), nil
 	}
-	return []graph.Signature{graph.UniformSignature("nchw16c", n, blocked)}, nil
+	s := []graph.Signature{graph.UniformSignature("nchw16c", n, blocked)}
+	if poolsRows(x.Type.Shape) {
+		return append(operators.RowMajor(n), s...), nil
+	}
+	return s, nil
+}
+
+// poolsRows reports whether images are pooled row by row where their neighbours are row-major: those of so few channels that blocks of 16 would
+// be mostly empty. A row takes a call for each tap, so that of narrow images fewer are few.
+func poolsRows(s graph.Shape) bool {
+	channels, known := s[1].Const()
+	width, knownWidth := s[3].Const()
+	if knownWidth && width < 32 {
+		return known && channels <= 2
+	}
+	return known && channels <= 8
 }
 
 func planPool(p *planner, n *graph.Node) error {
@@ -53,7 +68,7 @@ func planPool(p *planner, n *graph.Node) error {
 			kind = conv.AveragePadded
 		}
 	}
-	if is5D(x) && x.Format == rowMaj {
+	if line := len(p.Dims[x.ID]) == 3; !line && x.Format == rowMaj {
 		return planPoolRows(p, n)
 	}
 	if x.Format == volume {

@@ -12,6 +12,25 @@ var _ = Describe("pooling", func() {
 		m.sample(m.op(pick(m, "MaxPool", "AveragePool"), x, kernel(3, 3), strides(2, 2), graph.IntAttr("ceil_mode", 1)))
 	}))
 
+	It("images of few channels agree with the reference kernels", seeds(60, func(m *model) {
+		x := m.input(m.between(1, 2), m.between(1, 9), m.between(1, 12), m.between(20, 70))
+		if m.chance(2) {
+			x = m.op("Relu", x)
+		}
+		k, l := m.between(1, 9), m.between(1, 9)
+		d, e := m.between(1, 2), m.between(1, 2)
+		args := []any{x, kernel(int64(k), int64(l)), strides(m.int64s(2, 1, 3)...), dilations(int64(d), int64(e)), graph.IntAttr("ceil_mode", int64(m.r.IntN(2)))}
+		if tall, wide := d*(k-1)+1, e*(l-1)+1; tall > m.known[x].Shape[2] || m.chance(2) { // every window sees something
+			args = append(args, pads(int64(tall/2), int64(wide/2), int64(tall/2), int64(wide/2)))
+		}
+		op := "MaxPool"
+		if m.chance(2) {
+			op, args[3] = "AveragePool", graph.IntAttr("count_include_pad", int64(m.r.IntN(2)))
+		}
+		y := m.op(op, args...)
+		m.sample(y, m.op("Exp", y))
+	}))
+
 	It("means of windows that see padding alone, which are 0, agree with the reference kernels", seeds(12, func(m *model) {
 		rank, ones := m.between(1, 3), []int64{}
 		for range 2 * rank {
