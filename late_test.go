@@ -205,6 +205,14 @@ var _ = Describe("groups whose shapes depend on data", func() {
   %%r = Resize(%%image, _, _, %%s; mode="linear") "resize"
   %%y = Relu(%%r) "relu"
   output %%y, %%rows`, constant("image", 1, 1, 3, 4)), "resize", "relu"),
+		Entry("a slice up to a length that no operand has, as of masked_scatter", `  const %start = i64[1]{0}
+  %t = Transpose(%i; perm=[1, 0]) "places"
+  %k = Shape(%t) "shape"
+  %n = Gather(%k, %start; axis=0) "count"
+  %e = Exp(%x) "values"
+  %s = Slice(%e, %start, %n, %start) "cut"
+  %y = ScatterND(%x, %t, %s) "scatter"
+  output %y, %s`, "cut", "scatter"),
 		Entry("and those where one of the lengths is known, too", fmt.Sprintf(`  %s%s
   %%a = Shrink(%%both) "rest"
   %%b = MatMul(%%a, %%w) "product"

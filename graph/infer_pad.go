@@ -9,11 +9,7 @@ func inferPad(c *Inference) error {
 		return c.SetShape(0, nil)
 	}
 	switch mode := c.Node.Str("mode", "constant"); mode {
-	case "constant", "reflect", "edge":
-	case "wrap":
-		if c.Node.Schema.Since < 19 {
-			return c.attrError("mode", "constant, reflect or edge", mode)
-		}
+	case "constant", "reflect", "edge", "wrap": // the last is of version 19, but PyTorch's exporter writes it in earlier ones, which ONNX Runtime runs
 	default:
 		return c.attrError("mode", "constant, reflect, edge or wrap", mode)
 	}

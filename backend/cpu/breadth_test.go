@@ -123,6 +123,15 @@ var _ = Describe("PRelu", func() {
 })
 
 var _ = Describe("normalisation of images", func() {
+	It("over channels whose number is open runs for every size", func() {
+		for _, channels := range []int{5, 0} {
+			m := newModel(1)
+			of := graph.TensorType(tensor.Float32, graph.Shape{graph.Sym("N"), graph.Sym("C"), graph.Sym("W")})
+			scale := graph.TensorType(tensor.Float32, graph.Shape{graph.Sym("C")})
+			m.check(m.op("InstanceNormalization", m.feedAs(of, m.floats(2, channels, 9)), m.feedAs(scale, m.floats(channels)), m.feedAs(scale, m.floats(channels))))
+		}
+	})
+
 	It("over groups of channels agrees with the reference kernels", seeds(24, func(m *model) {
 		g, per := m.between(1, 4), m.between(1, 5)
 		c := g * per

@@ -83,6 +83,9 @@ func planDoubleNorm(p *planner, n *graph.Node) error {
 func planDoubleGroupNorm(p *planner, n *graph.Node) error {
 	x := n.Inputs[0]
 	d := p.Dims[x.ID]
+	if d[1] == 0 {
+		return nil
+	}
 	groups, plane := groupsOf(n, d[1]), product(d[2:])
 	per := d[1] / groups
 	perGroup := n.Is("GroupNormalization") && n.Op.Since < 21 // scales belong to groups

@@ -28,9 +28,18 @@ func groupNormSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 
 // normalisedGroups are the signatures of a normalisation over groups of channels, of whatever type.
 func normalisedGroups(n *graph.Node) ([]graph.Signature, *property.Reason) {
-	c, ok := operators.ConstDim(n.Inputs[0], 1)
-	if !ok || len(n.Inputs[0].Type.Shape) < 3 {
-		return nil, property.Because(property.ShapeReason, "%v is %v", n.Inputs[0], n.Inputs[0].Type)
+	x := n.Inputs[0]
+	if n.Is("InstanceNormalization") && len(x.Type.Shape) > 2 { // a group is a channel, however many there are
+		for _, v := range n.Inputs[1:] {
+			if s := v.Type.Shape; len(s) != 1 || !s[0].Equal(x.Type.Shape[1]) {
+				return nil, property.Because(property.ShapeReason, "%v is %v, not of the channels of %v", v, v.Type, x.Type)
+			}
+		}
+		return operators.RowMajor(n), nil
+	}
+	c, ok := operators.ConstDim(x, 1)
+	if !ok || len(x.Type.Shape) < 3 {
+		return nil, property.Because(property.ShapeReason, "%v is %v", x, x.Type)
 	}
 	g := groupsOf(n, c)
 	if c == 0 || g < 1 || c%g != 0 {
@@ -86,6 +95,9 @@ func planGroupNorm(p *planner, n *graph.Node) error {
 	x := n.Inputs[0]
 	d := p.Dims[x.ID]
 	channels, hw := d[1], product(d[2:])
+	if channels == 0 {
+		return nil
+	}
 	groups := groupsOf(n, channels)
 	per := channels / groups
 	row := per * hw

@@ -1,6 +1,10 @@
 package place
 
-import "github.com/carve-dev/carve/graph"
+import (
+	"slices"
+
+	"github.com/carve-dev/carve/graph"
+)
 
 // Unfounded returns a result of a node whose shape the shapes of the operands do not determine, nil where there is none:
 // what depends on data has symbols of its own. A group of nodes without such results can be placed as soon as its operands
@@ -49,7 +53,8 @@ func Told(n *graph.Node, v *graph.Value) bool {
 	return v.Dims != nil && (!v.HasUnknown() && within(n, v.Dims) || ReadsContents(n))
 }
 
-// within reports whether dims speak of no symbols that depend on data but those of the shapes of a node's operands.
+// within reports whether dims speak of no symbols that depend on data but those of the shapes of a node's operands, or of results that
+// these and lengths found before determine.
 func within(n *graph.Node, dims []graph.Dim) bool {
 	known, own := map[string]bool{}, map[string]bool{}
 	for _, d := range dims {
@@ -57,7 +62,11 @@ func within(n *graph.Node, dims []graph.Dim) bool {
 			d.Symbols(own)
 		}
 	}
-	for _, v := range n.Inputs {
+	shapesOf := n.Inputs
+	if len(own) > 0 && Unfounded(n) == nil {
+		shapesOf = slices.Concat(n.Inputs, n.Outputs)
+	}
+	for _, v := range shapesOf {
 		if v != nil && len(own) > 0 {
 			for _, d := range v.Type.Shape {
 				d.Symbols(known)
