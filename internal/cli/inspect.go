@@ -227,33 +227,41 @@ func (r *inspection) survey(g *graph.Graph) {
 	slices.SortStableFunc(r.Operators, func(x, y operatorReport) int { return cmp.Compare(y.Count, x.Count) })
 }
 
-// unsupported returns the operators that none of the backends in this program runs, with the reason of the last one asked.
+// unsupported returns the operators that none of the backends in this program runs, with the reason of the reference, which is asked
+// first: others are opened where it leaves something, since some load libraries of tens of megabytes.
 func unsupported(g *graph.Graph) ([]unsupportedNode, error) {
-	var all []backend.Backend
-	for _, name := range backend.Names() {
+	var left []*graph.Node
+	eachNode(g, func(n *graph.Node) {
+		if !(partition.HostScheduled(n) && n.Schema != nil || n.Is("Constant") || n.IsCarve(graph.OpSubgraph) || n.IsCarve(graph.OpConvert)) {
+			left = append(left, n)
+		}
+	})
+	reasons := map[*graph.Node]string{}
+	others := slices.DeleteFunc(backend.Names(), func(name string) bool { return name == "reference" })
+	for _, name := range append([]string{"reference"}, others...) {
+		if len(left) == 0 {
+			break
+		}
 		b, err := backend.Open(backend.Config{Name: name})
 		if err != nil {
 			continue // not on this machine
 		}
-		defer b.Close()
-		all = append(all, b)
+		left = slices.DeleteFunc(left, func(n *graph.Node) bool {
+			why := b.Supports(n).Reason
+			if why != nil {
+				reasons[n] = cmp.Or(reasons[n], b.Info().Name+": "+why.String())
+			}
+			return why == nil
+		})
+		if err := b.Close(); err != nil {
+			return nil, err
+		}
 	}
 	type key struct{ op, reason string }
 	index := map[key]int{}
 	out := []unsupportedNode{}
-	eachNode(g, func(n *graph.Node) {
-		if partition.HostScheduled(n) && n.Schema != nil || n.Is("Constant") || n.IsCarve(graph.OpSubgraph) || n.IsCarve(graph.OpConvert) {
-			return
-		}
-		reason := "no backend is available"
-		for _, b := range all {
-			why := b.Supports(n).Reason
-			if why == nil {
-				return
-			}
-			reason = b.Info().Name + ": " + why.String()
-		}
-		k := key{n.Op.String(), reason}
+	for _, n := range left {
+		k := key{n.Op.String(), cmp.Or(reasons[n], "no backend is available")}
 		i, ok := index[k]
 		if !ok {
 			i = len(out)
@@ -265,7 +273,7 @@ func unsupported(g *graph.Graph) ([]unsupportedNode, error) {
 			name = p[0]
 		}
 		out[i].Nodes = append(out[i].Nodes, name)
-	})
+	}
 	slices.SortStableFunc(out, func(x, y unsupportedNode) int { return strings.Compare(x.Op, y.Op) })
 	return out, nil
 }

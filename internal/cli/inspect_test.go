@@ -2,9 +2,14 @@ package cli_test
 
 import (
 	"encoding/json"
+	"fmt"
+	"sync/atomic"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+
+	"github.com/carve-dev/carve/backend"
+	"github.com/carve-dev/carve/graph"
 )
 
 var _ = Describe("inspect", func() {
@@ -46,7 +51,30 @@ nodes       4
 		Expect(i.Unsupported).To(BeEmpty())
 		Expect(r.stderr).To(ContainSubstring("taken as 1: N"))
 	})
+
+	It("opens no backend beside reference where that runs every operator", func(ctx SpecContext) {
+		before := dearOpened.Load()
+		succeeds(ctx, "inspect", save(ctx, branched()))
+		Expect(dearOpened.Load()).To(Equal(before))
+
+		g := newGraph()
+		n := g.AddNode(graph.NodeSpec{Op: graph.Op{Domain: "com.example", Name: "Magic"}, Inputs: []*graph.Value{g.AddInput("x", f32(2))}, Outputs: []string{"y"}})
+		g.Opsets["com.example"] = 1
+		g.SetOutputs(n.Outputs[0])
+		Expect(succeeds(ctx, "inspect", save(ctx, g)).stdout).To(MatchRegexp(`unsupported: com\.example\.Magic .*reference: `))
+		Expect(dearOpened.Load()).To(Equal(before + 1))
+	})
 })
+
+// dearOpened counts how often the backend "dear" was asked for, which is nowhere available.
+var dearOpened atomic.Int64
+
+func init() {
+	backend.Register("dear", func(backend.Config) (backend.Backend, error) {
+		dearOpened.Add(1)
+		return nil, fmt.Errorf("%w: it is dear", backend.ErrUnavailable)
+	})
+}
 
 var _ = Describe("backends", func() {
 	It("lists what is linked", func(ctx SpecContext) {
