@@ -436,7 +436,12 @@ func (c *compilation) strictBans() error {
 // guarded runs a part of a pass and turns a panic, a programmer's error, into an error.
 func (c *compilation) guarded(fn func(*compilation) error) (err error) {
 	defer func() {
-		if r := recover(); r != nil {
+		switch r := recover().(type) {
+		case nil:
+		case *partition.HookPanic:
+			c.o.Logger.ErrorContext(c.ctx, "panic", "pass", c.pass, "property", r.Property, "value", r.Value, "stack", string(r.Stack))
+			err = r
+		default:
 			c.o.Logger.ErrorContext(c.ctx, "panic", "pass", c.pass, "value", r, "stack", string(debug.Stack()))
 			err = fmt.Errorf("internal error: %v", r)
 		}

@@ -96,6 +96,32 @@ var _ = Describe("a Rule", func() {
 		Expect(c.names).To(Equal([]string{"PrePartition", "Selector", "Adjust", "PostPartition"}))
 	})
 
+	DescribeTable("whose hook panics is named by the error, with the hook and the node", func(ctx SpecContext, spoil func(r *property.Rule), want string) {
+		r := everyHook(&calls{})
+		spoil(r)
+		m := negAbsModel()
+		DeferCleanup(m.Close)
+		_, err := carve.Compile(ctx, m, with(r))
+		var pass *carve.PassError
+		Expect(errors.As(err, &pass)).To(BeTrue(), "%v", err)
+		Expect(pass.Err).To(MatchError(HavePrefix(`property "neg-abs": ` + want)))
+		Expect(err).To(MatchError(HaveSuffix("panic: a bug")))
+	},
+		Entry(nil, func(r *property.Rule) { r.PrePartition = func(*graph.Graph) error { panic("a bug") } }, "PrePartition: "),
+		Entry(nil, func(r *property.Rule) { r.Selector = func(*graph.Graph) property.Selector { panic("a bug") } }, "NewSelector: "),
+		Entry(nil, spoiltSelector("Select"), `Select at node "exp": `),
+		Entry(nil, spoiltSelector("SelectOutput"), `SelectOutput at node "abs": `),
+		Entry(nil, spoiltSelector("Filter"), `Filter at node "neg": `),
+		Entry(nil, spoiltSelector("Judge"), `Judge at node "neg": `),
+		Entry(nil, func(r *property.Rule) { r.Adjust = func([]*graph.Node) error { panic("a bug") } }, `Adjust at node "neg": `),
+		Entry(nil, func(r *property.Rule) { r.Review = func(*graph.Graph) property.Verdict { panic("a bug") } }, `Review at node "neg": `),
+		Entry(nil, func(r *property.Rule) { r.Create = func(*graph.Graph) (*graph.NodeSpec, error) { panic("a bug") } }, `CreateSubgraphNode at node "neg": `),
+		Entry(nil, func(r *property.Rule) { r.Connect = func(*graph.Node) error { panic("a bug") } }, `ConnectSubgraph at node "neg": `),
+		Entry(nil, func(r *property.Rule) { r.Signatures = func(*graph.Node) []graph.Signature { panic("a bug") } }, `Signatures at node "neg": `),
+		Entry(nil, func(r *property.Rule) { r.AllowEdge = func(_, _ *graph.Node) bool { panic("a bug") } }, `AllowEdge at node "exp": `),
+		Entry(nil, func(r *property.Rule) { r.PostPartition = func(*graph.Graph) error { panic("a bug") } }, "PostPartition: "),
+	)
+
 	It("whose hook fails is a fault of the pass that calls it", func(ctx SpecContext) {
 		for pass, spoil := range map[string]func(r *property.Rule){
 			"prepare-properties": func(r *property.Rule) { r.PrePartition = func(*graph.Graph) error { return errHook } },
@@ -116,3 +142,41 @@ var _ = Describe("a Rule", func() {
 })
 
 var errHook = errors.New("the hook does not want to")
+
+// spoiltSelector has a method of the rule's selector panic.
+func spoiltSelector(method string) func(r *property.Rule) {
+	return func(r *property.Rule) {
+		r.Selector = func(*graph.Graph) property.Selector { return &spoilt{method: method} }
+	}
+}
+
+type spoilt struct {
+	negAbsSelector
+	method string
+}
+
+func (s *spoilt) at(method string) {
+	if s.method == method {
+		panic("a bug")
+	}
+}
+
+func (s *spoilt) Select(n *graph.Node) bool {
+	s.at("Select")
+	return s.negAbsSelector.Select(n)
+}
+
+func (s *spoilt) SelectOutput(cur, n *graph.Node) bool {
+	s.at("SelectOutput")
+	return s.negAbsSelector.SelectOutput(cur, n)
+}
+
+func (s *spoilt) Filter(set []*graph.Node) []*graph.Node {
+	s.at("Filter")
+	return set
+}
+
+func (s *spoilt) Judge([]*graph.Node) *property.Reason {
+	s.at("Judge")
+	return nil
+}

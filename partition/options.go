@@ -54,7 +54,7 @@ func (o *Options) rules(b backend.Backend) []*property.Rule {
 	var list []*property.Rule
 	for _, p := range slices.Concat(o.Properties[name], b.Properties()) {
 		if !slices.Contains(o.Disabled[name], p.Name()) {
-			list = append(list, property.RuleOf(p))
+			list = append(list, blamed(p))
 		}
 	}
 	return list
