@@ -225,9 +225,11 @@ type Difference struct {
 func (d *Difference) String() string { return (*exec.Difference)(d).String() }
 
 // Check runs the program once and compares every group with the reference kernels, on the inputs that the group had. Where
-// a group differs, its nodes are compiled and run one by one on their backend to find the first that does. It returns nil
-// where everything agrees. Results of eight-bit quantisation may be one step off, and what follows from that in a group is no
-// difference where none of its nodes differs by itself.
+// a group differs, its nodes are compiled and run one by one on their backend, each on what that made of the nodes in front, and
+// compared with the reference kernels on the same operands: Check returns the first that differs, or the group where its results are
+// not those of its nodes. It returns nil where everything agrees. Results of eight-bit quantisation may be one step off. What
+// rounding decides though every node is right, such as the index of one of two values that are nearly equal, is no difference:
+// Options.Logger is warned, with the node.
 func (p *Program) Check(ctx context.Context, inputs map[string]tensor.Value) (*Difference, error) {
 	s, err := p.runs().Acquire(background(ctx))
 	if err != nil {

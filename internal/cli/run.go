@@ -34,7 +34,10 @@ func (a *app) runCommand() *cobra.Command {
 			"--check compares every group with the reference backend on the same operands, and fails where a value differs by\n" +
 			"more than 1e-3 of itself plus 1e-4 of the deviation of its tensor; it names the first such node. Of a backend that\n" +
 			"rounds operands of products, as its option precision asks, more is allowed: by tf32, f16 and weights in f16 2e-3 and\n" +
-			"8e-3, by bf16 16e-3 and 63e-3, and what nodes that are right by themselves add up to.",
+			"8e-3, by bf16 16e-3 and 63e-3, as by rows of 8 bits (accuracy_level 4). Nodes of a group that differs run one by one,\n" +
+			"each on what the backend made of those in front of it, and are compared with the reference on these operands. Where\n" +
+			"each is right, and together they make the group's results, rounding has decided, such as which of two equal scores\n" +
+			"TopK, ArgMax or NonMaxSuppression takes: a warning names the node, and the group agrees.",
 		Args: asUsed,
 		RunE: func(cmd *cobra.Command, args []string) error { return a.run(cmd.Context(), args[0], f) },
 	}

@@ -77,7 +77,7 @@ func (in *interpreter) Enqueue(ctx context.Context, a *backend.RunArgs) (device.
 }
 
 // evaluate computes every value of the body, by id. visit, where it is not nil, sees each node with its operands' values
-// and results, and may stop the evaluation with an error.
+// and results, may put others in the results' place, and may stop the evaluation with an error.
 func (in *interpreter) evaluate(ctx context.Context, inputs []tensor.Value, visit func(n *graph.Node, operands, results []tensor.Value) error) ([]tensor.Value, error) {
 	g := in.body
 	vals := make([]tensor.Value, g.ValueIDs())
@@ -117,14 +117,14 @@ func (in *interpreter) evaluate(ctx context.Context, inputs []tensor.Value, visi
 		if err != nil {
 			return nil, err
 		}
-		for k, v := range n.Outputs {
-			if v != nil {
-				vals[v.ID] = results[k]
-			}
-		}
 		if visit != nil {
 			if err := visit(n, operands, results); err != nil {
 				return nil, err
+			}
+		}
+		for k, v := range n.Outputs {
+			if v != nil {
+				vals[v.ID] = results[k]
 			}
 		}
 	}
