@@ -2,6 +2,7 @@ package graph
 
 import (
 	"fmt"
+	"slices"
 )
 
 // kernelOf returns the spatial dims of weights [M, C/g, k…]; nil where they are not all numbers.
@@ -198,6 +199,9 @@ func inferMaxUnpool(c *Inference) error {
 	}
 	if c.Has(2) {
 		s, err := c.shapeFrom(2)
+		if err == nil {
+			err = c.unpoolsInto(s)
+		}
 		if err != nil {
 			return err
 		}
@@ -216,6 +220,26 @@ func inferMaxUnpool(c *Inference) error {
 		out[2+i] = w.TransposeDim(i, in[2+i])
 	}
 	return c.SetShape(0, out)
+}
+
+// unpoolsInto checks that a result of the shape that is asked for has the operand's rank, and a place for its elements.
+func (c *Inference) unpoolsInto(s Shape) error {
+	in := c.Shape(0)
+	if s == nil || in == nil {
+		return nil
+	}
+	if len(s) != len(in) {
+		return c.valueError(2, fmt.Sprintf("%d dims", len(in)), s.String())
+	}
+	full := true
+	for _, d := range in {
+		n, known := d.Const()
+		full = full && known && n > 0
+	}
+	if full && slices.ContainsFunc(s, func(d Dim) bool { return d.Is(0) }) {
+		return c.valueError(2, "dims of at least 1", s.String())
+	}
+	return nil
 }
 
 // inferCol2Im: [N, C·block, L] becomes [N, C, image…].
@@ -248,7 +272,39 @@ func inferCol2Im(c *Inference) error {
 			channels = quotient(in[1], size)
 		}
 	}
+	if ok && ok2 {
+		if err := c.needPositions(image, block); err != nil {
+			return err
+		}
+	}
 	return c.SetShape(0, append(Shape{c.dim(0, 0), channels}, image...))
+}
+
+// needPositions checks that operand 0 of a Col2Im has a column for each position of a block in an image.
+func (c *Inference) needPositions(image, block Shape) error {
+	dims, known := image.Static()
+	size, known2 := block.Static()
+	if !known || !known2 {
+		return nil
+	}
+	if i := slices.IndexFunc(size, func(n int) bool { return n < 1 || n > maxExtent }); i >= 0 {
+		return c.valueError(2, fmt.Sprintf("dims from 1 to %d", maxExtent), block.String())
+	}
+	w, err := ConvAttrs(c.Node, size)
+	if err != nil {
+		return err
+	}
+	out, _, _, err := w.Resolve(dims)
+	if err != nil {
+		return c.valueError(1, fmt.Sprintf("room for a block of %v", block), image.String())
+	}
+	n, fits := 1, true
+	for _, k := range out {
+		if n, fits = n*k, n == 0 || k <= maxExtent/n; !fits {
+			return c.valueError(1, fmt.Sprintf("at most %d positions", maxExtent), image.String())
+		}
+	}
+	return c.needDim(0, 2, D(n))
 }
 
 // inferDepthToSpace: [N, C, H, W] becomes [N, C/b², H·b, W·b].

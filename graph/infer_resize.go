@@ -217,8 +217,14 @@ func inferAffineGrid(c *Inference) error {
 	if len(size) != 4 && len(size) != 5 {
 		return c.valueError(1, "4 or 5 dims", itoa(len(size)))
 	}
+	axes := len(size) - 2
+	for axis, d := range []Dim{size[0], D(axes), D(axes + 1)} {
+		if err := c.needDim(0, axis, d); err != nil {
+			return err
+		}
+	}
 	out := append(Shape{size[0]}, size[2:]...)
-	return c.SetShape(0, append(out, D(len(size)-2)))
+	return c.SetShape(0, append(out, D(axes)))
 }
 
 // inferRoi: RoiAlign and MaxRoiPool give [rois, C, height, width].

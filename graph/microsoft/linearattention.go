@@ -57,6 +57,9 @@ func inferLinearAttention(c *graph.Inference) error {
 	if err != nil {
 		return err
 	}
+	if err := checkLinearAttention(c); err != nil {
+		return err
+	}
 	q, v := c.Shape(LinearQuery), c.Shape(LinearValue)
 	if q == nil || v == nil {
 		return nil
@@ -72,6 +75,22 @@ func inferLinearAttention(c *graph.Inference) error {
 	}
 	c.SetType(1, graph.TensorType(dt, graph.Shape{q[0], graph.D(int(own)), size, width}))
 	return nil
+}
+
+// checkLinearAttention has ReadLinearAttention check a node of which all dims are known.
+func checkLinearAttention(c *graph.Inference) error {
+	dims := make([][]int, LinearInputs)
+	for i := range dims {
+		if !c.Has(i) {
+			continue
+		}
+		var known bool
+		if dims[i], known = c.Shape(i).Static(); !known {
+			return nil
+		}
+	}
+	_, err := ReadLinearAttention(c.Node, dims)
+	return err
 }
 
 // ReadLinearAttention checks a node with operands of these dims, nil for one that is left out.
