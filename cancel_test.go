@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"runtime"
 	"sync/atomic"
 
@@ -122,4 +124,25 @@ var _ = Describe("a context that ends", func() {
 			return err
 		}, 1000)
 	})
+})
+
+// beside is a context that ends when there is a file in a folder.
+type beside struct {
+	context.Context
+	dir string
+}
+
+// Err implements context.Context.
+func (b beside) Err() error {
+	if list, _ := os.ReadDir(b.dir); len(list) > 0 {
+		return context.Canceled
+	}
+	return nil
+}
+
+var _ = It("a context that ends while a bundle is written leaves no file", func(ctx SpecContext) {
+	p := compile(ctx, textModel(pictures()), nil)
+	dir := GinkgoT().TempDir()
+	Expect(p.SaveBundle(beside{ctx, dir}, filepath.Join(dir, "m.carve"), nil)).To(MatchError(context.Canceled))
+	Expect(os.ReadDir(dir)).To(BeEmpty())
 })

@@ -286,7 +286,30 @@ func (p *Program) SaveBundle(ctx context.Context, path string, o *BundleOptions)
 	if err := w.write(s, o); err != nil {
 		return err
 	}
+	for i := range w.parts {
+		write := w.parts[i].Write
+		w.parts[i].Write = func(out io.Writer) error { return write(&cancelled{ctx, out}) }
+	}
 	return bundle.Create(path, w.parts)
+}
+
+// cancelled is a writer that fails when its context has ended.
+type cancelled struct {
+	ctx context.Context
+	w   io.Writer
+}
+
+// Write implements io.Writer.
+func (c *cancelled) Write(b []byte) (n int, err error) {
+	const part = 1 << 20
+	for n < len(b) && err == nil {
+		var k int
+		if err = c.ctx.Err(); err == nil {
+			k, err = c.w.Write(b[n:min(n+part, len(b))])
+		}
+		n += k
+	}
+	return n, err
 }
 
 // bundler collects the sections of a bundle.
