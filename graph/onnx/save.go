@@ -237,9 +237,6 @@ func newUnfinished(path string) (*unfinished, error) {
 func (p *unfinished) finish() error {
 	err := p.w.Flush()
 	if err == nil {
-		err = p.f.Chmod(0o644)
-	}
-	if err == nil {
 		err = p.f.Sync()
 	}
 	return errors.Join(err, p.f.Close())
@@ -247,7 +244,7 @@ func (p *unfinished) finish() error {
 
 // place gives the finished file its name.
 func (p *unfinished) place() error {
-	if err := os.Rename(p.f.Name(), p.path); err != nil {
+	if err := pending.Place(p.f, p.path); err != nil {
 		return err
 	}
 	p.f = nil

@@ -46,16 +46,13 @@ func Create(path string, parts []Part) (err error) {
 	if err = f.Truncate(size); err != nil { // nothing is written of an empty section at the end
 		return err
 	}
-	if err = f.Chmod(0o644); err != nil {
-		return err
-	}
 	if err = f.Sync(); err != nil { // so that the name never stands for less than the whole
 		return err
 	}
 	if err = f.Close(); err != nil {
 		return err
 	}
-	return os.Rename(f.Name(), path)
+	return pending.Place(f, path)
 }
 
 // write writes sections, then the header and the table in front of them. It returns the bytes of the whole.

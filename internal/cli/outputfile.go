@@ -93,13 +93,9 @@ func placeFile(path string, fill func(io.Writer) error) error {
 	if err != nil {
 		return err
 	}
-	err = fill(f)
+	err = errors.Join(fill(f), f.Close())
 	if err == nil {
-		err = f.Chmod(0o644)
-	}
-	err = errors.Join(err, f.Close())
-	if err == nil {
-		err = os.Rename(f.Name(), path)
+		err = pending.Place(f, path)
 	}
 	if err != nil {
 		_ = os.Remove(f.Name()) // the first error counts

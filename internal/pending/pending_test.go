@@ -4,6 +4,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"time"
 
@@ -34,6 +35,43 @@ var _ = Describe("an unfinished file", func() {
 		left, err := os.ReadDir(dir)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(left).To(HaveLen(2))
+	})
+
+	It("may be read by whom the umask allows, or by whom the file may be read that it replaces", func() {
+		if runtime.GOOS == "windows" {
+			Skip("permissions are not told by mode there")
+		}
+		dir := GinkgoT().TempDir()
+		plain := filepath.Join(dir, "plain")
+		Expect(os.WriteFile(plain, nil, 0o666)).To(Succeed()) // as the umask has it
+		for name, mode := range map[string]fs.FileMode{"new": 0, "private": 0o600, "open": 0o664} {
+			path := filepath.Join(dir, name)
+			like := plain
+			if mode != 0 {
+				like = path
+				Expect(os.WriteFile(path, []byte("old"), 0o600)).To(Succeed())
+				Expect(os.Chmod(path, mode)).To(Succeed())
+			}
+			want, err := os.Stat(like)
+			Expect(err).NotTo(HaveOccurred())
+			f, err := pending.Create(path)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(f.Close()).To(Succeed())
+			Expect(pending.Place(f, path)).To(Succeed())
+			info, err := os.Stat(path)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(info.Mode()).To(Equal(want.Mode()), name)
+			Expect(info.Size()).To(BeZero())
+		}
+	})
+
+	It("does not take the place of a folder, and says so of the folder's path", func() {
+		path := filepath.Join(GinkgoT().TempDir(), "folder")
+		Expect(os.Mkdir(path, 0o755)).To(Succeed())
+		f, err := pending.Create(path)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(f.Close()).To(Succeed())
+		Expect(pending.Place(f, path)).To(MatchError("replace " + path + ": it is a folder"))
 	})
 
 	It("is removed an hour after its writer was killed, and nothing else is", func() {
