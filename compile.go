@@ -369,8 +369,10 @@ func (c *compilation) runPasses(list []pass) (done bool, err error) {
 			return false, &PassError{Pass: p.name, Err: err}
 		}
 		c.pass, c.started = p.name, time.Now()
-		c.o.Observer(Progress{Pass: p.name})
-		err := c.guarded(p.run)
+		err := c.guarded(func(c *compilation) error {
+			c.o.Observer(Progress{Pass: p.name})
+			return p.run(c)
+		})
 		if err == nil {
 			err = c.guarded(func(c *compilation) error { return c.inspect(p) })
 		}

@@ -333,3 +333,24 @@ var _ = Describe("a dump", func() {
 type full struct{}
 
 func (full) Write([]byte) (int, error) { return 0, errBroken }
+
+var _ = It("an Observer that panics is an error of the pass that it is told of, on every goroutine", func(ctx SpecContext) {
+	m := textModel(pictures())
+	for _, told := range []func(p carve.Progress) bool{
+		func(p carve.Progress) bool { return p.Pass == "simplify" },
+		func(p carve.Progress) bool { return p.Pass == "pack-constants" && p.Total > 0 },
+		func(p carve.Progress) bool { return p.Pass == "compile-groups" && p.Total > 0 },
+	} {
+		pass := ""
+		_, err := carve.Compile(ctx, m, &carve.Options{Observer: func(p carve.Progress) {
+			if told(p) {
+				pass = p.Pass
+				panic("out of order")
+			}
+		}})
+		var fault *carve.PassError
+		Expect(errors.As(err, &fault)).To(BeTrue(), "%v", err)
+		Expect(fault.Pass).To(Equal(pass))
+		Expect(fault).To(MatchError(ContainSubstring("internal error: out of order")))
+	}
+})

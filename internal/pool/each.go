@@ -1,6 +1,7 @@
 package pool
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"runtime"
@@ -10,7 +11,7 @@ import (
 )
 
 // Each calls fn for 0 to n-1 on goroutines of its own, at most as many as threads or the processors, whichever is more, and
-// returns the error of the lowest index, or ctx's where that ended first. A panic of fn is an error. progress, where it is
+// returns the error of the lowest index, or ctx's where that ended first. A panic of fn, or of progress, is an error. progress, where it is
 // not nil, is told after each call, by one goroutine at a time. It is for long work, such as compilation: a loop of a kernel
 // belongs to a Run.
 func Each(ctx context.Context, n, threads int, progress func(done, total int), fn func(i int) error) error {
@@ -28,11 +29,16 @@ func Each(ctx context.Context, n, threads int, progress func(done, total int), f
 					return
 				}
 				errs[i] = guarded(func() error { return fn(i) })
-				if progress != nil {
-					mu.Lock()
-					progress(int(done.Add(1)), n)
-					mu.Unlock()
+				if progress == nil {
+					continue
 				}
+				told := guarded(func() error {
+					mu.Lock()
+					defer mu.Unlock()
+					progress(int(done.Add(1)), n)
+					return nil
+				})
+				errs[i] = cmp.Or(errs[i], told)
 			}
 		}()
 	}
