@@ -390,6 +390,7 @@ func (b *Batcher) direct(ctx context.Context, inputs map[string]tensor.Value, va
 
 // directBy is direct by somebody else: by itself, since it allocates.
 func (b *Batcher) directBy(ctx context.Context, do func(run func()), inputs map[string]tensor.Value, values []tensor.Value) (out map[string]tensor.Value, err error) {
+	err = errNotDone
 	do(func() {
 		if values == nil {
 			out, err = b.p.Run(ctx, inputs)
@@ -410,9 +411,13 @@ func (b *Batcher) runInto(ctx context.Context, inputs, outputs []*tensor.Tensor)
 
 // runIntoBy is runInto by somebody else.
 func (b *Batcher) runIntoBy(ctx context.Context, do func(run func()), inputs, outputs []*tensor.Tensor) (err error) {
+	err = errNotDone
 	do(func() { err = b.p.RunInto(ctx, inputs, outputs) })
 	return err
 }
+
+// errNotDone is the error of a run that a function of the caller's has left out.
+var errNotDone = fmt.Errorf("%w: what BatchOptions.Do returned did not do the run", ErrInput)
 
 // RunInto computes into outputs that the caller provides, like Program.RunInto. Errors are those of Run.
 func (b *Batcher) RunInto(ctx context.Context, inputs, outputs []*tensor.Tensor) (err error) {
@@ -474,10 +479,17 @@ func (b *Batcher) enter(ctx context.Context, inputs, outputs []*tensor.Tensor) (
 	}
 	t.call.Keep, t.call.Entered = outputs == nil, t.entered
 	t.call.Priority, _ = ctx.Value(priorityKey{}).(int)
+	entered := false
+	defer func() {
+		if !entered { // a panic of what the caller brings
+			b.q.Leave(t.call, nil)
+		}
+	}()
 	if b.o.Observer.Queued != nil {
 		b.o.Observer.Queued(ctx, BatchQueued{Rows: t.call.Rows, Bytes: t.call.Bytes, Priority: t.call.Priority})
 	}
 	t.err = b.q.Enter(ctx, t.call)
+	entered = true
 	return t, nil
 }
 

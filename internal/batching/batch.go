@@ -36,8 +36,11 @@ func (q *Queue) lead(ctx context.Context, c *Call, now time.Time) error {
 	case c.lane.expects(c):
 		now = q.yield(c, now)
 	}
-	if err == nil && q.o.Turns != nil && !q.o.Turns.Try() {
-		err, now = q.turn(ctx, c), time.Now()
+	if err == nil && q.o.Turns != nil {
+		var taken bool
+		if taken, err = q.try(); err == nil && !taken {
+			err, now = q.turn(ctx, c), time.Now()
+		}
 	}
 	if err != nil {
 		q.counts.Gone++
@@ -53,22 +56,38 @@ func (q *Queue) lead(ctx context.Context, c *Call, now time.Time) error {
 	return c.err
 }
 
+// try takes one of Options.Turns where there is one. It is called with mu held: a panic becomes an error.
+func (q *Queue) try() (taken bool, err error) {
+	defer asError(&err)
+	return q.o.Turns.Try(), nil
+}
+
+// asError is deferred around what others bring, and makes a panic an error.
+func asError(err *error) {
+	if r := recover(); r != nil {
+		*err = fmt.Errorf("panic: %v", r)
+	}
+}
+
 // turn waits for one of Options.Turns, with mu given up. Calls of the lane wait behind c meanwhile.
-func (q *Queue) turn(ctx context.Context, c *Call) error {
+func (q *Queue) turn(ctx context.Context, c *Call) (err error) {
 	if c.lane != q.alone {
 		c.lane.gathering = c
 		defer func() { c.lane.gathering = nil }()
 	}
 	q.mu.Unlock()
 	defer q.mu.Lock()
+	defer asError(&err)
 	return q.o.Turns.Wait(ctx)
 }
 
-// ran gives back the turn of a run.
-func (q *Queue) ran() {
+// ran gives back the turn of a run. A panic is the value, for the caller to raise when calls and slots are in order.
+func (q *Queue) ran() (panicked any) {
 	if q.o.Turns != nil {
+		defer func() { panicked = recover() }()
 		q.o.Turns.Done()
 	}
+	return nil
 }
 
 // gather waits for more rows, until it is time to begin. It is called with mu held, which it gives up in between.
@@ -261,13 +280,16 @@ func (q *Queue) spread(l *lane) {
 
 // run runs a batch to its end.
 func (q *Queue) run(b *batch) {
+	ended := false // from then on others may have b's calls
 	defer func() {
 		if r := recover(); r != nil { // the leader's caller gets it; the others get an error
-			b.err = fmt.Errorf("panic: %v", r)
-			for _, c := range b.calls {
-				c.err = b.err
+			if !ended {
+				b.err = fmt.Errorf("panic: %v", r)
+				for _, c := range b.calls {
+					c.err = b.err
+				}
+				q.complete(b)
 			}
-			q.complete(b)
 			panic(r)
 		}
 	}()
@@ -291,6 +313,7 @@ func (q *Queue) run(b *batch) {
 			c.err = b.err
 		}
 	}
+	ended = true
 	q.complete(b)
 	if q.o.Ran != nil {
 		q.o.Ran(Run{ID: b.id, Calls: len(b.calls), Rows: b.rows, Padded: padded, Reason: b.reason, Assemble: b.assemble, Took: b.took, Err: b.err})
@@ -364,7 +387,7 @@ func (q *Queue) again(b *batch) {
 
 // complete gives the results to the calls, and the slot to the next.
 func (q *Queue) complete(b *batch) {
-	q.ran()
+	panicked := q.ran()
 	q.mu.Lock()
 	if b.err == nil {
 		b.lane.took(b.bucket, b.took)
@@ -392,6 +415,9 @@ func (q *Queue) complete(b *batch) {
 		c.awake()
 	}
 	next.awake()
+	if panicked != nil {
+		panic(panicked)
+	}
 }
 
 // unref counts a call less that reads a run's results. Behind the last its memory is used again. It is called with mu held.

@@ -211,8 +211,9 @@ func (q *Queue) next() *Call {
 // Leave ends a call; err is that of a direct run, and else ignored. It returns how long the run took. The call must not be used any
 // more.
 func (q *Queue) Leave(c *Call, err error) time.Duration {
+	var panicked any
 	if c.Direct {
-		q.ran()
+		panicked = q.ran()
 	}
 	q.mu.Lock()
 	var ran Run
@@ -237,6 +238,9 @@ func (q *Queue) Leave(c *Call, err error) time.Duration {
 	}
 	q.mu.Unlock()
 	next.awake()
+	if panicked != nil {
+		panic(panicked)
+	}
 	if ran.ID > 0 && q.o.Ran != nil {
 		q.o.Ran(ran)
 	}
