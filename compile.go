@@ -441,7 +441,7 @@ func (c *compilation) guarded(fn func(*compilation) error) (err error) {
 		switch r := recover().(type) {
 		case nil:
 		case *partition.HookPanic:
-			c.o.Logger.ErrorContext(c.ctx, "panic", "pass", c.pass, "property", r.Property, "value", r.Value, "stack", string(r.Stack))
+			c.o.Logger.ErrorContext(c.ctx, "panic", "pass", c.pass, "property", r.Property, "backend", r.Backend, "value", r.Value, "stack", string(r.Stack))
 			err = r
 		default:
 			c.o.Logger.ErrorContext(c.ctx, "panic", "pass", c.pass, "value", r, "stack", string(debug.Stack()))

@@ -9,6 +9,8 @@ import (
 	. "github.com/onsi/gomega"
 
 	"github.com/carve-dev/carve"
+	"github.com/carve-dev/carve/backend"
+	"github.com/carve-dev/carve/backend/reference"
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/property"
 )
@@ -142,6 +144,22 @@ var _ = Describe("a Rule", func() {
 })
 
 var errHook = errors.New("the hook does not want to")
+
+var _ = It("a backend that panics where it is asked about a node is named by the error, with the node", func(ctx SpecContext) {
+	m := negAbsModel()
+	DeferCleanup(m.Close)
+	for _, placement := range []carve.Placement{carve.Priority, carve.Modelled} {
+		first := &reference.Backend{Name: "first", Accept: func(n *graph.Node) bool {
+			if n.Is("Abs") {
+				panic("a bug")
+			}
+			return true
+		}}
+		_, err := carve.Compile(ctx, m, &carve.Options{Backends: []backend.Config{{Name: "first"}, {Name: "cpu"}}, Open: map[string]backend.Backend{"first": first},
+			Placement: placement})
+		Expect(err).To(MatchError(`pass assign: backend "first": Supports at node "abs": panic: a bug`))
+	}
+})
 
 // spoiltSelector has a method of the rule's selector panic.
 func spoiltSelector(method string) func(r *property.Rule) {

@@ -154,7 +154,7 @@ func (s *State) singles(ctx context.Context, i int32, shut map[*graph.Node]*prop
 			s.rejected(n, i, why)
 			continue
 		}
-		can := b.Supports(n)
+		can := supports(b, n)
 		if can.Reason != nil {
 			s.rejected(n, i, can.Reason)
 			continue

@@ -132,7 +132,7 @@ func (s *State) contract(i int32, p *property.Rule, cost property.Cost, set []*g
 	if p.Signatures != nil {
 		c.Signatures = p.Signatures(n)
 	} else {
-		can := s.o.Backends[i].Supports(n)
+		can := supports(s.o.Backends[i], n)
 		if can.Reason != nil {
 			return undo(can.Reason)
 		}

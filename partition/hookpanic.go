@@ -4,38 +4,58 @@ import (
 	"fmt"
 	"runtime/debug"
 
+	"github.com/carve-dev/carve/backend"
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/property"
 )
 
-// HookPanic is what a panic of a property's hook is raised again as, so that whoever recovers can say whose it was.
+// HookPanic is what a panic of a property's hook, or of a backend's Supports, is raised again as, so that whoever recovers can say whose
+// it was.
 type HookPanic struct {
-	Property string
+	Property string // "" for a backend's
+	Backend  string // "" for a property's
 	Hook     string // as the interfaces of package property call it
 	Node     string // of the model, which the hook was looking at: the first of a set; "" where it has the whole graph
 	Value    any    // of the panic
 	Stack    []byte // where it was raised
 }
 
-// Error names the property, the hook and the node.
+// Error names the property or backend, the hook and the node.
 func (p *HookPanic) Error() string {
 	at := ""
 	if p.Node != "" {
 		at = fmt.Sprintf(" at node %q", p.Node)
 	}
-	return fmt.Sprintf("property %q: %s%s: panic: %v", p.Property, p.Hook, at, p.Value)
+	whose := fmt.Sprintf("property %q", p.Property)
+	if p.Backend != "" {
+		whose = fmt.Sprintf("backend %q", p.Backend)
+	}
+	return fmt.Sprintf("%s: %s%s: panic: %v", whose, p.Hook, at, p.Value)
 }
 
 // blame is deferred around a hook that looks at nodes, of which the first is named.
 func blame(r *property.Rule, hook string, nodes ...*graph.Node) {
-	v := recover()
-	if v == nil {
-		return
+	if v := recover(); v != nil {
+		raise(&HookPanic{Property: r.ID, Hook: hook, Value: v}, nodes)
 	}
-	if inner, ok := v.(*HookPanic); ok { // of a property that this one is made from
+}
+
+// supports asks a backend about a node.
+func supports(b backend.Backend, n *graph.Node) backend.Support {
+	defer func() {
+		if v := recover(); v != nil {
+			raise(&HookPanic{Backend: b.Info().Name, Hook: "Supports", Value: v}, []*graph.Node{n})
+		}
+	}()
+	return b.Supports(n)
+}
+
+// raise panics with p, of the first of some nodes, or with what p was raised for where that is one.
+func raise(p *HookPanic, nodes []*graph.Node) {
+	if inner, ok := p.Value.(*HookPanic); ok { // of a property that this one is made from
 		panic(inner)
 	}
-	p := &HookPanic{Property: r.ID, Hook: hook, Value: v, Stack: debug.Stack()}
+	p.Stack = debug.Stack()
 	if len(nodes) > 0 && nodes[0] != nil {
 		p.Node = nodes[0].Name
 		if names := nodes[0].Provenance(); len(names) > 0 {

@@ -122,7 +122,7 @@ func (s *State) elsewhere(i int32, nodes []*graph.Node) bool {
 
 func (s *State) taken(i int32, n *graph.Node) bool {
 	for j := int(i) + 1; j < len(s.names); j++ {
-		if s.allowed(n, int32(j)) == nil && s.o.Backends[j].Supports(n).Reason == nil {
+		if s.allowed(n, int32(j)) == nil && supports(s.o.Backends[j], n).Reason == nil {
 			return true
 		}
 	}

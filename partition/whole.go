@@ -34,7 +34,7 @@ func (x *barred) claimWhole(n *graph.Node, o *Options) {
 	for _, k := range o.Backends {
 		name := k.Info().Name
 		bound = bound || x.why(n, name) != nil // a pin is no matter of cost
-		if can := k.Supports(n); can.Reason == nil && x.whyAny(n, name) == nil {
+		if can := supports(k, n); can.Reason == nil && x.whyAny(n, name) == nil {
 			takers, least = append(takers, name), min(least, can.Cost.Nanoseconds)
 		}
 	}
@@ -119,7 +119,7 @@ func (p *parts) graph(g *graph.Graph) float64 {
 // on returns the nanoseconds of a node on a backend, 0 where that may not have it or does not say.
 func (p *parts) on(i int, n *graph.Node) float64 {
 	b := p.o.Backends[i]
-	can := b.Supports(n)
+	can := supports(b, n)
 	if can.Reason != nil || p.x.why(n, p.names[i]) != nil {
 		return 0
 	}
