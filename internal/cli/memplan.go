@@ -31,7 +31,8 @@ func (a *app) memplanCommand() *cobra.Command {
 		Short: "Packs buffers with lifetimes into one arena",
 		Long: "memplan reads buffers in MiniMalloc's format, CSV with the columns id, lower, upper and size in any order and optionally\n" +
 			"alignment, gaps (\"10-20 30-40\") and offset, and chooses an offset for each. Lifetimes are half-open. Without --capacity\n" +
-			"it makes the arena as low as it can, until that is proven optimal or time is out.\n\n" +
+			"it makes the arena as low as it can, until that is proven optimal or time is out; where it is interrupted, the best plan\n" +
+			"so far is the result.\n\n" +
 			"Exit code: 0 with a plan, 3 where no plan can exist, 4 where time ran out without one, 1 on a fault of the input.",
 		Args: asUsed,
 		RunE: func(cmd *cobra.Command, args []string) error { return a.memplan(cmd.Context(), args[0], f) },
@@ -74,7 +75,7 @@ func (a *app) memplan(ctx context.Context, path string, f *memplanFlags) error {
 	r := &memplanReport{Status: "solved", LowerBound: plan.LowerBound, Method: plan.Method, Seconds: time.Since(start).Seconds(), Buffers: len(bufs), Nodes: plan.Nodes}
 	code := ExitOK
 	switch {
-	case ctx.Err() != nil:
+	case ctx.Err() != nil && err != nil:
 		return ctx.Err()
 	case errors.Is(err, memplan.ErrInfeasible):
 		r.Status, code = "infeasible", ExitInfeasible

@@ -1,9 +1,11 @@
 package cli_test
 
 import (
+	"context"
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -36,6 +38,20 @@ var _ = Describe("memplan", func() {
 		Expect(json.Unmarshal([]byte(s), &r)).To(Succeed())
 		return r
 	}
+
+	It("has the best plan so far where it is interrupted", func(ctx SpecContext) {
+		path := filepath.Join("..", "..", "..", "shared", "memplan-benchmarks", "D.1048576.csv")
+		if _, err := os.Stat(path); err != nil {
+			Skip("the published instances are not at hand")
+		}
+		soon, stop := context.WithTimeout(ctx, 500*time.Millisecond)
+		defer stop()
+		out := filepath.Join(GinkgoT().TempDir(), "out.csv")
+		got := parse(succeeds(soon, "memplan", path, "--timeout", "10m", "--json", "--output", out).stdout)
+		Expect(got.Status).To(Equal("solved"))
+		Expect(got.Height).To(BeNumerically(">=", got.LowerBound))
+		Expect(out).To(BeAnExistingFile())
+	})
 
 	It("draws the arena", func(ctx SpecContext) {
 		out := filepath.Join(GinkgoT().TempDir(), "arena.svg")
