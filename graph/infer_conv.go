@@ -298,11 +298,12 @@ func (c *Inference) needPositions(image, block Shape) error {
 	if err != nil {
 		return c.valueError(1, fmt.Sprintf("room for a block of %v", block), image.String())
 	}
-	n, fits := 1, true
+	n := 1
 	for _, k := range out {
-		if n, fits = n*k, n == 0 || k <= maxExtent/n; !fits {
+		if n > 0 && k > maxExtent/n {
 			return c.valueError(1, fmt.Sprintf("at most %d positions", maxExtent), image.String())
 		}
+		n *= k
 	}
 	return c.needDim(0, 2, D(n))
 }
