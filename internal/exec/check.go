@@ -198,7 +198,7 @@ func (c *checker) tell(ctx context.Context, st *Step, decided []decision) {
 	}
 	say := func(what string, d *Difference) {
 		c.m.env.Logger.WarnContext(ctx, what, "node", NodeList(d.Nodes), "op", d.Op, "backend", st.Node.Backend,
-			"value", fmt.Sprintf("%s[%d]", d.Value, d.Index), "got", d.Got, "reference", d.Want)
+			"value", fmt.Sprintf("%s[%d]", d.Value, d.Index), "got", d.Got, "want", d.Want)
 	}
 	ties := 0
 	for _, d := range decided {
