@@ -72,7 +72,7 @@ var _ = Describe("Check where rounding decides a result", func() {
 		GinkgoHelper()
 		var said strings.Builder
 		o.Logger = slog.New(slog.NewTextHandler(&said, &slog.HandlerOptions{Level: slog.LevelWarn}))
-		p := compile(ctx, textModel("graph {\n  opset 18\n  input %x: f32[4]\n  %n = Neg(%x) \"neg\"\n  %a = Abs(%n) \"abs\"\n"+body), o)
+		p := compile(ctx, textModel("graph {\n  opset 18\n  opset \"ai.onnx.ml\" 3\n  input %x: f32[4]\n  %n = Neg(%x) \"neg\"\n  %a = Abs(%n) \"abs\"\n"+body), o)
 		r, err := p.Report(ctx, nil)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(r.Groups).To(HaveLen(1))
@@ -90,6 +90,9 @@ var _ = Describe("Check where rounding decides a result", func() {
 		Entry("ArgMax", `  %i = ArgMax(%a; axis=0, keepdims=0) "chosen"`+wide, tie, "chosen", float32(1.00001)),
 		Entry("ArgMin", "  %b = Neg(%a) \"again\"\n"+`  %i = ArgMin(%b; axis=0, keepdims=0) "chosen"`+wide, tie, "chosen", float32(1.00001)),
 		Entry("TopK", "  const %k = i64[1]{1}\n"+`  %v, %i = TopK(%a, %k; axis=0) "chosen"`+wide, tie, "chosen", float32(1.00001)),
+		Entry("strings", `  const %k = i64[1]{2}
+  %v = Gather(%a, %k)
+  %l = ai.onnx.ml::LabelEncoder(%v; keys_floats=[1.0, 0.5], values_strings=["one", "half"]) "text"`+"\n  output %l\n}", tie, "text", float32(1.00001)),
 		Entry("Floor", `  %y = Floor(%a) "down"`+"\n  output %y\n}", "differences of rounding grow", "down", float32(0.99999)),
 	)
 

@@ -219,6 +219,8 @@ type Difference struct {
 	Index   int     // first element that differs
 	Got     float64 // the backend's
 	Want    float64 // the reference kernels'
+
+	GotText, WantText string // the same where elements are strings
 }
 
 // String describes the difference in one line.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
 
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/tensor"
@@ -21,11 +22,22 @@ type Difference struct {
 	Index   int     // first element that differs
 	Got     float64 // the backend's
 	Want    float64 // the reference kernels'
+
+	GotText, WantText string // the same where elements are strings
 }
 
 // String describes the difference in one line.
 func (d *Difference) String() string {
-	return fmt.Sprintf("node %s (%s) on %s: %s[%d] is %g, reference %g", NodeList(d.Nodes), d.Op, d.Backend, d.Value, d.Index, d.Got, d.Want)
+	got, want := d.elements()
+	return fmt.Sprintf("node %s (%s) on %s: %s[%d] is %s, reference %s", NodeList(d.Nodes), d.Op, d.Backend, d.Value, d.Index, got, want)
+}
+
+// elements returns what differs as text.
+func (d *Difference) elements() (got, want string) {
+	if d.GotText != d.WantText {
+		return strconv.Quote(d.GotText), strconv.Quote(d.WantText)
+	}
+	return fmt.Sprintf("%g", d.Got), fmt.Sprintf("%g", d.Want)
 }
 
 // tolerance of Check: relative, plus a share of the output's standard deviation.
@@ -185,7 +197,7 @@ func (c *checker) after(ctx context.Context, f *frame, i int) {
 // decision is a node at which what a backend makes of a group parts from the reference, though the node is right by itself.
 type decision struct {
 	*Difference
-	tie bool // the result is of integers or booleans
+	tie bool // the result is of integers, booleans or strings
 }
 
 // maxTies is how many ties of a group tell names.
@@ -197,8 +209,9 @@ func (c *checker) tell(ctx context.Context, st *Step, decided []decision) {
 		return
 	}
 	say := func(what string, d *Difference) {
+		got, want := d.elements()
 		c.m.env.Logger.WarnContext(ctx, what, "node", NodeList(d.Nodes), "op", d.Op, "backend", st.Node.Backend,
-			"value", fmt.Sprintf("%s[%d]", d.Value, d.Index), "got", d.Got, "want", d.Want)
+			"value", fmt.Sprintf("%s[%d]", d.Value, d.Index), "got", got, "want", want)
 	}
 	ties := 0
 	for _, d := range decided {
@@ -254,7 +267,7 @@ func stepBehind(v *graph.Value) float64 {
 // compare looks for the first element of a result that is too far from the reference.
 func (c *checker) compare(ctx context.Context, v *graph.Value, got *tensor.Tensor, want tensor.Value) (*Difference, error) {
 	w, ok := want.(*tensor.Tensor)
-	if !ok || got == nil || w.DType == tensor.String {
+	if !ok || got == nil {
 		return nil, nil
 	}
 	g, err := c.m.toHost(ctx, got, v.Format)
@@ -266,6 +279,9 @@ func (c *checker) compare(ctx context.Context, v *graph.Value, got *tensor.Tenso
 
 // host is compare for tensors in the host format.
 func host(v *graph.Value, g, w *tensor.Tensor, tol tolerance) *Difference {
+	if w.DType == tensor.String {
+		return texts(v, g, w)
+	}
 	gs, ws := make([]float64, g.Len()), make([]float64, w.Len())
 	if len(gs) != len(ws) {
 		return &Difference{Value: ValueName(v), Got: float64(len(gs)), Want: float64(len(ws))}
@@ -294,6 +310,19 @@ func host(v *graph.Value, g, w *tensor.Tensor, tol tolerance) *Difference {
 			continue
 		}
 		return &Difference{Value: ValueName(v), Index: i, Got: y, Want: x}
+	}
+	return nil
+}
+
+// texts is host for strings.
+func texts(v *graph.Value, g, w *tensor.Tensor) *Difference {
+	if len(g.Strings) != len(w.Strings) {
+		return &Difference{Value: ValueName(v), Got: float64(len(g.Strings)), Want: float64(len(w.Strings))}
+	}
+	for i, x := range w.Strings {
+		if y := g.Strings[i]; x != y {
+			return &Difference{Value: ValueName(v), Index: i, GotText: y, WantText: x}
+		}
 	}
 	return nil
 }
@@ -347,11 +376,11 @@ func (c *checker) oneByOne(ctx context.Context, st *Step, in *interpreter, input
 // errFound ends the evaluation of a group at the node that differs.
 var errFound = errors.New("found")
 
-// differs compares two results in the host format; what are no numbers is the same.
+// differs compares two results in the host format; what are no tensors is the same.
 func differs(v *graph.Value, got, want tensor.Value, tol tolerance) *Difference {
 	g, ok := got.(*tensor.Tensor)
-	w, numbers := want.(*tensor.Tensor)
-	if !ok || !numbers || w.DType == tensor.String {
+	w, tensors := want.(*tensor.Tensor)
+	if !ok || !tensors {
 		return nil
 	}
 	return host(v, g, w, tol)
