@@ -219,9 +219,13 @@ func (c *ctx) I(format string, args ...any) {
 }
 
 // interleave writes body for count vectors at once, one instruction of each by turns, where number u has the registers from u times registers on. body
-// is straight. A processor looks for what it can compute in few instructions ahead, most of which wait for the one before where a function is long: so
+// is straight, and its instructions go by way of I, where count is above 1. A processor looks for what it can compute in few instructions ahead, most of which wait for the one before where a function is long: so
 // more of them do not.
 func (c *ctx) interleave(count, registers int, body func(u int)) {
+	if count == 1 {
+		body(0)
+		return
+	}
 	lists := make([][]string, count)
 	for u := range lists {
 		c.held, c.first = &lists[u], u*registers
