@@ -126,7 +126,8 @@ const directRows = 8
 const blockRows = 64
 
 // scoresWidth returns from one row of scores to the next for so many keys: rows of several lines begin with one, and not all in the same few sets
-// of a cache. With AVX-512 on an Intel Granite Rapids 12 heads of 197 rows take 0.91 of their time so.
+// of a cache. With AVX-512 on an Intel Granite Rapids 12 heads of 197 rows take 0.91 of their time so, in
+// blocks of 50 rows in place of 64.
 func scoresWidth(keys int) int {
 	const line, far = 16, 256 // floats
 	if keys <= line {

@@ -20,4 +20,4 @@
 // The package imports packages double and isa of internal/kernel.
 package vec
 
-//go:generate go run gen.go gen_math.go gen_neon.go gen_unary.go gen_binary.go gen_rows.go gen_gates.go gen_stage.go gen_columns.go
+//go:generate go run gen.go gen_math.go gen_neon.go gen_unary.go gen_binary.go gen_rows.go gen_softmax.go gen_gates.go gen_stage.go gen_columns.go

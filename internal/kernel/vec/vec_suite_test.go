@@ -24,7 +24,7 @@ func TestVec(t *testing.T) {
 
 var _ = Describe("generated files", func() {
 	It("are up to date", func() {
-		err := asm.Verify(context.Background(), "gen.go", "gen_math.go", "gen_neon.go", "gen_unary.go", "gen_binary.go", "gen_rows.go", "gen_gates.go", "gen_stage.go", "gen_columns.go")
+		err := asm.Verify(context.Background(), "gen.go", "gen_math.go", "gen_neon.go", "gen_unary.go", "gen_binary.go", "gen_rows.go", "gen_softmax.go", "gen_gates.go", "gen_stage.go", "gen_columns.go")
 		if errors.Is(err, exec.ErrNotFound) {
 			Skip("no go command")
 		}
