@@ -71,6 +71,22 @@ const hardSwish = `
   output %y
 `
 
+const groupNorm = `
+  input %x: f32[N,6,4,5]
+  const %shape = i64[4]{0, 6, 4, 5}
+  const %parted = i64[3]{0, 3, -1}
+  const %scale = f32[3]{1, 2, 3}
+  const %shift = f32[3]{0, 1, 2}
+  const %gamma = f32[6,1,1]{1, 2, 3, 4, 5, 6}
+  const %beta = f32[6,1,1]{6, 5, 4, 3, 2, 1}
+  %p = Reshape(%x, %parted) "p"
+  %i = InstanceNormalization(%p, %scale, %shift; epsilon=0.01) "i"
+  %r = Reshape(%i, %shape) "r"
+  %s = Mul(%r, %gamma) "s"
+  %y = Add(%s, %beta) "y"
+  output %y
+`
+
 var _ = Describe("Fusing what exporters write out", func() {
 	swap := func(text string, pairs ...string) string {
 		GinkgoHelper()
@@ -99,6 +115,9 @@ var _ = Describe("Fusing what exporters write out", func() {
 		Entry("over two axes", 13, swap(layerNorm, "axes=[-1]", "axes=[1, 2]", "axes=[2]", "axes=[-1, -2]", "f32[8]{1, 2, 3, 4, 5, 6, 7, 8}", data(1, "f32", false, 5, 8), "f32[8]{8, 7, 6, 5, 4, 3, 2, 1}", data(2, "f32", false, 5, 8)), "axis=-2"),
 		Entry("with axes as an operand", 18, swap(layerNorm, "const %two", "const %axes = i64[1]{-1}\n  const %two", "(%x; axes=[-1])", "(%x, %axes)", "(%q; axes=[2])", "(%q, %axes)"), "LayerNormalization(%x"),
 		Entry("with the difference written twice", 13, swap(layerNorm, "%q = Pow(%d, %two)", "%d2 = Sub(%x, %m) \"d2\"\n  %q = Pow(%d2, %two)"), "LayerNormalization/17(%x"),
+		Entry("GroupNormalization", 13, groupNorm, "epsilon=0.01, num_groups=3"),
+		Entry("GroupNormalization without a shift", 13, swap(groupNorm, "%s = Mul(%r, %gamma)", "%y = Mul(%r, %gamma)", "  %y = Add(%s, %beta) \"y\"\n", ""), "GroupNormalization/21(%x"),
+		Entry("GroupNormalization of what is divided", 13, swap(groupNorm, "Mul(%r, %gamma)", "Div(%r, %gamma)", "Add(%s, %beta)", "Sub(%s, %beta)"), "GroupNormalization/21(%x"),
 		Entry("Gelu", 13, gelu, "Gelu/20(%x)"),
 		Entry("Gelu multiplied in another order", 13, swap(gelu, "%d = Div(%x, %root)", "const %inv = f32[]{0.70710677}\n  %d = Mul(%inv, %x)", "%m = Mul(%x, %a)", "%m = Mul(%half, %x)", "Mul(%m, %half)", "Mul(%a, %m)"), "Gelu/20(%x)"),
 		Entry("Gelu by tanh", 13, tanhGelu, `Gelu/20(%x; approximate="tanh")`),
@@ -129,6 +148,9 @@ var _ = Describe("Fusing what exporters write out", func() {
 		Entry("a scale of another shape", swap(layerNorm, "f32[8]{1, 2, 3, 4, 5, 6, 7, 8}", "f32[5,1]{1, 2, 3, 4, 5}")),
 		Entry("the mean of something else", swap(layerNorm, "%d = Sub(%x, %m)", "%w = Neg(%x) \"w\"\n  %d = Sub(%w, %m)")),
 		Entry("another dtype", strings.NewReplacer("f32", "f64").Replace(layerNorm)),
+		Entry("GroupNormalization: groups across images", swap(groupNorm, "{0, 3, -1}", "{1, 3, -1}", "{0, 6, 4, 5}", "{-1, 6, 4, 5}")),
+		Entry("an output inside groups", swap(groupNorm, "output %y", "output %y, %i")),
+		Entry("results of another shape", swap(groupNorm, "{0, 6, 4, 5}", "{0, 6, 20, 1}")),
 		Entry("Gelu: another number", swap(gelu, "1.4142135", "1.41")),
 		Entry("an output inside", swap(gelu, "output %y", "output %y, %e")),
 		Entry("a reader of the error function outside", swap(gelu, "output %y", "%z = Neg(%a) \"z\"\n  output %y, %z")),

@@ -81,6 +81,7 @@ var passes = []pass{
 	{"fold-batchnorm", (*simplifier).foldBatchNorms},
 	{"fold-scale", (*simplifier).foldScales},
 	{"merge-branches", (*simplifier).mergeBranches},
+	{"fuse-groupnorm", (*simplifier).fuseGroupNorms},
 	{"fuse-layernorm", (*simplifier).fuseLayerNorms},
 	{"fuse-activation", (*simplifier).fuseActivations},
 	{"remove-dead", (*simplifier).removeDead},
@@ -101,7 +102,7 @@ const maxRounds = 16
 // Simplify rewrites g, and the graphs nested in it, to fewer and simpler nodes that compute the same: constants and shape
 // arithmetic are folded, no-ops, twins and dead nodes removed, changes between integers and floats that cancel each other
 // too, and transpositions that element-wise operators and Concats stand between, normalisation and scales folded into the weights before them, convolutions of one operand that are added merged, Einsum lowered to products, and the sequences that
-// exporters write for LayerNormalization, Gelu, HardSwish, Swish and Mish replaced by the
+// exporters write for LayerNormalization, GroupNormalization, Gelu, HardSwish, Swish and Mish replaced by the
 // operator; classifiers' labels that are strings are looked up by a LabelEncoder; constant weights of uint8 become int8, and
 // their zero points with them, where they are multiplied by uint8; taps of convolutions that
 // see nothing but padding are taken away; nodes of half precision compute in float32 where

@@ -1,6 +1,6 @@
 package graph
 
-// foldScales folds Mul, Div, Add and Sub with a constant per channel into the Conv, ConvTranspose or Gemm before them, and Mul into a
+// foldScales folds Mul, Div, Add and Sub with a constant per channel into the Conv, ConvTranspose, Gemm or normalisation before them, and Mul into a
 // TfIdfVectorizer.
 func (s *simplifier) foldScales() error {
 	return s.each(func(n *Node) error {
@@ -19,10 +19,14 @@ func (s *simplifier) foldScales() error {
 			return nil
 		}
 		l, ok := linearOf(x.Producer)
+		fold, channels := s.absorbAffine, l.channels
 		if !ok {
+			fold, channels = s.scaleNorm, normOfChannels(x.Producer)
+		}
+		if channels == 0 {
 			return nil
 		}
-		v := perChannel(c, l.channels, len(x.Type.Shape))
+		v := perChannel(c, channels, len(x.Type.Shape))
 		if v == nil {
 			return nil
 		}
@@ -40,7 +44,7 @@ func (s *simplifier) foldScales() error {
 		case n.Is("Add"):
 			a = affine{shift: v}
 		}
-		s.absorbAffine(n, x, a)
+		fold(n, x, a)
 		return nil
 	})
 }

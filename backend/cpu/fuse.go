@@ -31,6 +31,10 @@ func isActivation(n *graph.Node) bool {
 }
 
 func isScaleHead(n *graph.Node) bool {
+	if n.Is("GroupNormalization", "InstanceNormalization") {
+		_, why := groupNormSignatures(n)
+		return why == nil
+	}
 	return n.Is("BatchNormalization") && n.Input(0) != nil && operators.NoScale(n) == nil
 }
 
@@ -136,7 +140,7 @@ func (p *planner) settleChain(c *fuse.Chain, n *graph.Node) {
 	}
 	in, y, residual := fuse.Outers(n, l.Head.Inputs), n.Outputs[0], fuse.Outer(n, l.Residual)
 	switch {
-	case l.Head.Is("BatchNormalization"):
+	case l.Head.Is("BatchNormalization"), inBlocks(y.Format) && l.Head.Is("GroupNormalization", "InstanceNormalization"):
 		p.inPlace(y, in[0])
 	case l.Head.Is("MatMul"):
 		if _, db := matrixDims(p.Dims[in[0].ID], p.Dims[in[1].ID]); (operands{dimsB: db}).oneMatrix() {
@@ -178,6 +182,8 @@ func (p *planner) planChain(c *fuse.Chain, n *graph.Node) error {
 		return p.gemm(l.Head, in, out, t)
 	case l.Head.Is("BatchNormalization"):
 		return p.fusedBatchNorm(l.Head, in, out, t)
+	case l.Head.Is("GroupNormalization", "InstanceNormalization"):
+		return p.groupNorm(l.Head, in, out, t)
 	}
 	if part := (convNode{n, l.Head, in, t}); part.head.Is("Conv") {
 		return p.convOrPair(part)

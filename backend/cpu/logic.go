@@ -109,6 +109,9 @@ func powSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 			return nil, property.Because(property.DTypeReason, "no power of %v and %v", x.Type.DType, e.Type.DType)
 		}
 	}
+	if y, ok := fuse.Scalar(e); ok && y > 0 && operators.IsFloat32(x) && x.Type.Shape.Equal(n.Outputs[0].Type.Shape) { // padding stays 0
+		return followSignatures(n, 1), nil
+	}
 	return operators.RowMajor(n), nil
 }
 

@@ -9,7 +9,7 @@ import (
 	"github.com/carve-dev/carve/property"
 )
 
-// Normalisation of images over groups of channels, and over neighbouring channels; row-major.
+// Normalisation of images over groups of channels, and over neighbouring channels: of row-major ones, but see blockedNorm.
 
 // groupsOf returns the number of groups that a normalisation has: one per channel, or an attribute.
 func groupsOf(n *graph.Node, channels int) int {
@@ -35,7 +35,7 @@ func normalisedGroups(n *graph.Node) ([]graph.Signature, *property.Reason) {
 				return nil, property.Because(property.ShapeReason, "%v is %v, not of the channels of %v", v, v.Type, x.Type)
 			}
 		}
-		return operators.RowMajor(n), nil
+		return normalisedFormats(n), nil
 	}
 	c, ok := operators.ConstDim(x, 1)
 	if !ok || len(x.Type.Shape) < 3 {
@@ -54,7 +54,15 @@ func normalisedGroups(n *graph.Node) ([]graph.Signature, *property.Reason) {
 			return nil, property.Because(property.ShapeReason, "%v is %v, not of %d", v, v.Type, want)
 		}
 	}
-	return operators.RowMajor(n), nil
+	return normalisedFormats(n), nil
+}
+
+// normalisedFormats are the signatures of a normalisation in the formats that there are kernels for: blocked images of float32, too.
+func normalisedFormats(n *graph.Node) []graph.Signature {
+	if operators.IsFloat32(n.Inputs[0]) {
+		return followSignatures(n, 1)
+	}
+	return operators.RowMajor(n)
 }
 
 // nearGroups is how many elements kernels go over one after the other, in mostNear groups at most.
@@ -69,6 +77,7 @@ type groupScale struct {
 	moments, scales vec.Kernels
 	row, perGroup   int // elements, and scales
 	eps             float32
+	lo, hi          float32 // bounds of results
 }
 
 // normalise computes groups that lie one behind the other, mostNear at most. gamma and beta are those of the first and of what follows it.
@@ -77,7 +86,6 @@ func (g *groupScale) normalise(dst, src, gamma, beta []float32) {
 	var scale, shift [mostNear]float32
 	groups, width := len(src)/g.row, g.row/g.perGroup
 	g.moments.Moments(found[:2*groups], src, g.row, groups, g.row, g.eps)
-	lo, hi := vec.Unbounded()
 	for at, all := 0, groups*g.perGroup; at < all; {
 		n := min(all-at, mostNear)
 		for i := range n {
@@ -86,17 +94,25 @@ func (g *groupScale) normalise(dst, src, gamma, beta []float32) {
 			scale[i] = k * gamma[at+i]
 			shift[i] = float32(float64(beta[at+i]) - float64(mean)*float64(scale[i]))
 		}
-		g.scales.MulAddRows(dst[at*width:], width, src[at*width:], width, scale[:], shift[:], n, width, lo, hi)
+		g.scales.MulAddRows(dst[at*width:], width, src[at*width:], width, scale[:], shift[:], n, width, g.lo, g.hi)
 		at += n
 	}
 }
 
 func planGroupNorm(p *planner, n *graph.Node) error {
-	x := n.Inputs[0]
+	return p.groupNorm(n, n.Inputs, n.Outputs[0], tail{})
+}
+
+// groupNorm emits a normalisation over groups with its activation; in are its operands as the subgraph knows them.
+func (p *planner) groupNorm(n *graph.Node, in []*graph.Value, y *graph.Value, t tail) error {
+	x := in[0]
 	d := p.Dims[x.ID]
 	channels, hw := d[1], product(d[2:])
 	if channels == 0 {
 		return nil
+	}
+	if inBlocks(x.Format) {
+		return p.blockedNorm(n, in, y, t)
 	}
 	groups := groupsOf(n, channels)
 	per := channels / groups
@@ -107,12 +123,20 @@ func planGroupNorm(p *planner, n *graph.Node) error {
 	}
 	near := ceilDiv(nearGroups, max(row, nearGroups/mostNear)) // groups that stay in the core's caches between kernels
 	few := shortrow.For(p.target)
-	short := few.Fast() && scales == 1 && row <= shortrow.Longest && row > 0
+	short := few.Fast() && scales == 1 && row <= shortrow.Longest && row > 0 && !t.act.clip
 	eps := n.Float("epsilon", 1e-5)
-	src, gamma, beta, dst := p.In(x), p.In(n.Inputs[1]), p.In(n.Inputs[2]), p.Out(n.Outputs[0])
+	src, gamma, beta, dst := p.In(x), p.In(in[1]), p.In(in[2]), p.Out(y)
 	reads, _ := src.Runs(4 * row)
 	writes, _ := dst.Runs(4 * row)
 	scale := groupScale{moments: p.kernels, scales: p.into(dst), row: row, perGroup: scales, eps: eps}
+	scale.lo, scale.hi = vec.Unbounded()
+	if t.act.clip {
+		scale.lo, scale.hi = t.act.lo, t.act.hi
+	}
+	post := t.post(p.kernels)
+	if post != nil {
+		scale.scales = p.kernels
+	}
 	p.emit(step{chunks: d[0] * groups, grain: grainFor(float64(row)*0.4 + 10), body: func(st *state, _, lo, hi int) {
 		o, s, g, b := st.F32(dst), st.F32(src), st.F32(gamma), st.F32(beta)
 		for i := lo; i < hi; {
@@ -122,18 +146,30 @@ func planGroupNorm(p *planner, n *graph.Node) error {
 			first := i % groups * scales
 			if short {
 				few.Normalise(whole, s[of/4:][:n*row], row, g[first:], b[first:], eps)
-				i += n
-				continue
+			} else {
+				scale.normalise(whole, s[of/4:][:n*row], g[first:], b[first:])
 			}
-			scale.normalise(whole, s[of/4:][:n*row], g[first:], b[first:])
+			if post != nil {
+				post(whole)
+			}
 			i += n
 		}
 	}}, []place.Memory{src, gamma, beta}, []place.Memory{dst})
 	return nil
 }
 
+// settleGroupNorm lets the result overwrite blocked images.
+func settleGroupNorm(p *planner, n *graph.Node) {
+	if inBlocks(n.Inputs[0].Format) {
+		overFirst(p, n)
+	}
+}
+
 // groupNormStrided is the Strided of group normalisations: of images, or groups of channels, that strided rows hold whole.
 func groupNormStrided(p *planner, n *graph.Node, v *graph.Value, m place.Memory) bool {
+	if inBlocks(v.Format) {
+		return imagesStrided(p, n, v, m)
+	}
 	if v != n.Inputs[0] && v != n.Outputs[0] {
 		return false
 	}
@@ -181,7 +217,8 @@ func planLRN(p *planner, n *graph.Node) error {
 }
 
 func init() {
-	table.Register("InstanceNormalization", operator{Signatures: groupNormSignatures, Plan: planGroupNorm, Strided: groupNormStrided})
-	table.Register("GroupNormalization", operator{Signatures: groupNormSignatures, Plan: planGroupNorm, Strided: groupNormStrided})
+	for _, name := range []string{"InstanceNormalization", "GroupNormalization"} {
+		table.Register(name, operator{Signatures: groupNormSignatures, Settle: settleGroupNorm, Plan: planGroupNorm, Strided: groupNormStrided})
+	}
 	table.Register("LRN", operator{Signatures: lrnSignatures, Plan: planLRN})
 }

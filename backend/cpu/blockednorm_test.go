@@ -1,0 +1,72 @@
+package cpu_test
+
+import (
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/carve-dev/carve/graph"
+)
+
+var _ = Describe("normalisation of blocked images over groups of channels", func() {
+	// between convolutions puts a normalisation with what comes behind it between two, which want blocked images.
+	between := func(m *model, make func(x *graph.Value, c int) *graph.Value, c int, dims ...int) *graph.Value {
+		kernel := []int{1, 1, 1}[:len(dims)]
+		x := m.input(append([]int{m.between(1, 3), 16}, dims...)...)
+		x = m.op("Conv", x, m.scaled(0.5, append([]int{c, 16}, kernel...)...), m.constant(c))
+		return m.op("Conv", make(x, c), m.scaled(0.3, append([]int{16, c}, kernel...)...))
+	}
+	tails := []func(m *model, x *graph.Value) *graph.Value{
+		func(m *model, x *graph.Value) *graph.Value { return x },
+		func(m *model, x *graph.Value) *graph.Value { return m.op("Relu", x) },
+		func(m *model, x *graph.Value) *graph.Value { return m.op("Clip", x, m.scalar(-0.5), m.scalar(0.75)) },
+		func(m *model, x *graph.Value) *graph.Value { return m.op("Mul", x, m.op("Sigmoid", x)) },
+		func(m *model, x *graph.Value) *graph.Value { return m.op("Softplus", x) },
+		func(m *model, x *graph.Value) *graph.Value { return m.op("Pow", m.op("Relu", x), m.scalar(2)) },
+	}
+	norm := func(m *model, x *graph.Value, g, c int) *graph.Value {
+		eps := graph.FloatAttr("epsilon", 0.01)
+		groups := graph.IntAttr("num_groups", int64(g))
+		switch m.r.IntN(4) {
+		case 0:
+			return m.op("InstanceNormalization", x, operand(m, c), operand(m, c), eps)
+		case 1: // as exporters write it
+			parted := m.op("Reshape", x, m.ints(0, int64(g), -1))
+			y := m.op("InstanceNormalization", parted, m.constant(g), m.constant(g), eps)
+			y = m.op("Reshape", y, m.op("Shape", x))
+			shape := append([]int{c}, make([]int, len(x.Type.Shape)-2)...)
+			for i := range shape[1:] {
+				shape[1+i] = 1
+			}
+			return m.op("Add", m.op("Mul", y, m.constant(shape...)), m.constant(shape...))
+		case 2:
+			m.version(18)
+			return m.op("GroupNormalization", x, operand(m, g), operand(m, g), eps, groups)
+		}
+		return m.op("GroupNormalization", x, operand(m, c), operand(m, c), eps, groups)
+	}
+
+	It("agrees with the reference kernels", seeds(40, func(m *model) {
+		g, per := m.between(1, 5), m.between(1, 20)
+		dims := [][]int{{m.between(1, 9), m.between(1, 9)}, {m.between(40, 60), m.between(40, 90)}, {m.between(1, 4), m.between(1, 5), m.between(1, 5)}}[m.r.IntN(3)]
+		tail := tails[m.r.IntN(len(tails))]
+		m.sample(between(m, func(x *graph.Value, c int) *graph.Value { return tail(m, norm(m, x, g, c)) }, g*per, dims...))
+	}))
+
+	It("keeps the blocked layout, and what comes behind it in the same node", func() {
+		m := newModel(1)
+		y := between(m, func(x *graph.Value, c int) *graph.Value {
+			x = m.op("GroupNormalization", x, m.constant(c), m.constant(c), graph.IntAttr("num_groups", 4))
+			return m.op("Mul", x, m.op("Sigmoid", x))
+		}, 40, 12, 12)
+		m.sample(y)
+		Expect(m.steps).To(Equal([]string{"Conv", "scale-tail", "scale-tail", "scale-tail", "Conv"}))
+	})
+
+	It("loses nothing where the mean is far from zero", seeds(4, func(m *model) {
+		c := 20
+		m.sample(between(m, func(x *graph.Value, c int) *graph.Value {
+			x = m.op("Add", x, m.scalar(100))
+			return m.op("InstanceNormalization", x, m.constant(c), m.constant(c), graph.FloatAttr("epsilon", 1))
+		}, c, 50, 50))
+	}))
+})
