@@ -11,10 +11,8 @@ type Kind uint8
 
 // The kinds: integers of 8 bits, of which A's signedness is named first, with sums of int32, and bfloat16 with sums of float32.
 const (
-	SignedSigned Kind = iota
-	SignedUnsigned
+	SignedUnsigned Kind = iota
 	UnsignedSigned
-	UnsignedUnsigned
 	BFloat16
 )
 

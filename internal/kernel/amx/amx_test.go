@@ -134,7 +134,7 @@ func (p *problem) run(fn func(first, second int, pairs []amx.Pair, b unsafe.Poin
 	return list
 }
 
-var kinds = []amx.Kind{amx.SignedSigned, amx.SignedUnsigned, amx.UnsignedSigned, amx.UnsignedUnsigned, amx.BFloat16}
+var kinds = []amx.Kind{amx.SignedUnsigned, amx.UnsignedSigned, amx.BFloat16}
 
 // skipWithout skips where the processor has no tiles of a kind.
 func skipWithout(kind amx.Kind) {

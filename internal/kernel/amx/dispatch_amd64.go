@@ -11,17 +11,6 @@ func run(set isa.Set, kind Kind, tiles, panels int, c *call) {
 	switch set {
 	case isa.AVX512:
 		switch kind {
-		case SignedSigned:
-			switch 2*tiles + panels {
-			case 3:
-				multiplySignedSigned_1x1(c)
-			case 4:
-				multiplySignedSigned_1x2(c)
-			case 5:
-				multiplySignedSigned_2x1(c)
-			case 6:
-				multiplySignedSigned_2x2(c)
-			}
 		case SignedUnsigned:
 			switch 2*tiles + panels {
 			case 3:
@@ -43,17 +32,6 @@ func run(set isa.Set, kind Kind, tiles, panels int, c *call) {
 				multiplyUnsignedSigned_2x1(c)
 			case 6:
 				multiplyUnsignedSigned_2x2(c)
-			}
-		case UnsignedUnsigned:
-			switch 2*tiles + panels {
-			case 3:
-				multiplyUnsignedUnsigned_1x1(c)
-			case 4:
-				multiplyUnsignedUnsigned_1x2(c)
-			case 5:
-				multiplyUnsignedUnsigned_2x1(c)
-			case 6:
-				multiplyUnsignedUnsigned_2x2(c)
 			}
 		case BFloat16:
 			switch 2*tiles + panels {

@@ -40,8 +40,7 @@ func main() {
 	products := []struct {
 		name string
 		asm.TileProduct
-	}{{"SignedSigned", asm.SignedSigned}, {"SignedUnsigned", asm.SignedUnsigned}, {"UnsignedSigned", asm.UnsignedSigned},
-		{"UnsignedUnsigned", asm.UnsignedUnsigned}, {"BFloat16", asm.BFloat16Tiles}}
+	}{{"SignedUnsigned", asm.SignedUnsigned}, {"UnsignedSigned", asm.UnsignedSigned}, {"BFloat16", asm.BFloat16Tiles}}
 	asm.Main("amx", asm.Table{Entries: []asm.Entry{{Name: "run", Doc: "runs the kernel of so many tiles of rows and panels at a time.",
 		Params: "kind Kind, tiles, panels int, c *call", Portable: "genericRun(kind, tiles, panels, c)"},
 		finishEntry}}, asm.Unit{Base: "tiles", Arch: "amd64", Generate: func(f *asm.File) {

@@ -40,7 +40,7 @@ func (c *call) element(kind Kind, sum uint32, a, b unsafe.Pointer) uint32 {
 					continue
 				}
 				for i := range 4 {
-					sum += uint32(number(byte(x>>(8*i)), kind <= SignedUnsigned) * number(byte(y>>(8*i)), kind == SignedSigned || kind == UnsignedSigned))
+					sum += uint32(number(byte(x>>(8*i)), kind == SignedUnsigned) * number(byte(y>>(8*i)), kind == UnsignedSigned))
 				}
 			}
 			if kind == BFloat16 {

@@ -4,26 +4,6 @@ package amx
 
 import "unsafe"
 
-// multiplySignedSigned_1x1 multiplies 1 tiles of rows by 1 panels at a time. It changes what it is given.
-//
-//go:noescape
-func multiplySignedSigned_1x1(c *call)
-
-// multiplySignedSigned_1x2 multiplies 1 tiles of rows by 2 panels at a time. It changes what it is given.
-//
-//go:noescape
-func multiplySignedSigned_1x2(c *call)
-
-// multiplySignedSigned_2x1 multiplies 2 tiles of rows by 1 panels at a time. It changes what it is given.
-//
-//go:noescape
-func multiplySignedSigned_2x1(c *call)
-
-// multiplySignedSigned_2x2 multiplies 2 tiles of rows by 2 panels at a time. It changes what it is given.
-//
-//go:noescape
-func multiplySignedSigned_2x2(c *call)
-
 // multiplySignedUnsigned_1x1 multiplies 1 tiles of rows by 1 panels at a time. It changes what it is given.
 //
 //go:noescape
@@ -63,26 +43,6 @@ func multiplyUnsignedSigned_2x1(c *call)
 //
 //go:noescape
 func multiplyUnsignedSigned_2x2(c *call)
-
-// multiplyUnsignedUnsigned_1x1 multiplies 1 tiles of rows by 1 panels at a time. It changes what it is given.
-//
-//go:noescape
-func multiplyUnsignedUnsigned_1x1(c *call)
-
-// multiplyUnsignedUnsigned_1x2 multiplies 1 tiles of rows by 2 panels at a time. It changes what it is given.
-//
-//go:noescape
-func multiplyUnsignedUnsigned_1x2(c *call)
-
-// multiplyUnsignedUnsigned_2x1 multiplies 2 tiles of rows by 1 panels at a time. It changes what it is given.
-//
-//go:noescape
-func multiplyUnsignedUnsigned_2x1(c *call)
-
-// multiplyUnsignedUnsigned_2x2 multiplies 2 tiles of rows by 2 panels at a time. It changes what it is given.
-//
-//go:noescape
-func multiplyUnsignedUnsigned_2x2(c *call)
 
 // multiplyBFloat16_1x1 multiplies 1 tiles of rows by 1 panels at a time. It changes what it is given.
 //

@@ -266,10 +266,8 @@ var _ = Describe("Tiles", func() {
 		fn.LoadTile("R12", "R8", 7)
 		fn.LoadTile("BP", "R15", 0)
 		fn.StoreTile(2, "R13", "R14")
-		fn.MultiplyTiles(asm.SignedSigned, 4, 7, 0)
 		fn.MultiplyTiles(asm.SignedUnsigned, 4, 7, 1)
 		fn.MultiplyTiles(asm.UnsignedSigned, 5, 6, 2)
-		fn.MultiplyTiles(asm.UnsignedUnsigned, 5, 6, 3)
 		fn.MultiplyTiles(asm.BFloat16Tiles, 5, 6, 3)
 		var got []string
 		for line := range strings.Lines(string(f.Text())) {
@@ -278,7 +276,7 @@ var _ = Describe("Tiles", func() {
 			}
 		}
 		Expect(got).To(Equal([]string{"c4 e2 78 49 47 00", "c4 c2 78 49 41 00", "c4 e2 78 49 c0", "c4 e2 7b 49 d8", "c4 c2 7b 4b 64 31 00", "c4 82 7b 4b 7c 04 00",
-			"c4 a2 7b 4b 44 3d 00", "c4 82 7a 4b 54 35 00", "c4 e2 43 5e c4", "c4 e2 42 5e cc", "c4 e2 49 5e d5", "c4 e2 48 5e dd", "c4 e2 4a 5c dd"}))
+			"c4 a2 7b 4b 44 3d 00", "c4 82 7a 4b 54 35 00", "c4 e2 42 5e cc", "c4 e2 49 5e d5", "c4 e2 4a 5c dd"}))
 	})
 
 	It("are refused where there are no such registers", func() {

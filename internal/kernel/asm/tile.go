@@ -14,11 +14,9 @@ type TileProduct struct {
 
 // The products: of integers of 8 bits, the first operand's signedness before the second's, and of bfloat16.
 var (
-	SignedSigned     = TileProduct{f2, 0x5e, "TDPBSSD"}
-	SignedUnsigned   = TileProduct{f3, 0x5e, "TDPBSUD"}
-	UnsignedSigned   = TileProduct{p66, 0x5e, "TDPBUSD"}
-	UnsignedUnsigned = TileProduct{0, 0x5e, "TDPBUUD"}
-	BFloat16Tiles    = TileProduct{f3, 0x5c, "TDPBF16PS"}
+	SignedUnsigned = TileProduct{f3, 0x5e, "TDPBSUD"}
+	UnsignedSigned = TileProduct{p66, 0x5e, "TDPBUSD"}
+	BFloat16Tiles  = TileProduct{f3, 0x5c, "TDPBF16PS"}
 )
 
 // Prefixes, as VEX and EVEX number them.
