@@ -256,7 +256,7 @@ var _ = Describe("what backends save", func() {
 		defer m.Close()
 		loaded, seen := 0, []string{}
 		with := func(fingerprint string) *carve.Options {
-			b := keeping{&reference.Backend{Name: "kept", Format: graph.HostFormat}, fingerprint, &sync.Mutex{}, &loaded, &seen}
+			b := keeping{&reference.Backend{Name: "kept"}, fingerprint, &sync.Mutex{}, &loaded, &seen}
 			return &carve.Options{Backends: []backend.Config{{Name: "kept"}}, Open: map[string]backend.Backend{"kept": b}}
 		}
 		path, p := bundleOf(ctx, m, with("one"), nil)

@@ -226,7 +226,7 @@ func layered(rng *rand.Rand, t *turned) *carve.Options {
 		}
 	}
 	list := []*reference.Backend{
-		{Name: "plain", Format: graph.HostFormat},
+		{Name: "plain"},
 		{Name: "nhwc", Layout: ranked(graph.NHWC)},
 		{Name: "turned", Layout: func(graph.Type) graph.Layout { return t.format.Layout }, Own: t.converters()},
 	}

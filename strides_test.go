@@ -41,7 +41,7 @@ type lie struct {
 }
 
 func newLooker(use backend.PortUse, refuses bool) *looker {
-	return &looker{Backend: &reference.Backend{Name: "looker", Format: graph.HostFormat}, use: use, refuses: refuses}
+	return &looker{Backend: &reference.Backend{Name: "looker"}, use: use, refuses: refuses}
 }
 
 func (l *looker) Info() backend.Info { return backend.Info{Name: "looker", Version: "1"} }

@@ -21,15 +21,13 @@ func Open(c backend.Config) (backend.Backend, error) {
 	for k := range c.Options {
 		return nil, fmt.Errorf("%w: %q, expected none", backend.ErrOption, k)
 	}
-	return &Backend{Name: "reference", Format: graph.HostFormat, opened: true}, nil
+	return &Backend{Name: "reference", opened: true}, nil
 }
 
 // Backend is the oracle and last fallback: the plain kernels behind the Backend interface. Tests open several under
 // different names, each with a layout of its own for tensors of some rank, so that every cut between them converts.
 type Backend struct {
 	Name string
-	// Format is the format of every float tensor whose rank Layouts does not name.
-	Format graph.Format
 	// Layout, where it is not nil, gives the layout in which the backend holds tensors of a type.
 	Layout func(t graph.Type) graph.Layout
 	// Own are converters of the layouts that Layout gives.

@@ -19,7 +19,7 @@ import (
 func init() {
 	backend.Register("wrong", func(c backend.Config) (backend.Backend, error) {
 		by, err := strconv.ParseFloat(cmp.Or(c.Options["by"], "1"), 32)
-		return wrong{&reference.Backend{Name: "wrong", Format: graph.HostFormat}, float32(by), c.Options["precision"]}, err
+		return wrong{&reference.Backend{Name: "wrong"}, float32(by), c.Options["precision"]}, err
 	})
 }
 

@@ -3,7 +3,6 @@ package cpuid
 // Cache is a cache that holds data.
 type Cache struct {
 	Bytes int // its size
-	Ways  int // lines of one set
 }
 
 // Caches are a core's data caches by level, first to third, those that it shares with others included. A level of which nothing is

@@ -28,7 +28,7 @@ func cachesOf(at func(sub uint32) (a, b, c uint32)) (list Caches) {
 			continue
 		}
 		ways, partitions, line := int(b>>22)+1, int(b>>12&1023)+1, int(b&4095)+1
-		list[level-1] = Cache{Bytes: ways * partitions * line * (int(c) + 1), Ways: ways}
+		list[level-1] = Cache{Bytes: ways * partitions * line * (int(c) + 1)}
 	}
 	return list
 }

@@ -19,9 +19,8 @@ func caches() (list Caches) {
 			continue
 		}
 		kilobytes, _ := strconv.Atoi(strings.TrimSuffix(field("size"), "K"))
-		ways, _ := strconv.Atoi(field("ways_of_associativity"))
 		if 0 < kilobytes && kilobytes < 1<<24 {
-			list[level-1] = Cache{Bytes: kilobytes << 10, Ways: ways}
+			list[level-1] = Cache{Bytes: kilobytes << 10}
 		}
 	}
 	return list

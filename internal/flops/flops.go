@@ -17,7 +17,6 @@ import (
 // Work is what one node of the model does when it runs once.
 type Work struct {
 	Node  string  // its name in the model
-	Op    string  // operator
 	FLOPs float64 // 0 for operators that are not counted
 	Bytes float64 // of operands and results; 0 where a shape is not known
 	Runs  float64 // how often it runs: more than 1 in loops of a known number of iterations
@@ -128,7 +127,7 @@ func (c *Count) graph(g *graph.Graph, b graph.Bindings, runs float64) (float64, 
 			}
 			regions = append(regions, t)
 		}
-		w := Work{Node: nameOf(n), Op: n.Op.String(), Runs: runs}
+		w := Work{Node: nameOf(n), Runs: runs}
 		adds, err := multiplyAdds(n, b)
 		if errors.Is(err, graph.ErrUnbound) {
 			c.Unknown = append(c.Unknown, w.Node)

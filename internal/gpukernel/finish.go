@@ -12,7 +12,6 @@ type FinishOp uint8
 // The steps. Those with an operand read it from a buffer of its own.
 const (
 	AddColumn FinishOp = iota // + operand[column]: a bias
-	MulColumn                 // × operand[column]: a scale per channel
 	AddMatrix                 // + operand[row, column]: a residual, laid out like the result without its stride
 	Scale                     // × Alpha
 	Relu
@@ -30,7 +29,7 @@ const (
 // Step is one step of what a product does to its result before storing it; steps apply in order.
 type Step struct {
 	Op          FinishOp
-	Operand     Type // of AddColumn, MulColumn, AddMatrix
+	Operand     Type // of AddColumn, AddMatrix
 	Alpha, Beta float32
 }
 
@@ -65,8 +64,6 @@ func (s Step) expression(operand, matrix string) string {
 	switch s.Op {
 	case AddColumn:
 		return fmt.Sprintf("v + LOAD(%s, %s, (n) + column_base)", s.Operand, operand)
-	case MulColumn:
-		return fmt.Sprintf("v * LOAD(%s, %s, (n) + column_base)", s.Operand, operand)
 	case AddMatrix:
 		return fmt.Sprintf("v + LOAD(%s, %s, %s)", s.Operand, operand, matrix)
 	case Scale:

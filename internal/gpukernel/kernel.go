@@ -81,7 +81,6 @@ type Kernel struct {
 	Blocks  int      // groups that shall fit on a processor together; 0: any number
 	Arena   int      // bytes of local memory of a group
 	Waits   bool     // items of a group wait for each other
-	Matrix  bool     // needs matrix instructions and 32 lanes
 	Double  bool     // needs double precision
 }
 

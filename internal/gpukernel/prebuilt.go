@@ -227,8 +227,6 @@ func finishLater(plan *Plan, name string, d Device, steps []Step, done int, r ma
 		switch s.Op {
 		case AddColumn:
 			with("$0 + $1", r.columns)
-		case MulColumn:
-			with("$0 * $1", r.columns)
 		case AddMatrix:
 			with("$0 + $1", shape...)
 		default:

@@ -65,7 +65,7 @@ type ProductShape struct {
 	Tile             string // by its name among Tiles; any other stands for the first of these
 	left             *window
 	narrow           bool // operands lie in local memory in the 16 bits of Precision, which is the type of those that are not of float32
-	columnsPerGroup1 int  // AddColumn and MulColumn advance by so many columns per index of Batch1
+	columnsPerGroup1 int  // AddColumn advances by so many columns per index of Batch1
 }
 
 // Product returns the plan of a matrix product, whose precision is the device's where the shape's is Exact. The name, an identifier,
@@ -268,7 +268,6 @@ func (s *ProductShape) matrixKernel(k *Kernel, t Tile, left string, aVector, bVe
 			store = "*(u32 *)(c + (at)) = (u32)bf16_of_f32(v0) | (u32)bf16_of_f32(v1) << 16;"
 		}
 	}
-	k.Matrix = true
 	k.Defines = append(k.Defines, def("WM", t.tm), def("WN", t.tn), def("A_VECTOR", aVector), def("B_VECTOR", bVector),
 		def("WIDE", flag(size == 4)), def("TF32", flag(rounded == "tf32")), def("PAIR", "pair_"+rounded), def("MULTIPLY", "mma_"+rounded), Define{"STORE_PAIR(at, v0, v1)", "{ " + store + " }"})
 	k.Files = []string{"place.h", left, "matrix.h"}

@@ -41,7 +41,6 @@ type Ordering struct {
 	Order     []int // node indices
 	Before    int64 // peak of live bytes in the default order
 	After     int64 // peak in Order; never above Before
-	Steps     int   // spent
 	Optimal   bool  // no order has a lower peak
 	Reordered bool  // Order is not the default order
 }
@@ -85,7 +84,7 @@ func Order(ctx context.Context, g *Graph, o *OrderOptions) (*Ordering, error) {
 			return nil, err
 		}
 	}
-	r.Order, r.After, r.Steps, r.Optimal = best, top.peak, s.steps, exact
+	r.Order, r.After, r.Optimal = best, top.peak, exact
 	for i, k := range best {
 		r.Reordered = r.Reordered || i != k
 	}

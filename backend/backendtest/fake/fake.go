@@ -94,7 +94,7 @@ func New(o Options) *Backend {
 	o.Name, o.Devices, o.Index = cmp.Or(o.Name, "fake"), max(o.Devices, 1), cmp.Or(o.Index, 100)
 	m := &machine{o: o, kernels: o.Kernels, open: map[string]int{}}
 	if m.kernels == nil {
-		m.kernels = &reference.Backend{Name: "reference", Format: graph.HostFormat}
+		m.kernels = &reference.Backend{Name: "reference"}
 	}
 	for i := range o.Devices {
 		d := &fakeDevice{m: m, number: i, id: tensor.DeviceID{Type: tensor.ExtDev, Index: o.Index + int32(i)}, blocks: map[uintptr]*block{}, last: uintptr(7 + 1000*i)}

@@ -36,7 +36,6 @@ type Error struct {
 	What  string  // the list at fault ("bounds", …), "" where there is none
 	Group int     // verify: the group at fault
 	Node  int32   // the node at fault, or -1
-	Edge  int     // new graph: the edge at fault
 	Cycle []int32 // the nodes (verify: the groups) of one cycle, in order, at most 8
 	Err   error
 }

@@ -29,10 +29,10 @@ func New(n int, from, to []int32) (*Graph, error) {
 	for e, u := range from {
 		v := to[e]
 		if uint32(u) >= uint32(n) || uint32(v) >= uint32(n) {
-			return nil, &Error{Op: "new graph", Node: max(u, v), Edge: e, Err: ErrRange}
+			return nil, &Error{Op: "new graph", Node: max(u, v), Err: ErrRange}
 		}
 		if u == v {
-			return nil, &Error{Op: "new graph", Node: u, Edge: e, Err: ErrCycle}
+			return nil, &Error{Op: "new graph", Node: u, Err: ErrCycle}
 		}
 		g.succPtr[u+1]++
 		g.predPtr[v+1]++
