@@ -138,7 +138,7 @@ var _ = Describe("a convolution of a single tap with a depthwise one behind", fu
 		open := func(cache, threads int) *carve.Program {
 			b, err := cpu.Open(backend.Config{Name: "cpu"})
 			Expect(err).NotTo(HaveOccurred())
-			p, err := carve.Compile(ctx, cm, &carve.Options{Backends: []backend.Config{{Name: "cpu"}}, Open: map[string]backend.Backend{"cpu": cpu.WithSecondCache(b, cache)}, Threads: threads})
+			p, err := carve.Compile(ctx, cm, &carve.Options{Backends: []backend.Config{{Name: "cpu"}}, Open: map[string]backend.Backend{"cpu": cpu.WithCache(b, 2, cache)}, Threads: threads})
 			Expect(err).NotTo(HaveOccurred())
 			DeferCleanup(p.Close)
 			return p

@@ -32,12 +32,15 @@ func BasesOf(e backend.Executable) (kept, failed int) {
 	return len(x.list), failed
 }
 
-// WithSecondCache returns a backend that plans for second-level caches of so many bytes.
-func WithSecondCache(b backend.Backend, bytes int) backend.Backend {
+// WithCache returns a backend that plans for caches of a level, from 1 on, of so many bytes.
+func WithCache(b backend.Backend, level, bytes int) backend.Backend {
 	c := b.(cpu)
-	c.target.Caches[1].Bytes = bytes
+	c.target.Caches[level-1].Bytes = bytes
 	return c
 }
+
+// LeastPast is the least result, in bytes, that goes past the caches.
+const LeastPast = leastPast
 
 // PairName is how profiles call a convolution of a single tap with the depthwise one behind it.
 const PairName = pairName

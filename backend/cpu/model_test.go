@@ -41,6 +41,7 @@ type model struct {
 
 	options map[string]string // of the backend, beside the instruction set
 	cache   int               // bytes of the second-level cache, 0: the processor's
+	last    int               // bytes of the last cache, 0: the processor's
 	steps   []string          // operators of the steps of cpu in the last run
 
 	judge func(got map[string]tensor.Value) string // what is wrong with results; nil: differ says it
@@ -231,7 +232,10 @@ func (m *model) run(w way) error {
 		return err
 	}
 	if m.cache > 0 {
-		b = cpu.WithSecondCache(b, m.cache)
+		b = cpu.WithCache(b, 2, m.cache)
+	}
+	if m.last > 0 {
+		b = cpu.WithCache(b, 3, m.last)
 	}
 	if w.formats != 0 {
 		b = backendtest.Scramble(b, w.formats)

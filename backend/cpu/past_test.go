@@ -3,13 +3,14 @@ package cpu_test
 import (
 	. "github.com/onsi/ginkgo/v2"
 
+	"github.com/carve-dev/carve/backend/cpu"
 	"github.com/carve-dev/carve/graph"
-	"github.com/carve-dev/carve/internal/kernel/isa"
 )
 
 var _ = Describe("results that go past the caches", func() {
 	It("are those of the reference kernels", seeds(1, func(m *model) {
-		least := max(isa.Host().LastCache()/4, 8<<20) / 4
+		m.last = 4 * cpu.LeastPast
+		const least = cpu.LeastPast / 4 // elements
 		channels, side := m.between(2, 5), m.between(20, 60)
 		batch := least/(channels*side*side) + 1
 		x := operand(m, batch, channels, side, side)
