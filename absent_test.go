@@ -3,11 +3,13 @@ package carve_test
 import (
 	"context"
 	"io"
+	"io/fs"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
 	"github.com/carve-dev/carve"
+	"github.com/carve-dev/carve/graph/mxnet"
 	"github.com/carve-dev/carve/graph/tensor"
 )
 
@@ -49,7 +51,16 @@ var _ = Describe("values that nobody made", func() {
 		_, err := carve.Compile(ctx, m, nil)
 		Expect(err).To(MatchError(carve.ErrInput))
 		Expect(m.Close()).To(Succeed())
-	}, Entry("the zero one", &carve.Model{}), Entry("nil", nil), Entry("of no graph", carve.FromGraph(nil)), Entry("of no file", carve.FromONNX(nil)))
+	}, Entry("the zero one", &carve.Model{}), Entry("nil", nil), Entry("of no graph", carve.FromGraph(nil)), Entry("of no file", carve.FromONNX(nil)),
+		Entry("of an MXNet model that nobody made", carve.FromMXNet(&mxnet.Model{})))
+
+	It("no file system has no model", func(ctx SpecContext) {
+		for _, name := range []string{"examples/quickstart/digits.onnx", "net-symbol.json"} {
+			_, err := carve.OpenFS(ctx, nil, name)
+			Expect(err).To(MatchError(fs.ErrInvalid), name)
+			Expect(err).To(MatchError(ContainSubstring(name)))
+		}
+	})
 
 	It("tell nothing", func() {
 		_, _, found := (&carve.Report{}).Why("x")

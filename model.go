@@ -105,7 +105,7 @@ func FromONNX(s *onnx.Model) *Model {
 // FromMXNet makes a Model of one of Apache MXNet that the caller loaded with options of its own, such as the shapes of its inputs.
 // The Model closes it.
 func FromMXNet(s *mxnet.Model) *Model {
-	if s == nil {
+	if s == nil || s.Graph == nil {
 		return FromGraph(nil)
 	}
 	m := FromGraph(s.Graph)

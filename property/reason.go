@@ -16,7 +16,6 @@ const (
 	Layout         Code = "layout"          // not for these layouts
 	Priority       Code = "priority"        // a backend earlier in the list has it
 	Dearer         Code = "cost"            // the choice by cost found that it costs less elsewhere
-	Planned        Code = "plan"            // the plan that was given has it elsewhere
 	Pinned         Code = "pinned"          // the user pinned the node elsewhere, or excluded it
 	NotSelected    Code = "not-selected"    // a property that limits what the backend takes did not choose it
 	Cycle          Code = "cycle"           // taking the node would make groups depend on each other

@@ -69,6 +69,9 @@ func Load(ctx context.Context, path string, o *Options) (*Model, error) {
 
 // LoadFS reads a model from a file system, such as one that go:embed fills. Faults are an *Error.
 func LoadFS(ctx context.Context, fsys fs.FS, name string, o *Options) (*Model, error) {
+	if fsys == nil {
+		return nil, located(fmt.Errorf("no file system: %w", fs.ErrInvalid), name, "")
+	}
 	return load(ctx, &finder{fsys: fsys}, name, o)
 }
 

@@ -3,6 +3,7 @@ package onnx
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"path"
 	"path/filepath"
@@ -90,6 +91,9 @@ func Load(ctx context.Context, file string, o *Options) (*Model, error) {
 // LoadFS reads a model from a file system, such as one that go:embed fills. name is a path in it. External data is read
 // as Load does, and links on its way are refused where the file system can tell. Faults are an *Error.
 func LoadFS(ctx context.Context, fsys fs.FS, name string, o *Options) (*Model, error) {
+	if fsys == nil {
+		return nil, &Error{Op: "load", File: name, Err: fmt.Errorf("no file system: %w", fs.ErrInvalid)}
+	}
 	data := &dataFiles{fsys: fsys, dir: path.Dir(name)}
 	b, err := data.readFS(name)
 	if err != nil {
