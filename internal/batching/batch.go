@@ -327,10 +327,10 @@ func (b *batch) copyIn(padded int) {
 			continue
 		}
 		for _, c := range b.calls {
-			CopyRows(dst, c.First, c.Inputs[i], 0, c.Rows)
+			copyRows(dst, c.First, c.Inputs[i], 0, c.Rows)
 		}
 		for at := b.rows; at < padded; at++ {
-			CopyRows(dst, at, dst, 0, 1)
+			copyRows(dst, at, dst, 0, 1)
 		}
 	}
 }
@@ -371,12 +371,12 @@ func (q *Queue) again(b *batch) {
 				continue
 			}
 			for at := range q.o.Buckets[bucket] {
-				CopyRows(dst, at, b.m.in[i], c.First+min(at, c.Rows-1), 1)
+				copyRows(dst, at, b.m.in[i], c.First+min(at, c.Rows-1), 1)
 			}
 		}
 		if c.err = q.o.Run(context.Background(), m.in, m.out); c.err == nil {
 			for i, dst := range b.m.out {
-				CopyRows(dst, c.First, m.out[i], 0, c.Rows)
+				copyRows(dst, c.First, m.out[i], 0, c.Rows)
 			}
 		}
 		q.mu.Lock()

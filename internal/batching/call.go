@@ -135,7 +135,7 @@ func (c *Call) fits(i int, shape []int) bool {
 func (c *Call) CopyTo(outputs []*tensor.Tensor) {
 	for i, dst := range outputs {
 		if dst != nil {
-			CopyRows(dst, 0, c.Results[i], c.First, c.Rows)
+			copyRows(dst, 0, c.Results[i], c.First, c.Rows)
 		}
 	}
 }
@@ -146,7 +146,7 @@ func (c *Call) Result(i int) (*tensor.Tensor, error) {
 	if c.lane.outputs[i].Long && c.length != c.lane.length && c.Rows > 1 {
 		t, err := tensor.New(all.DType, c.Shape(i)...)
 		if err == nil {
-			CopyRows(t, 0, all, c.First, c.Rows)
+			copyRows(t, 0, all, c.First, c.Rows)
 		}
 		return t, err
 	}

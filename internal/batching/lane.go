@@ -206,19 +206,19 @@ func (l *lane) fill(m *memory, rows int) (err error) {
 	return err
 }
 
-// CopyRows copies n rows of src, from row first on, to those of dst from row at on; both are compact and on the host, with the same
+// copyRows copies n rows of src, from row first on, to those of dst from row at on; both are compact and on the host, with the same
 // dims but for the first and, where it is padded or cut, axis 1. What is padded is zeros.
-func CopyRows(dst *tensor.Tensor, at int, src *tensor.Tensor, first, n int) {
+func copyRows(dst *tensor.Tensor, at int, src *tensor.Tensor, first, n int) {
 	d, s := rowLen(dst), rowLen(src)
 	if dst.DType == tensor.String {
-		copyRows(dst.Strings, at, d, src.Strings, first, s, n)
+		copyRuns(dst.Strings, at, d, src.Strings, first, s, n)
 		return
 	}
 	size := dst.DType.Bits()
-	copyRows(dst.Data[dst.Offset:], at, d*size/8, src.Data[src.Offset:], first, s*size/8, n)
+	copyRuns(dst.Data[dst.Offset:], at, d*size/8, src.Data[src.Offset:], first, s*size/8, n)
 }
 
-func copyRows[T any](dst []T, at, d int, src []T, first, s, n int) {
+func copyRuns[T any](dst []T, at, d int, src []T, first, s, n int) {
 	if d == s {
 		copy(dst[at*d:(at+n)*d], src[first*s:(first+n)*s])
 		return

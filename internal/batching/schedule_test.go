@@ -195,7 +195,7 @@ func (s *schedule) compute(ctx context.Context, r *rand.Rand, x *tensor.Tensor) 
 	case c.Keep:
 		return c.Result(0)
 	}
-	CopyRows(out, 0, c.Results[0], c.First, c.Rows)
+	copyRows(out, 0, c.Results[0], c.First, c.Rows)
 	return out, nil
 }
 

@@ -125,7 +125,7 @@ func (t *Trial) padding() (reason string, err error) {
 		if err != nil {
 			return "", err
 		}
-		CopyRows(cut, 0, got[i], 0, n)
+		copyRows(cut, 0, got[i], 0, n)
 		if !same(cut, 0, w, 0) {
 			return fmt.Sprintf("results depend on how far lengths are padded: output %q at %d in place of %d", t.Rows.Outputs[i].Name, long, short), nil
 		}
@@ -146,7 +146,7 @@ func (t *Trial) resized(pair []*tensor.Tensor, length int) ([]*tensor.Tensor, er
 		if err != nil {
 			return nil, err
 		}
-		CopyRows(y, 0, x, 0, 2)
+		copyRows(y, 0, x, 0, 2)
 		out[i] = y
 	}
 	return out, nil
@@ -165,7 +165,7 @@ func (t *Trial) run(n int, which func(row int) int) ([]*tensor.Tensor, error) {
 			return nil, err
 		}
 		for row := range n {
-			CopyRows(x, row, pair, which(row), 1)
+			copyRows(x, row, pair, which(row), 1)
 		}
 		in[i] = x
 	}
@@ -249,9 +249,9 @@ func (r *Rows) Pair(sample []*tensor.Tensor, b graph.Bindings) ([]*tensor.Tensor
 			return nil, fmt.Errorf("input %q: %w", p.Name, err)
 		}
 		if s := at(sample, i); s != nil {
-			CopyRows(x, 0, s, 0, 1)
+			copyRows(x, 0, s, 0, 1)
 			if s.Shape[0] > 1 {
-				CopyRows(x, 1, s, s.Shape[0]-1, 1)
+				copyRows(x, 1, s, s.Shape[0]-1, 1)
 			}
 		}
 		out[i] = x

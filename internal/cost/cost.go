@@ -48,7 +48,7 @@ func Nanoseconds(e *backend.Efficiency, w *Work, signature string, threads int) 
 	if !ok {
 		return 0
 	}
-	rest := Rest(&l, w, e.Cache)
+	rest := variable(&l, w, e.Cache)
 	for _, p := range w.Parts {
 		rest += perItem(e, p.Class)*p.Items + perOperation(e, p.Class)*p.Work
 	}
@@ -75,8 +75,8 @@ func perItem(e *backend.Efficiency, class string) float64 {
 // perOperation is what an operation of a class costs.
 func perOperation(e *backend.Efficiency, class string) float64 { return e.Laws[class].Work }
 
-// Rest is what a law says of the work of a node's head, but for Fixed, on one thread.
-func Rest(l *backend.Law, w *Work, cache float64) float64 {
+// variable is what a law says of the work of a node's head, but for Fixed, on one thread.
+func variable(l *backend.Law, w *Work, cache float64) float64 {
 	return l.Work*w.Work + l.Bytes*w.Bytes + l.Far*max(0, w.Bytes-cache) + l.Rows*w.Rows + l.Items*w.Items
 }
 

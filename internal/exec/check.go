@@ -29,7 +29,7 @@ type Difference struct {
 // String describes the difference in one line.
 func (d *Difference) String() string {
 	got, want := d.elements()
-	return fmt.Sprintf("node %s (%s) on %s: %s[%d] is %s, reference %s", NodeList(d.Nodes), d.Op, d.Backend, d.Value, d.Index, got, want)
+	return fmt.Sprintf("node %s (%s) on %s: %s[%d] is %s, reference %s", nodeList(d.Nodes), d.Op, d.Backend, d.Value, d.Index, got, want)
 }
 
 // elements returns what differs as text.
@@ -210,7 +210,7 @@ func (c *checker) tell(ctx context.Context, st *Step, decided []decision) {
 	}
 	say := func(what string, d *Difference) {
 		got, want := d.elements()
-		c.m.env.Logger.WarnContext(ctx, what, "node", NodeList(d.Nodes), "op", d.Op, "backend", st.Node.Backend,
+		c.m.env.Logger.WarnContext(ctx, what, "node", nodeList(d.Nodes), "op", d.Op, "backend", st.Node.Backend,
 			"value", fmt.Sprintf("%s[%d]", d.Value, d.Index), "got", got, "want", want)
 	}
 	ties := 0

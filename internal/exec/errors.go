@@ -61,7 +61,7 @@ func BlameNodes(nodes []string, backend string, err error) *StepError {
 
 // Error names nodes, backend and cause.
 func (e *StepError) Error() string {
-	list := NodeList(e.Nodes)
+	list := nodeList(e.Nodes)
 	if e.More > 0 && len(e.Nodes) > 0 {
 		list = fmt.Sprintf("%q … %q and %d more", e.Nodes[0], e.Nodes[len(e.Nodes)-1], e.More)
 	}
@@ -76,8 +76,8 @@ func (e *StepError) Unwrap() []error {
 	return []error{ErrRun, e.Err}
 }
 
-// NodeList names nodes in a message: the first, the last, and how many.
-func NodeList(names []string) string {
+// nodeList names nodes in a message: the first, the last, and how many.
+func nodeList(names []string) string {
 	switch len(names) {
 	case 0:
 		return "(none)"

@@ -267,7 +267,7 @@ func (m *Machine) fell(ctx context.Context, st *Step, code property.Code, what s
 	}
 	m.mu.Unlock()
 	if !known {
-		m.env.Logger.WarnContext(ctx, what, "backend", st.Node.Backend, "nodes", NodeList(st.Node.Provenance()), "error", cause)
+		m.env.Logger.WarnContext(ctx, what, "backend", st.Node.Backend, "nodes", nodeList(st.Node.Provenance()), "error", cause)
 	}
 }
 

@@ -33,12 +33,12 @@ func (*HeadSelector) Reset() {}
 func OwnDequantize(n *graph.Node, k int) {
 	v := n.Inputs[k]
 	if !v.HasOneUse() {
-		n.SetOperand(k, DequantizeAgain(v.Producer, v.Producer.Inputs...))
+		n.SetOperand(k, dequantizeAgain(v.Producer, v.Producer.Inputs...))
 	}
 }
 
-// DequantizeAgain adds a node like one that is there, of other inputs, which stands for no node of the model.
-func DequantizeAgain(like *graph.Node, inputs ...*graph.Value) *graph.Value {
+// dequantizeAgain adds a node like one that is there, of other inputs, which stands for no node of the model.
+func dequantizeAgain(like *graph.Node, inputs ...*graph.Value) *graph.Value {
 	n := like.Graph().AddNode(graph.NodeSpec{Op: like.Op, Attrs: like.Attrs, Inputs: inputs, Outputs: []string{""}, Origins: []string{}})
 	n.Outputs[0].Type, n.Outputs[0].Format = like.Outputs[0].Type, like.Outputs[0].Format
 	return n.Outputs[0]

@@ -42,7 +42,7 @@ type Costs struct{ Copy, Reorder, Cast, Within convert.Cost }
 // it reorders.
 func Converters(devices []device.Device, c Costs, direct bool, on func(i int) (*Device, Reorderer)) []convert.Converter {
 	var list []convert.Converter
-	for _, l := range Layouts() {
+	for _, l := range layouts() {
 		list = append(list, convert.Copies(l, c.Copy, devices...)...)
 	}
 	for i := range devices {
@@ -92,7 +92,7 @@ func (d *Device) hostCasts(on Reorderer, cost convert.Cost) []convert.Converter 
 		return nil
 	}
 	var list []convert.Converter
-	for _, l := range Layouts() {
+	for _, l := range layouts() {
 		pair := Reordered{graph.RowMajor, lower.KeptLayout(half, l)}
 		list = append(list, d.converters("cast", pair, cost, d.convertOnHost, on, func(dt tensor.DType, r int) bool {
 			_, err := l.Describe(r)

@@ -12,9 +12,7 @@ import (
 // are packed in each run.
 var groupFilters = []int{2, 4, 8, 16, 32, 64, 128, 256}
 
-// Layouts returns those in which devices hold tensors.
-func Layouts() []graph.Layout { return slices.Clone(layouts()) }
-
+// layouts returns those in which devices hold tensors. They are not to be changed.
 var layouts = sync.OnceValue(func() []graph.Layout {
 	list := []graph.Layout{graph.RowMajor, transposed()}
 	for _, rank := range []int{3, 4, 5} {

@@ -96,7 +96,7 @@ func (b *builder) run() {
 	}
 	r := &Run{Nanoseconds: b.src.Total.Nanoseconds(), Spans: make([]Timed, 0, len(b.src.Spans))}
 	var of []int
-	r.Tracks, of = Tracks(b.src.Spans)
+	r.Tracks, of = tracksOf(b.src.Spans)
 	for i := range b.src.Spans {
 		s := &b.src.Spans[i]
 		r.Spans = append(r.Spans, Timed{Name: short(s.Name), Op: short(s.Op), Backend: s.Backend, Node: b.timed(s), Track: of[i], Start: s.Start.Nanoseconds(),

@@ -22,9 +22,9 @@ type Track struct {
 	stream int
 }
 
-// Tracks returns those that spans are on, the host's first, the others in the order in which they first appear, and the track
+// tracksOf returns those that spans are on, the host's first, the others in the order in which they first appear, and the track
 // of each span.
-func Tracks(spans []Span) (tracks []Track, of []int) {
+func tracksOf(spans []Span) (tracks []Track, of []int) {
 	tracks = []Track{{Device: Host, Name: Host}}
 	of = make([]int, len(spans))
 	for i := range spans {
@@ -56,7 +56,7 @@ type event struct {
 
 // WriteTrace writes spans in the trace event format, a process for each device and a thread for each of its streams.
 func WriteTrace(w io.Writer, spans []Span) error {
-	tracks, of := Tracks(spans)
+	tracks, of := tracksOf(spans)
 	var devices []string
 	pid := make([]int, len(tracks))
 	events := make([]event, 0, len(spans)+2*len(tracks))

@@ -100,9 +100,9 @@ func ChannelSlice(n *graph.Node) (start int, ok bool) {
 	return int(min(max(s, 0), c)), true
 }
 
-// WholeChannels reports whether count channels of images of these dims, from start on, are contiguous: whole blocks of one
+// wholeChannels reports whether count channels of images of these dims, from start on, are contiguous: whole blocks of one
 // image.
-func WholeChannels(f graph.Format, dims []int, start, count int) bool {
+func wholeChannels(f graph.Format, dims []int, start, count int) bool {
 	b := channelBlock(f, len(dims))
 	return b > 0 && dims[0] == 1 && start%b == 0 && (count%b == 0 || start+count == dims[1])
 }
@@ -111,7 +111,7 @@ func WholeChannels(f graph.Format, dims []int, start, count int) bool {
 // elsewhere. It reports whether it did.
 func (p *Plan) ViewChannels(x, y *graph.Value, start int) bool {
 	d := p.Dims[x.ID]
-	return WholeChannels(x.Format, d, start, p.Dims[y.ID][1]) && p.Part(y, x, start*d[2]*d[3]*4)
+	return wholeChannels(x.Format, d, start, p.Dims[y.ID][1]) && p.Part(y, x, start*d[2]*d[3]*4)
 }
 
 // A Gather emits a choice of channels of blocked images (reorder.NewGather): how many, of how many pixels, from what to what.

@@ -162,7 +162,7 @@ func (c *Chooser) takeLate(t *partition.Candidates, late []*partition.Candidate)
 			}
 			if !ok {
 				n := x.Nodes()[0]
-				return &MisfitError{Where: fmt.Sprintf("graph %q, node %q", c.Graph.Name, Label(n)), Plan: "it twice, or in a set that is not convex",
+				return &MisfitError{Where: fmt.Sprintf("graph %q, node %q", c.Graph.Name, label(n)), Plan: "it twice, or in a set that is not convex",
 					Found: "one place for each node"}
 			}
 		}
@@ -174,7 +174,7 @@ func (c *Chooser) takeLate(t *partition.Candidates, late []*partition.Candidate)
 func (c *Chooser) accept(t *partition.Candidates, x *partition.Candidate, e *entry) error {
 	list := t.Resolved(x)
 	for i := range list {
-		in, out := Formats(x.Node, &list[i])
+		in, out := formatNames(x.Node, &list[i])
 		if list[i].Name == e.step.Form && slices.Equal(in, e.step.In) && slices.Equal(out, e.step.Out) {
 			x.Signatures, x.Group, e.found = []graph.Signature{list[i]}, e.group, true
 			return nil
@@ -227,11 +227,11 @@ func key(backend, op, name string, of []string) string {
 
 func keyOf(backend string, c *partition.Candidate) string {
 	if c.Claim == nil {
-		return key(backend, c.Node.Op.String(), Label(c.Node), nil)
+		return key(backend, c.Node.Op.String(), label(c.Node), nil)
 	}
 	names := make([]string, len(c.Claim.Nodes))
 	for i, n := range c.Claim.Nodes {
-		names[i] = Label(n)
+		names[i] = label(n)
 	}
 	slices.Sort(names)
 	return key(backend, c.Claim.Property.ID, "", names)

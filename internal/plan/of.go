@@ -23,14 +23,14 @@ func Of(g *graph.Graph, r *partition.Result) Graph {
 	for n := range g.Nodes() {
 		switch {
 		case n.IsCarve(graph.OpSubgraph):
-			d.add(Step{Kind: Group, Backend: n.Backend, Name: Label(n)})
+			d.add(Step{Kind: Group, Backend: n.Backend, Name: label(n)})
 			for m := range n.Regions[0].Graph.Nodes() {
 				d.node(m)
 			}
 		case n.IsCarve(graph.OpConvert):
 			d.convert(n, false)
 		default:
-			d.add(Step{Kind: Host, Name: Label(n), Op: n.Op.String()})
+			d.add(Step{Kind: Host, Name: label(n), Op: n.Op.String()})
 		}
 	}
 	return d.g
@@ -58,25 +58,25 @@ func (d *describer) node(n *graph.Node) {
 		d.convert(n, true)
 		return
 	}
-	s := Step{Kind: Node, Name: Label(n), Op: n.Op.String()}
+	s := Step{Kind: Node, Name: label(n), Op: n.Op.String()}
 	c := d.how[n]
 	if c != nil {
 		s.Form, s.Cost = c.Signature.Name, math.Round(c.Nanoseconds)
-		s.In, s.Out = Formats(n, c.Signature)
+		s.In, s.Out = formatNames(n, c.Signature)
 	}
 	if c != nil && c.Property != "" && len(n.Regions) == 1 {
 		s.Kind, s.Op = Fused, c.Property
 		for m := range n.Regions[0].Graph.Nodes() {
-			s.Of = append(s.Of, Label(m))
+			s.Of = append(s.Of, label(m))
 		}
 		slices.Sort(s.Of)
 	}
 	d.add(s)
 }
 
-// Formats returns the names of a signature's formats, "-" where a node has no such operand or result. Variables, which resolved
+// formatNames returns the names of a signature's formats, "-" where a node has no such operand or result. Variables, which resolved
 // signatures have none of, are "*".
-func Formats(n *graph.Node, s *graph.Signature) (in, out []string) {
+func formatNames(n *graph.Node, s *graph.Signature) (in, out []string) {
 	name := func(ports []graph.Port, vs []*graph.Value) []string {
 		list := make([]string, len(ports))
 		for i, p := range ports {

@@ -32,18 +32,18 @@ func (g *Graph) Orders(carved *graph.Graph) []Sequence {
 		d.g.Steps = d.g.Steps[:0]
 		switch {
 		case n.IsCarve(graph.OpSubgraph):
-			return (&Step{Kind: Group, Name: Label(n)}).key()
+			return (&Step{Kind: Group, Name: label(n)}).key()
 		case n.IsCarve(graph.OpConvert):
 			d.convert(n, false)
 			return d.g.Steps[0].key()
 		}
-		return (&Step{Kind: Host, Name: Label(n)}).key()
+		return (&Step{Kind: Host, Name: label(n)}).key()
 	})
 	for n := range carved.Nodes() {
 		if !n.IsCarve(graph.OpSubgraph) {
 			continue
 		}
-		list = append(list, arrange(n.Regions[0].Graph, bodies[Label(n)], func(m *graph.Node) string {
+		list = append(list, arrange(n.Regions[0].Graph, bodies[label(n)], func(m *graph.Node) string {
 			d.g.Steps = d.g.Steps[:0]
 			d.node(m)
 			return d.g.Steps[0].key()

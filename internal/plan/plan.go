@@ -89,8 +89,8 @@ type Buffer struct {
 	First, End    int64
 }
 
-// Label names a node in plans.
-func Label(n *graph.Node) string {
+// label names a node in plans.
+func label(n *graph.Node) string {
 	if n.Name != "" {
 		return n.Name
 	}

@@ -13,8 +13,8 @@ import (
 // ErrAbsent is wrapped by errors about folders that are not on this machine; tests skip on it.
 var ErrAbsent = errors.New("not on this machine")
 
-// Root returns the root of the repository: the folder with go.mod above the current one.
-func Root() (string, error) {
+// repositoryRoot returns the root of the repository: the folder with go.mod above the current one.
+func repositoryRoot() (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {
 		return "", err
@@ -34,7 +34,7 @@ func Root() (string, error) {
 // Shared returns the path of a file or folder in ../shared, counted from the root of the repository, such as "models".
 // The error wraps ErrAbsent where it does not exist.
 func Shared(name string) (string, error) {
-	root, err := Root()
+	root, err := repositoryRoot()
 	if err != nil {
 		return "", err
 	}

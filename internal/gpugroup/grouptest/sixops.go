@@ -15,10 +15,10 @@ import (
 	"github.com/carve-dev/carve/property"
 )
 
-// SixOperators returns the example of the proposals, with operators that have layouts of their own: (Op1-MKL → Op2-MKL) →
+// sixOperators returns the example of the proposals, with operators that have layouts of their own: (Op1-MKL → Op2-MKL) →
 // (Op3-device → Op4-device) → (Op5-MKL) → (Op6-MXNet). Weights are -1, 0 and 1, so that all sums of small integers are exact in
 // float32.
-func SixOperators() (*graph.Graph, error) {
+func sixOperators() (*graph.Graph, error) {
 	g, err := graph.Parse(`graph "six" {
   opset 17
   input %x: f32[1,16,8,8]
@@ -54,17 +54,17 @@ func Whole(r *rand.Rand, most int, shape ...int) *tensor.Tensor {
 	return tensor.From(data, shape...)
 }
 
-// Run is what became of SixOperators.
+// Run is what became of sixOperators.
 type Run struct {
 	Output *tensor.Tensor
 	Groups []string // "mkl 2": the backend, and how many nodes
 	Hops   []string // "Op2: host:NCHW16c → cuda:0:NHWC": conversions of a run, in order
 }
 
-// RunPinned runs SixOperators with operators pinned to the backends that owners names in order, and compares every node with the
+// RunPinned runs sixOperators with operators pinned to the backends that owners names in order, and compares every node with the
 // reference.
 func RunPinned(ctx context.Context, o carve.Options, owners []string) (_ *Run, err error) {
-	g, err := SixOperators()
+	g, err := sixOperators()
 	if err != nil {
 		return nil, err
 	}

@@ -21,20 +21,20 @@ type Library struct {
 	architectures                                           []int
 }
 
-// Names are the files that Open tries without a path, newest first.
-func Names() []string {
+// libraryNames are the files that Open tries without a path, newest first.
+func libraryNames() []string {
 	if runtime.GOOS == "windows" {
 		return []string{"nvrtc64_130_0.dll", "nvrtc64_120_0.dll", "nvrtc64_112_0.dll"}
 	}
 	return []string{"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so.11.2", "libnvrtc.so"}
 }
 
-// Open opens the compiler at a path, or, where it is empty, the first of Names that the system's loader finds. The error wraps
+// Open opens the compiler at a path, or, where it is empty, the first of those that the system's loader finds. The error wraps
 // package dl's.
 func Open(path string) (*Library, error) {
 	names := []string{path}
 	if path == "" {
-		names = Names()
+		names = libraryNames()
 	}
 	var first error
 	for _, n := range names {
