@@ -2,6 +2,7 @@ package backend
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 )
@@ -42,12 +43,7 @@ func Register(name string, d Driver) {
 func Names() []string {
 	drivers.RLock()
 	defer drivers.RUnlock()
-	names := make([]string, 0, len(drivers.m))
-	for n := range drivers.m {
-		names = append(names, n)
-	}
-	slices.Sort(names)
-	return names
+	return slices.Sorted(maps.Keys(drivers.m))
 }
 
 // Open opens a backend by its registered name. The error wraps ErrUnknown, ErrUnavailable or ErrOption.

@@ -2,6 +2,8 @@ package graph
 
 import (
 	"io"
+	"maps"
+	"slices"
 	"strings"
 )
 
@@ -119,7 +121,7 @@ func (p *printer) graph(g *Graph, depth int) {
 
 // head writes what a graph has beside values and nodes.
 func (p *printer) head(g *Graph, depth int) {
-	for _, domain := range sortedKeys(g.Opsets) {
+	for _, domain := range slices.Sorted(maps.Keys(g.Opsets)) {
 		p.line(depth)
 		p.str("opset ")
 		if domain != "" {
@@ -128,7 +130,7 @@ func (p *printer) head(g *Graph, depth int) {
 		}
 		p.str(itoa(g.Opsets[domain]))
 	}
-	for _, key := range sortedKeys(g.Meta) {
+	for _, key := range slices.Sorted(maps.Keys(g.Meta)) {
 		p.line(depth)
 		p.str("meta ")
 		p.buf = appendQuoted(p.buf, key)

@@ -2,7 +2,6 @@ package graph
 
 import (
 	"hash/maphash"
-	"sort"
 	"strconv"
 	"strings"
 )
@@ -141,12 +140,3 @@ func appendOpWord(b []byte, s string) []byte {
 }
 
 func appendQuoted(b []byte, s string) []byte { return strconv.AppendQuote(b, s) }
-
-func sortedKeys[V any](m map[string]V) []string {
-	keys := make([]string, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
-	}
-	sort.Strings(keys)
-	return keys
-}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"sync"
 
@@ -48,12 +49,7 @@ func Register(name string, d Driver) {
 func Registered() []string {
 	drivers.RLock()
 	defer drivers.RUnlock()
-	names := make([]string, 0, len(drivers.m))
-	for n := range drivers.m {
-		names = append(names, n)
-	}
-	slices.Sort(names)
-	return names
+	return slices.Sorted(maps.Keys(drivers.m))
 }
 
 // Open makes a property by the registered name of its driver. The error wraps ErrUnknown or ErrOption.

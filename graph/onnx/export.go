@@ -4,7 +4,8 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"sort"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/carve-dev/carve/graph"
@@ -55,13 +56,13 @@ func (e *exporter) model(m *Model) (*rope, error) {
 	}
 	r.str(6, m.Graph.Doc)
 	r.message(7, g)
-	for _, domain := range sortedKeys(e.opsets) {
+	for _, domain := range slices.Sorted(maps.Keys(e.opsets)) {
 		o := &rope{}
 		o.str(1, domain)
 		o.int(2, int64(e.opsets[domain]))
 		r.message(8, o)
 	}
-	for _, key := range sortedKeys(m.Graph.Meta) {
+	for _, key := range slices.Sorted(maps.Keys(m.Graph.Meta)) {
 		o := &rope{}
 		o.str(1, key)
 		o.str(2, m.Graph.Meta[key])
@@ -71,15 +72,6 @@ func (e *exporter) model(m *Model) (*rope, error) {
 		return nil, fmt.Errorf("%w: message of %d bytes, limit %d; write the weights as external data", ErrTooLarge, r.n, 1<<31-1)
 	}
 	return r, nil
-}
-
-func sortedKeys[V any](m map[string]V) []string {
-	keys := make([]string, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
-	}
-	sort.Strings(keys)
-	return keys
 }
 
 // graph writes a GraphProto. For a region, owner is the node that has it and label what its nodes' names begin with.
