@@ -178,7 +178,7 @@ var _ = Describe("a Program's life", func() {
 		p := compile(ctx, textModel(smallNet()), o)
 		entered, leave := blocking(counted.Load())
 		defer close(leave)
-		go p.Run(ctx, feeds) //nolint:errcheck // ends with the spec
+		go p.Run(ctx, feeds) // ends with the spec
 		Eventually(entered).Should(Receive())
 		done := make(chan error)
 		go func() {

@@ -124,12 +124,12 @@ func (d *doubleDeform) pixels(st *state, at []int32, weights []float64, number, 
 		y, x = y+d.tapAt[tap][0]+down[i], x+d.tapAt[tap][1]+right[i]
 		w := weights[4*i:][:4]
 		if !d.inside(y, x) {
-			at[i] = int32((d.height - 2) * d.width) //nolint:gosec // in a plane
+			at[i] = int32((d.height - 2) * d.width) // in a plane
 			clear(w)
 			continue
 		}
 		row, column := int(y), int(x)
-		at[i] = int32(row*d.width + column) //nolint:gosec // in a plane
+		at[i] = int32(row*d.width + column) // in a plane
 		fy, fx, by := y-float64(row), x-float64(column), 1.0
 		if mask != nil {
 			by = mask[number*d.positions+first+i]

@@ -81,7 +81,7 @@ func (g *experts) route(st *state, t int) {
 			}
 			best = i
 		}
-		chosen[j] = int32(best) //nolint:gosec // experts of a tensor in memory
+		chosen[j] = int32(best) // experts of a tensor in memory
 	}
 	sum, most := 0.0, float64(row[chosen[0]])
 	if g.Mix >= 0 {
@@ -122,13 +122,13 @@ func (g *experts) sort(st *state) {
 	for e := range g.count {
 		if starts[e+1] > 0 {
 			active[0]++
-			active[active[0]] = int32(e) //nolint:gosec // experts of a tensor in memory
+			active[active[0]] = int32(e) // experts of a tensor in memory
 		}
 		starts[e+1] += starts[e]
 	}
 	for i, e := range chosen {
 		at[i] = starts[e]
-		order[starts[e]] = int32(i) //nolint:gosec // likewise
+		order[starts[e]] = int32(i) // likewise
 		starts[e]++
 	}
 	copy(starts[1:], starts[:g.count]) // each has become where its pairs end
@@ -229,7 +229,7 @@ func (g *experts) part(st *state, l *expertLayer, i, e, first int, a place.Memor
 	}
 	use, b := g.operand(st, l, i, e, first, n, plans, rows, scratch)
 	for r, from := 0, st.F32(a); r < rows; {
-		m := min(bits.Len(uint(rows-r)), len(use)) - 1 //nolint:gosec // positive
+		m := min(bits.Len(uint(rows-r)), len(use)) - 1 // positive
 		use[m].Run(0, use[m].Chunks(), gemm.Args{A: from[r*l.pitch:], B: b, Bias: bias, C: out[r*l.n:]})
 		r += 1 << m
 	}

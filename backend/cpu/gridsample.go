@@ -137,7 +137,7 @@ func within[T float32 | float64](s *gridSampler, gx, gy T, weight []T) (first in
 	i, j := int(x), int(y)
 	u, v := x-float64(i), y-float64(j)
 	weight[0], weight[1], weight[2], weight[3] = T((1-u)*(1-v)), T(u*(1-v)), T((1-u)*v), T(u*v)
-	return int32(j*width + i), true //nolint:gosec // a pixel's number
+	return int32(j*width + i), true // a pixel's number
 }
 
 // coordinate returns where among n pixels a normalised coordinate lies.
@@ -164,7 +164,7 @@ func gridPoint[T float32 | float64](s *gridSampler, g []T, off []int32, weight [
 				before := off[j]
 				exact[to] = exact[j] * by[k]
 				if off[to] = -1; at[k] >= 0 && before >= 0 {
-					off[to] = before + int32(at[k]*scale) //nolint:gosec // a pixel's number
+					off[to] = before + int32(at[k]*scale) // a pixel's number
 				}
 			}
 		}

@@ -140,7 +140,7 @@ func everySecond(to, from []byte) {
 	for len(to) >= 4 && len(from) >= 8 {
 		v := binary.LittleEndian.Uint64(from) & bytes
 		v = (v | v>>8) & words
-		binary.LittleEndian.PutUint32(to, uint32(v|v>>16)) //nolint:gosec // the lower half
+		binary.LittleEndian.PutUint32(to, uint32(v|v>>16)) // the lower half
 		to, from = to[4:], from[8:]
 	}
 	for i := range to {

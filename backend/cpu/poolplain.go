@@ -197,8 +197,8 @@ func greatest32(l *rowWindows, found []int64, plane []float32, i int) {
 
 // rankOf orders float32 as integers of 32 bits; both zeros are one, and all NaN.
 func rankOf(x float32) int64 {
-	b := int32(math.Float32bits(x + 0)) //nolint:gosec // the bits
-	b ^= int32(uint32(b>>31) >> 1)      //nolint:gosec // the bits
+	b := int32(math.Float32bits(x + 0)) // the bits
+	b ^= int32(uint32(b>>31) >> 1)      // the bits
 	if x != x {
 		b = math.MaxInt32
 	}
@@ -334,7 +334,7 @@ func unpool[T uint16 | uint32 | uint64](u *unpooling, to, from []T, at []int64, 
 	at = at[:len(from)]
 	if u.plane == u.size { // so that no dim is longer
 		for i, x := range from {
-			k := uint64(at[i] - first) //nolint:gosec // what is in front becomes large
+			k := uint64(at[i] - first) // what is in front becomes large
 			if k >= uint64(len(to)) {
 				return false
 			}

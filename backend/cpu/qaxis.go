@@ -119,7 +119,7 @@ func (p *planner) quantNumbers(n *graph.Node, q *quantRows) (func(*state) quant.
 		ready := quant.Numbers{Scales: make([]float32, count), Zeros: make([]int32, count)}
 		for i, s := 0, fuse.Floats(scale.Const); i < count; i++ {
 			if ready.Scales[i] = s[i/repeat]; zero != nil {
-				ready.Zeros[i] = int32(zero.Const.Int64At(i / repeat)) //nolint:gosec // of a type of at most 32 bits
+				ready.Zeros[i] = int32(zero.Const.Int64At(i / repeat)) // of a type of at most 32 bits
 			}
 		}
 		return func(*state) quant.Numbers { return ready }, place.Nowhere
@@ -136,7 +136,7 @@ func (p *planner) quantNumbers(n *graph.Node, q *quantRows) (func(*state) quant.
 	p.emit(step{serial: func(st *state) {
 		to, s := numbers(st), st.F32(scales)
 		for i := range to.Scales {
-			to.Scales[i], to.Zeros[i] = s[i/repeat], int32(read(st, i/repeat)) //nolint:gosec // of a type of at most 32 bits
+			to.Scales[i], to.Zeros[i] = s[i/repeat], int32(read(st, i/repeat)) // of a type of at most 32 bits
 		}
 	}}, []place.Memory{scales, zeros}, []place.Memory{at})
 	return numbers, at

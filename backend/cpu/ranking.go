@@ -104,7 +104,7 @@ func rank64(v float64) uint64 {
 		return math.MaxUint64
 	}
 	b := math.Float64bits(v)
-	return b ^ (uint64(int64(b)>>63) | 1<<63) //nolint:gosec // as in rank32
+	return b ^ (uint64(int64(b)>>63) | 1<<63) // as in rank32
 }
 
 // rankHalf ranks floats of 16 bits, whose infinity is given.
@@ -302,7 +302,7 @@ func (r *rows) notBehind(set isa.Set, row []float32, limit float32, flip uint64)
 				if n == len(places) {
 					return nil
 				}
-				places[n] = uint64(lo + j) //nolint:gosec // a place
+				places[n] = uint64(lo + j) // a place
 				n++
 			}
 		}
@@ -343,11 +343,11 @@ func keyOf(j int, v float32, flip uint64) uint64 { return (rank32(v)^flip)<<32 |
 
 // floatOf returns the float of a key, and NaN where there is none yet.
 func floatOf(key, flip uint64) float32 {
-	b := uint32(key>>32 ^ flip) //nolint:gosec // a rank of 32 bits
+	b := uint32(key>>32 ^ flip) // a rank of 32 bits
 	if key == math.MaxUint64 || b == math.MaxUint32 {
 		return float32(math.NaN())
 	}
-	return math.Float32frombits(b ^ (^uint32(int32(b)>>31) | 1<<31)) //nolint:gosec // as in rank32
+	return math.Float32frombits(b ^ (^uint32(int32(b)>>31) | 1<<31)) // as in rank32
 }
 
 // insertKey puts a key where it belongs in a list in order whose last place is free: without a branch, which data would mislead.

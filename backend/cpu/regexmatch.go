@@ -68,7 +68,7 @@ func newFullMatcher(pattern string) (*fullMatcher, error) {
 		}
 	}
 	m.seen = make([]bool, len(m.prog.Inst))
-	begin := []uint32{uint32(m.prog.Start)} //nolint:gosec // an instruction's number
+	begin := []uint32{uint32(m.prog.Start)} // an instruction's number
 	m.start = &regexState{set: m.closure(begin, syntax.EmptyBeginText), accept: m.matches(begin, syntax.EmptyBeginText|syntax.EmptyEndText)}
 	return m, nil
 }

@@ -244,11 +244,11 @@ func (a *adaptive[T]) list(ints []int32, weights []T, rows, columns *binAxis[T])
 			for i, v := range down {
 				row := (top+i)*a.size[1] + left
 				for j, w := range along {
-					l.pixels[end], l.weights[end] = int32(row+j), v*w //nolint:gosec // a pixel's number
+					l.pixels[end], l.weights[end] = int32(row+j), v*w // a pixel's number
 					end++
 				}
 			}
-			l.ends[y*a.bins[1]+x] = int32(end) //nolint:gosec // at most fewTaps for a bin
+			l.ends[y*a.bins[1]+x] = int32(end) // at most fewTaps for a bin
 		}
 	}
 	return l, true

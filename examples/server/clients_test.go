@@ -48,7 +48,7 @@ func python(what string) string {
 	if name == "" {
 		name = "python3"
 	}
-	if out, err := exec.Command(name, "-c", "import "+what).CombinedOutput(); err != nil { //nolint:gosec // the caller's own Python
+	if out, err := exec.Command(name, "-c", "import "+what).CombinedOutput(); err != nil {
 		Skip("there is no Python with " + what + " here (CARVE_PYTHON names one): " + strings.TrimSpace(string(out)))
 	}
 	return name
@@ -77,7 +77,7 @@ var _ = Describe("clients that others wrote", Label("clients"), func() {
 			}
 		}
 		for _, port := range []string{"grpc", "http"} {
-			out, err := exec.Command(name, script, l.Addr("http").String(), l.Addr(port).String()).CombinedOutput() //nolint:gosec // the caller's own Python
+			out, err := exec.Command(name, script, l.Addr("http").String(), l.Addr(port).String()).CombinedOutput()
 			Expect(err).NotTo(HaveOccurred(), "gRPC on port %s: %s", port, out)
 			Expect(string(out)).To(HaveSuffix("ok\n"))
 		}
@@ -96,7 +96,7 @@ var _ = Describe("clients that others wrote", Label("clients"), func() {
 		if name == "" {
 			name = "perf_analyzer"
 		}
-		if out, err := exec.CommandContext(ctx, name, "--version").CombinedOutput(); err != nil { //nolint:gosec // the caller's own
+		if out, err := exec.CommandContext(ctx, name, "--version").CombinedOutput(); err != nil {
 			Skip("there is no perf_analyzer that runs here (CARVE_PERF_ANALYZER names one): " + err.Error() + " " + string(out))
 		}
 		dir := models()
@@ -108,7 +108,7 @@ var _ = Describe("clients that others wrote", Label("clients"), func() {
 		} {
 			for _, model := range [][]string{{"-m", "digits", "--shape", "image:1,1,8,8"}, {"-m", "echo_fp32", "-b", "4"}} {
 				args := append([]string{"--concurrency-range", "2", "--measurement-mode", "count_windows", "--measurement-request-count", "100", "--stability-percentage", "999"}, row...)
-				out, err := exec.CommandContext(ctx, name, append(args, model...)...).CombinedOutput() //nolint:gosec // see above
+				out, err := exec.CommandContext(ctx, name, append(args, model...)...).CombinedOutput()
 				Expect(err).NotTo(HaveOccurred(), "%v: %s", args, out)
 				Expect(string(out)).To(MatchRegexp(`throughput: [1-9][0-9.]* infer/sec`), "%v", args)
 			}

@@ -34,7 +34,7 @@ func jumping(ctx SpecContext) string {
 	Expect(err).NotTo(HaveOccurred())
 	Expect(os.WriteFile(overlay, b, 0o600)).To(Succeed())
 	name := filepath.Join(dir, "server")
-	out, err := exec.CommandContext(ctx, "go", "build", "-overlay", overlay, "-o", name, ".").CombinedOutput() //nolint:gosec // the command's own source
+	out, err := exec.CommandContext(ctx, "go", "build", "-overlay", overlay, "-o", name, ".").CombinedOutput()
 	Expect(err).NotTo(HaveOccurred(), string(out))
 	return name
 }
@@ -43,7 +43,7 @@ var _ = Describe("a clock that jumps", Label("slow"), func() {
 	It("ends no sequence, no request and no connection early, and holds up no poll", func(ctx SpecContext) {
 		dir := models()
 		Expect(modeltest.Configure(dir, "echo_int64", "max_batch_size: 8\ndynamic_batching { max_queue_delay_microseconds: 2000 default_queue_policy { default_timeout_microseconds: 30000000 } }")).To(Succeed())
-		p := spawn(exec.Command(jumping(ctx)), "-models", dir, "-model-control", "poll", "-poll", "100ms", "-memory-limit", "100000000") //nolint:gosec // the command's own source
+		p := spawn(exec.Command(jumping(ctx)), "-models", dir, "-model-control", "poll", "-poll", "100ms", "-memory-limit", "100000000")
 		begin := time.Now()
 		var group sync.WaitGroup
 		for form, c := range p.askers() {

@@ -88,7 +88,7 @@ var _ = Describe("a server's process", func() {
 		for range 3 {
 			self, err := os.Executable()
 			Expect(err).NotTo(HaveOccurred())
-			c := exec.Command(self) //nolint:gosec // the program of the tests
+			c := exec.Command(self)
 			c.Env, c.Dir = []string{"TMPDIR=" + scratch}, scratch
 			p := spawn(c, at...)
 			if clients == nil {
@@ -124,7 +124,7 @@ var _ = Describe("a server's process", func() {
 					if i%3 == 2 {
 						path, body = "sent/load", sent
 					}
-					a, err := http.Post("http://"+p.addresses["http"]+"/v2/repository/models/"+path, "", strings.NewReader(body)) //nolint:noctx // the server answers, or is killed
+					a, err := http.Post("http://"+p.addresses["http"]+"/v2/repository/models/"+path, "", strings.NewReader(body))
 					if err != nil {
 						return
 					}
@@ -145,7 +145,7 @@ var _ = Describe("a server's process", func() {
 		}
 		self, err := os.Executable()
 		Expect(err).NotTo(HaveOccurred())
-		p := spawn(exec.Command(shell, "-c", `ulimit -f 0 && exec "$0" "$@"`, self), "-models", models(), "-model-control", "explicit") //nolint:gosec // the program of the tests
+		p := spawn(exec.Command(shell, "-c", `ulimit -f 0 && exec "$0" "$@"`, self), "-models", models(), "-model-control", "explicit")
 		for name, text := range map[string]string{"small": modeltest.Echo("f32"), "large": weighty(300_000)} {
 			code, body := p.post("/v2/repository/models/"+name+"/load", upload(text))
 			Expect(code).To(Equal(200), body)
@@ -216,7 +216,7 @@ var _ = Describe("a server's process", func() {
 			files, bytes := p.files(), p.resident()
 			ask(n)
 			Expect(p.files()).To(BeNumerically("<", files+n/100), "connections come and go, a file a request does not")
-			a, err := http.Get("http://" + p.addresses["http"] + "/v2/models/echo_fp32/stats") //nolint:noctx // the server answers
+			a, err := http.Get("http://" + p.addresses["http"] + "/v2/models/echo_fp32/stats")
 			Expect(err).NotTo(HaveOccurred())
 			defer a.Body.Close()
 			text, err := io.ReadAll(a.Body)

@@ -37,8 +37,8 @@ var _ = Describe("hostile clients", func() {
 		at := "http://" + l.Addr("http").String() + "/v2/models/echo_fp32/infer"
 		head := `{"inputs":[{"name":"x","shape":[1,3],"datatype":"FP32","data":[`
 		endless := &zerosWithoutEnd{}
-		a, err := http.Post(at, "application/json", io.MultiReader(strings.NewReader(head), io.LimitReader(endless, 10<<30))) //nolint:noctx // the server answers
-		if err == nil {                                                                                                       // a client may also see only that the connection ends
+		a, err := http.Post(at, "application/json", io.MultiReader(strings.NewReader(head), io.LimitReader(endless, 10<<30)))
+		if err == nil { // a client may also see only that the connection ends
 			Expect(a.StatusCode).To(Equal(http.StatusRequestEntityTooLarge))
 			Expect(a.Body.Close()).To(Succeed())
 		}
@@ -49,7 +49,7 @@ var _ = Describe("hostile clients", func() {
 		_, err = io.Copy(z, io.MultiReader(strings.NewReader(head), io.LimitReader(&zerosWithoutEnd{}, 50<<20)))
 		Expect(err).NotTo(HaveOccurred())
 		Expect(z.Close()).To(Succeed())
-		r, err := http.NewRequest(http.MethodPost, at, &bomb) //nolint:noctx // the server answers
+		r, err := http.NewRequest(http.MethodPost, at, &bomb)
 		Expect(err).NotTo(HaveOccurred())
 		r.Header.Set("Content-Encoding", "gzip")
 		a, err = http.DefaultClient.Do(r)
@@ -144,7 +144,7 @@ var _ = Describe("the command", func() {
 		l, _ := started("-models", "../quickstart")
 		status, body := ask(l, http.MethodPost, "/v2/models/digits/infer", `{"inputs":[{"name":"image","shape":[1,1,8,8],"datatype":"FP32","data":[`+strings.Repeat("0,", 63)+`0]}]}`)
 		Expect(status).To(Equal(200), body)
-		a, err := http.Get("http://" + l.Addr("metrics").String() + "/metrics") //nolint:noctx // the server answers
+		a, err := http.Get("http://" + l.Addr("metrics").String() + "/metrics")
 		Expect(err).NotTo(HaveOccurred())
 		defer a.Body.Close()
 		text, err := io.ReadAll(a.Body)

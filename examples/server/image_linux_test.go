@@ -27,13 +27,13 @@ var _ = Describe("the image", Label("manifests"), func() {
 		root, err := os.MkdirTemp("", "image") // ginkgo's own are below folders that other users may not enter
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(os.RemoveAll, root)
-		Expect(os.Chmod(root, 0o755)).To(Succeed())                                                         //nolint:gosec // another user's root
-		c := exec.CommandContext(ctx, "sh", "-c", build[1]+" -o "+filepath.Join(root, "carve-server")+" .") //nolint:gosec // the Dockerfile's command
+		Expect(os.Chmod(root, 0o755)).To(Succeed()) // another user's root
+		c := exec.CommandContext(ctx, "sh", "-c", build[1]+" -o "+filepath.Join(root, "carve-server")+" .")
 		c.Dir = "../.."
 		out, err := c.CombinedOutput()
 		Expect(err).NotTo(HaveOccurred(), string(out))
 		Expect(modeltest.Write(filepath.Join(root, "models"), "echo_fp32", 1, modeltest.Echo("f32"))).To(Succeed())
-		Expect(os.Chmod(filepath.Join(root, "models/echo_fp32/1/model.onnx"), 0o644)).To(Succeed()) //nolint:gosec // another user's file
+		Expect(os.Chmod(filepath.Join(root, "models/echo_fp32/1/model.onnx"), 0o644)).To(Succeed()) // another user's file
 
 		isolated := func(args ...string) *exec.Cmd {
 			c := exec.CommandContext(ctx, "/carve-server", args...)

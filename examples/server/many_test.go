@@ -197,7 +197,7 @@ var _ = Describe("a raw body for several strings", func() {
 	It("is the client's fault", func() {
 		l, _ := started("-models", models(), "-model-control", "explicit")
 		load(l, "echo_bytes")
-		r, err := http.NewRequest(http.MethodPost, "http://"+l.Addr("http").String()+"/v2/models/echo_bytes/infer", strings.NewReader("text")) //nolint:noctx // the server answers
+		r, err := http.NewRequest(http.MethodPost, "http://"+l.Addr("http").String()+"/v2/models/echo_bytes/infer", strings.NewReader("text"))
 		Expect(err).NotTo(HaveOccurred())
 		r.Header.Set("Inference-Header-Content-Length", "0")
 		a, err := http.DefaultClient.Do(r)

@@ -40,7 +40,7 @@ func spawned(args ...string) *process {
 	GinkgoHelper()
 	self, err := os.Executable()
 	Expect(err).NotTo(HaveOccurred())
-	return spawn(exec.Command(self), args...) //nolint:gosec // the program of the tests
+	return spawn(exec.Command(self), args...)
 }
 
 // spawn is spawned for another command that runs a server.
@@ -98,7 +98,7 @@ func (p *process) askers() map[string]asker {
 // post makes a request over HTTP, and returns status and body.
 func (p *process) post(path, body string) (int, string) {
 	GinkgoHelper()
-	a, err := http.Post("http://"+p.addresses["http"]+path, "application/json", strings.NewReader(body)) //nolint:noctx // the server answers
+	a, err := http.Post("http://"+p.addresses["http"]+path, "application/json", strings.NewReader(body))
 	Expect(err).NotTo(HaveOccurred())
 	defer a.Body.Close()
 	b, err := io.ReadAll(a.Body)

@@ -15,7 +15,7 @@ import (
 // ask makes a request, and returns status and body.
 func ask(l *listen.Listeners, method, path, body string) (int, string) {
 	GinkgoHelper()
-	r, err := http.NewRequest(method, "http://"+l.Addr("http").String()+path, bytes.NewBufferString(body)) //nolint:noctx // the server answers
+	r, err := http.NewRequest(method, "http://"+l.Addr("http").String()+path, bytes.NewBufferString(body))
 	Expect(err).NotTo(HaveOccurred())
 	a, err := http.DefaultClient.Do(r)
 	Expect(err).NotTo(HaveOccurred())

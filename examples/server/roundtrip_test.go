@@ -263,7 +263,7 @@ var _ = Describe("errors", func() {
 			if row.head == "90" {
 				row.head = fmt.Sprint(strings.LastIndex(row.body, "}") + 1)
 			}
-			q, err := http.NewRequest("POST", "http://"+l.Addr("http").String()+"/v2/models/echo_fp32/infer", bytes.NewBufferString(row.body)) //nolint:noctx // the server answers
+			q, err := http.NewRequest("POST", "http://"+l.Addr("http").String()+"/v2/models/echo_fp32/infer", bytes.NewBufferString(row.body))
 			Expect(err).NotTo(HaveOccurred())
 			q.Header.Set("Inference-Header-Content-Length", row.head)
 			a, err := http.DefaultClient.Do(q)

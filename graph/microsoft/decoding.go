@@ -147,7 +147,7 @@ func timeWarping(c *call) error {
 	}
 	var path [2][]int32
 	for i, j := rows-1, cols-1; i >= 0 && j >= 0; {
-		path[0], path[1] = append(path[0], int32(i)), append(path[1], int32(j)) //nolint:gosec // dims of a tensor in memory
+		path[0], path[1] = append(path[0], int32(i)), append(path[1], int32(j)) // dims of a tensor in memory
 		from := came[i*cols+j]
 		if from != left {
 			i--

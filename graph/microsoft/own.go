@@ -214,7 +214,7 @@ func murmur(c *call) error {
 	if err != nil {
 		return err
 	}
-	seed := uint32(c.n.Int("seed", 0)) //nolint:gosec // the low bits, as ONNX Runtime takes them
+	seed := uint32(c.n.Int("seed", 0)) // the low bits, as ONNX Runtime takes them
 	t, err := c.result(0, hashType(c.n), x.Shape)
 	if err != nil {
 		return err
@@ -232,7 +232,7 @@ func murmur(c *call) error {
 	default:
 		for i := range out {
 			word := binary.LittleEndian.Uint64(b[8*i:])
-			out[i] = murmurEnd(murmurWord(murmurWord(seed, uint32(word)), uint32(word>>32)), 8) //nolint:gosec // one half after the other
+			out[i] = murmurEnd(murmurWord(murmurWord(seed, uint32(word)), uint32(word>>32)), 8) // one half after the other
 		}
 	}
 	return nil
@@ -257,7 +257,7 @@ func murmurEnd(h, n uint32) uint32 {
 }
 
 func murmur32(b []byte, seed uint32) uint32 {
-	h, n := seed, uint32(len(b)) //nolint:gosec // the low bits are what is mixed in
+	h, n := seed, uint32(len(b)) // the low bits are what is mixed in
 	for ; len(b) >= 4; b = b[4:] {
 		h = murmurWord(h, binary.LittleEndian.Uint32(b))
 	}

@@ -115,7 +115,7 @@ func evalSparse(c *call) error {
 	}
 	less := make([]int32, lengths.Len()) // that operator has them less one
 	for i := range less {
-		less[i] = int32(min(max(lengths.Int64At(i), math.MinInt32+1), math.MaxInt32) - 1) //nolint:gosec // in range
+		less[i] = int32(min(max(lengths.Int64At(i), math.MinInt32+1), math.MaxInt32) - 1) // in range
 	}
 	in.in[GQALengths] = tensor.From(less, len(less))
 	return groupQuery(&in, m)

@@ -33,7 +33,7 @@ func BenchmarkInfer(b *testing.B) {
 	head := `{"inputs":[{"name":"x","datatype":"FP32","shape":[1,3],"parameters":{"binary_data_size":12}}],"parameters":{"binary_data_output":true}}`
 	body := []byte(head + "123456789012")
 	from := bytes.NewReader(body)
-	r, err := http.NewRequest(http.MethodPost, "/v2/models/echo_fp32/infer", from) //nolint:noctx // it goes nowhere
+	r, err := http.NewRequest(http.MethodPost, "/v2/models/echo_fp32/infer", from)
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -77,11 +77,11 @@ func respond(w http.ResponseWriter, r *http.Request, a *serve.Admission, answer 
 // send writes the parts of an answer. A client that is gone is nobody to tell of an error.
 func send(w io.Writer, head []byte, raws [][]byte) error {
 	if _, err := w.Write(head); err != nil {
-		return nil //nolint:nilerr // see above
+		return nil
 	}
 	for _, raw := range raws {
 		if _, err := w.Write(raw); err != nil {
-			return nil //nolint:nilerr // see above
+			return nil
 		}
 	}
 	return nil

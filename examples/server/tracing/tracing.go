@@ -87,7 +87,7 @@ func (t *Tracer) ServerOptions() []grpc.ServerOption {
 // stream is one with another context.
 type stream struct {
 	grpc.ServerStream
-	ctx context.Context //nolint:containedctx // what interceptors of streams are
+	ctx context.Context // what interceptors of streams are
 }
 
 // Context implements grpc.ServerStream.

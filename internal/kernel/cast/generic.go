@@ -116,7 +116,7 @@ func genericWords(c change, dst, src *byte, n int) {
 	d := unsafe.Slice((*uint16)(unsafe.Pointer(dst)), n)
 	for i, x := range unsafe.Slice(src, n) {
 		if d[i] = uint16(x); c == signedToWords {
-			d[i] = uint16(int8(x)) //nolint:gosec // by its sign
+			d[i] = uint16(int8(x)) // by its sign
 		}
 	}
 }

@@ -14,7 +14,7 @@ type Points struct {
 func NewPoints(t isa.Target, channels, far int) *Points {
 	p := &Points{at: make([]int32, channels/16*2), set: t.Set, far: far}
 	for i := range channels / 16 {
-		p.at[2*i], p.at[2*i+1] = int32(64*i), int32(4*far+64*i) //nolint:gosec // bytes of two pixels
+		p.at[2*i], p.at[2*i+1] = int32(64*i), int32(4*far+64*i) // bytes of two pixels
 	}
 	return p
 }

@@ -115,7 +115,7 @@ func quantum(x, scale float32, zero int32, least, most int) int {
 // store writes integer i.
 func store(words bool, dst *byte, i, q int) {
 	if words {
-		*(*uint16)(unsafe.Pointer(advance(dst, 2*i))) = uint16(q) //nolint:gosec // bounded
+		*(*uint16)(unsafe.Pointer(advance(dst, 2*i))) = uint16(q) // bounded
 	} else {
 		*advance(dst, i) = byte(q)
 	}

@@ -47,11 +47,11 @@ var versions = map[string][]string{
 func python(ctx context.Context, venv, name string) (string, error) {
 	at := filepath.Join(venv, name)
 	bin := filepath.Join(at, "bin", "python")
-	if exec.CommandContext(ctx, bin, "-c", "import onnxruntime, "+name).Run() == nil { //nolint:gosec // the caller's folder
+	if exec.CommandContext(ctx, bin, "-c", "import onnxruntime, "+name).Run() == nil {
 		return bin, nil
 	}
 	for _, c := range [][]string{{"python3", "-m", "venv", at}, append([]string{bin, "-m", "pip", "install", "-q"}, versions[name]...)} {
-		if out, err := exec.CommandContext(ctx, c[0], c[1:]...).CombinedOutput(); err != nil { //nolint:gosec // see above
+		if out, err := exec.CommandContext(ctx, c[0], c[1:]...).CombinedOutput(); err != nil {
 			return "", fmt.Errorf("%v: %w: %s", c, err, out)
 		}
 	}
@@ -61,7 +61,7 @@ func python(ctx context.Context, venv, name string) (string, error) {
 // prepare returns the servers of a model's file, none of them started. What they need is put into dir.
 func prepare(ctx context.Context, dir, venv, file string) ([]*server, error) {
 	own := filepath.Join(dir, "server")
-	if out, err := exec.CommandContext(ctx, "go", "build", "-o", own, ".").CombinedOutput(); err != nil { //nolint:gosec // the command of this module
+	if out, err := exec.CommandContext(ctx, "go", "build", "-o", own, ".").CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("go build: %w: %s", err, out)
 	}
 	ml, err := python(ctx, venv, "mlserver")
@@ -105,7 +105,7 @@ func prepare(ctx context.Context, dir, venv, file string) ([]*server, error) {
 	address := func(i int) string { return "127.0.0.1:" + ports[i] }
 	command := func(name string, args ...string) func() *exec.Cmd {
 		return func() *exec.Cmd {
-			c := exec.CommandContext(ctx, name, args...) //nolint:gosec // the caller's programs
+			c := exec.CommandContext(ctx, name, args...)
 			c.Env, c.Dir = append(os.Environ(), "MODEL_FILE="+file), folder
 			return c
 		}
@@ -211,7 +211,7 @@ func overHTTP(s *server, q *question) error {
 }
 
 func answerOverHTTP(s *server, q *question) ([]byte, error) {
-	a, err := s.pool.Post("http://"+s.http+"/v2/models/"+modelName+"/infer", "application/json", bytes.NewReader(q.json)) //nolint:noctx // the server answers
+	a, err := s.pool.Post("http://"+s.http+"/v2/models/"+modelName+"/infer", "application/json", bytes.NewReader(q.json))
 	if err != nil {
 		return nil, err
 	}
