@@ -13,6 +13,9 @@ type generator func(m *maker, op string) []*graph.Value
 // generators are those of the operators that some backend beside the reference runs: its specs ask for one of each.
 var generators = collect(unaryGenerators, binaryGenerators, layerGenerators, windowGenerators, normGenerators, moveGenerators, indexGenerators, dataGenerators, recurrentGenerators, quantizeGenerators, treeGenerators, classicalGenerators, attentionGenerators, expertGenerators)
 
+// elementary are those of operators that do not add up: what they make of numbers that are none, the order of sums does not decide.
+var elementary = collect(unaryGenerators, binaryGenerators, moveGenerators, indexGenerators, dataGenerators)
+
 func collect(families ...map[string]generator) map[string]generator {
 	out := map[string]generator{}
 	for _, f := range families {

@@ -65,7 +65,7 @@ func convolve(m *maker, op string) []*graph.Value {
 	in, out, groups := image[1], pick(m, 1, 3, 8, 16, 17, 24, 33), 1
 	switch m.r.IntN(4) {
 	case 0:
-		groups, out = in, in
+		groups, out = max(in, 1), max(in, 1)
 	case 1:
 		groups = pick(m, 2, 3)
 		in, out = in*groups, out*groups

@@ -145,7 +145,7 @@ var quantizeGenerators = map[string]generator{
 		out, groups := pick(m, 1, 8, 17, 24), 1
 		switch m.r.IntN(3) {
 		case 0:
-			out, groups = image[1], image[1]
+			out, groups = max(image[1], 1), max(image[1], 1)
 		case 1:
 			groups, out = 2, pick(m, 6, 32)
 			image[1] *= 2

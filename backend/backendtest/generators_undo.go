@@ -86,7 +86,7 @@ func deform(m *maker, op string) []*graph.Value {
 	in, groups, offsets := pick(m, 1, 3, 5, 8, 16, 20, 32), pick(m, 1, 1, 2, 3), pick(m, 1, 1, 2, 4)
 	image[1] = in * groups * offsets
 	if m.chance(6) { // one channel a group
-		groups = image[1]
+		groups = max(image[1], 1)
 	}
 	out := groups * pick(m, 1, 3, 8, 16, 17, 32)
 	if groups > 6 {

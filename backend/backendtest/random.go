@@ -46,6 +46,19 @@ func RandomOperator(op string, seed uint64) (*Case, error) {
 	return m.finish(generate(m, op))
 }
 
+// RandomCorner returns a case like RandomOperator's with dims of 0 to 3 and ranks of 0 to 6. Between the floats of every other case of an
+// operator that computes element by element, moves or chooses, there are NaN, infinities, zeros of both signs and subnormal numbers.
+func RandomCorner(op string, seed uint64) (*Case, error) {
+	generate := generators[op]
+	if generate == nil {
+		return nil, fmt.Errorf("no generator of %s", op)
+	}
+	m := newMaker("corners of "+op, seed)
+	m.small, m.odd = true, seed%2 == 1 && elementary[op] != nil
+	m.c.Name = op
+	return m.finish(generate(m, op))
+}
+
 // RandomChain returns a case of a few operators in a row, between which values are quantised, transposed and viewed, so that
 // formats change.
 func RandomChain(seed uint64) (*Case, error) {
@@ -60,6 +73,8 @@ type maker struct {
 	g      *graph.Graph
 	symbol int // the length of first dims that are a symbol, -1 where there are none
 	exact  map[*graph.Value]bool
+	small  bool // dims are of 0 to 3
+	odd    bool // there are floats that are no ordinary numbers
 	err    error
 }
 
@@ -120,8 +135,8 @@ func (c *Case) String() string {
 
 func pick[T any](m *maker, of ...T) T { return of[m.r.IntN(len(of))] }
 
-// between returns a number from lo to hi, both included.
-func (m *maker) between(lo, hi int) int { return lo + m.r.IntN(hi-lo+1) }
+// between returns a number from lo to hi, both included, and lo where hi is less, as with dims of 0.
+func (m *maker) between(lo, hi int) int { return lo + m.r.IntN(max(1, hi-lo+1)) }
 
 // chance is true once in n times.
 func (m *maker) chance(n int) bool { return m.r.IntN(n) == 0 }

@@ -26,6 +26,9 @@ var lengths = []int{1, 1, 2, 3, 4, 5, 7, 8, 9, 13, 15, 16, 17, 19, 31, 32, 33, 4
 
 // rank returns a rank from lo to hi, seldom one above.
 func (m *maker) rank(lo, hi int) int {
+	if m.small {
+		hi = max(hi, 6)
+	}
 	if m.chance(16) {
 		return hi + m.between(1, 3)
 	}
@@ -34,7 +37,7 @@ func (m *maker) rank(lo, hi int) int {
 
 // length returns the length of a dim, seldom 0 in its place.
 func (m *maker) length(n int) int {
-	if m.chance(24) {
+	if m.chance(24) || m.small && m.chance(6) {
 		return 0
 	}
 	return n
@@ -43,6 +46,9 @@ func (m *maker) length(n int) int {
 // shape returns dims of that rank, of a few thousand elements, seldom of many; a third of those of rank 3 and more are
 // matrices with little in front, whose transposition takes kernels of their own.
 func (m *maker) shape(rank int) []int {
+	if m.small {
+		return m.corner(rank)
+	}
 	most := 8000
 	if m.chance(16) {
 		most = 200_000
@@ -75,6 +81,18 @@ func (m *maker) shape(rank int) []int {
 	return out
 }
 
+// corner returns dims of that rank of 0 to 3, so that the product of all is small.
+func (m *maker) corner(rank int) []int {
+	out := make([]int, rank)
+	for i := range out {
+		out[i] = m.length(pick(m, 1, 1, 2, 3))
+	}
+	if rank > 0 && m.chance(5) {
+		m.symbol = out[0]
+	}
+	return out
+}
+
 // image returns dims [N, C, …] with so many spatial ones.
 func (m *maker) image(spatial int) []int {
 	out := []int{pick(m, 1, 1, 2, 3), pick(m, 1, 3, 4, 5, 8, 15, 16, 17, 20, 32, 33, 48)}
@@ -83,11 +101,19 @@ func (m *maker) image(spatial int) []int {
 		out = append(out, m.between(1, side))
 	}
 	out[0] = m.length(out[0])
+	if m.small {
+		for i := range out {
+			out[i] = m.length(pick(m, 1, 1, 2, 3, out[i]))
+		}
+	}
 	if m.chance(5) {
 		m.symbol = out[0]
 	}
 	return out
 }
+
+// oddities are floats that are no ordinary numbers.
+var oddities = []float64{math.NaN(), math.Inf(1), math.Inf(-1), math.Copysign(0, -1), 0, 0x1p-140, -0x1p-140, 0x1p-126}
 
 // fill returns a tensor of what f gives.
 func (m *maker) fill(dt tensor.DType, shape []int, f func(i int) float64) *tensor.Tensor {
@@ -111,6 +137,8 @@ func (m *maker) number(dt tensor.DType) float64 {
 	switch {
 	case dt == tensor.Bool:
 		return float64(m.r.IntN(2))
+	case dt.IsFloat() && m.odd && m.chance(6):
+		return pick(m, oddities...)
 	case dt.IsFloat():
 		return m.r.NormFloat64()
 	case dt.IsUnsigned():
@@ -168,6 +196,9 @@ func (m *maker) parameter(t *tensor.Tensor) *graph.Value {
 func (m *maker) uniform(dt tensor.DType, lo, hi float64, shape ...int) *tensor.Tensor {
 	return m.fill(dt, shape, func(int) float64 {
 		x := lo + (hi-lo)*m.r.Float64()
+		if m.odd && dt.IsFloat() && m.chance(6) {
+			return pick(m, oddities...)
+		}
 		if !dt.IsFloat() {
 			x = math.Round(x)
 		}

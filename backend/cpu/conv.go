@@ -3,6 +3,7 @@ package cpu
 import (
 	"fmt"
 	"math"
+	"slices"
 	"unsafe"
 
 	"github.com/carve-dev/carve/graph"
@@ -66,7 +67,7 @@ func convKindOf(n *graph.Node) (convKind, *property.Reason) {
 	if !ok1 || !ok2 {
 		return 0, property.Because(property.DynamicShape, "weights %v are %v", w, w.Type)
 	}
-	if why := largeKernel(w); why != nil {
+	if why := unsuited(n, w); why != nil {
 		return 0, why
 	}
 	groups := int(n.Int("group", 1))
@@ -85,6 +86,14 @@ func convKindOf(n *graph.Node) (convKind, *property.Reason) {
 		return convDense, nil
 	}
 	return convMixed, nil
+}
+
+// unsuited is why the weights of a convolution, transposed or not, are not run: a kernel that is too large, or groups of no channels.
+func unsuited(n *graph.Node, w *graph.Value) *property.Reason {
+	if n.Int("group", 1) > 1 && slices.ContainsFunc(w.Type.Shape, func(d graph.Dim) bool { return d.Equal(graph.D(0)) }) {
+		return property.Because(property.ShapeReason, "groups of %v have no channels", w.Type.Shape)
+	}
+	return largeKernel(w)
 }
 
 // largeKernel is why weights whose rows, columns or taps are too many are not run.
@@ -460,7 +469,7 @@ func convTransposeSignatures(n *graph.Node) ([]graph.Signature, *property.Reason
 	if !isImage(x) || len(w.Type.Shape) != len(x.Type.Shape) {
 		return nil, property.Because(property.ShapeReason, "over one to three axes only, %v is %v", w, w.Type)
 	}
-	if why := largeKernel(w); why != nil {
+	if why := unsuited(n, w); why != nil {
 		return nil, why
 	}
 	if !fixed(w) {

@@ -16,6 +16,7 @@ import (
 	"github.com/carve-dev/carve/backend/backendtest"
 	"github.com/carve-dev/carve/backend/mkl"
 	"github.com/carve-dev/carve/internal/fuse"
+	"github.com/carve-dev/carve/internal/testshare"
 )
 
 // randomly returns options for mkl in a layout of activations, with a number of threads and, mostly, with formats between
@@ -98,6 +99,18 @@ var _ = Describe("random operators, and chains of them", func() {
 				}
 			}
 			checkRandom(ctx, lib, 0, 2, 300, patterns...)
+		})
+
+		It(strings.TrimSpace("agree with the reference kernels on few elements or none, of all ranks "+lib), func(ctx SpecContext) {
+			open(lib)
+			ran := map[string]int{}
+			for _, op := range backendtest.RandomOperators() {
+				for seed := range testshare.Of(10) { // even ones: the library's activations make numbers of NaN
+					if c, err := backendtest.RandomCorner(op, uint64(2*seed)); err == nil {
+						Expect(c.Agree(ctx, randomly(lib, c.Seed), ran)).To(Succeed(), "%v", c)
+					}
+				}
+			}
 		})
 
 		It(strings.TrimSpace("agree with the reference kernels: thousands "+lib), Label("slow"), func(ctx SpecContext) {

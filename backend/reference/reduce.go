@@ -179,8 +179,21 @@ func reduce(d reducer) func(*Call) {
 			}
 			out[o] = s
 		})
-		c.putFloats(0, x.DType, r.shape, out)
+		c.putLogarithms(x.DType, r.shape, out)
 	}
+}
+
+// putLogarithms stores v as output 0. The logarithm of 0 is the least number of a type of integers, as in ONNX Runtime.
+func (c *Call) putLogarithms(dt tensor.DType, shape []int, v []float64) {
+	if dt.IsInt() {
+		lo, _ := intRange(dt)
+		for i, x := range v {
+			if math.IsInf(x, -1) {
+				v[i] = float64(lo)
+			}
+		}
+	}
+	c.putFloats(0, dt, shape, v)
 }
 
 func reduceLogSumExp(c *Call) {
@@ -188,7 +201,7 @@ func reduceLogSumExp(c *Call) {
 	r := c.reductionOf(x)
 	out := c.floatBuffer(r.shape...)
 	rows(c, c.floats(0), r, func(o int, row []float64) { out[o] = logSumExp(row) })
-	c.putFloats(0, x.DType, r.shape, out)
+	c.putLogarithms(x.DType, r.shape, out)
 }
 
 func logSumExp(row []float64) float64 {

@@ -63,11 +63,13 @@ func (c *Call) windowOf(in, kernel []int) window {
 			c.fail("auto_pad", ErrAttribute, "%q", mode)
 		}
 		room := in[a] + w.begin[a] + w.end[a] - extent
-		if ceil { // one more window where the last leaves something, unless it would begin in the padding behind
-			room = max(room, min(room+w.stride[a]-1, in[a]+w.begin[a]-1))
+		if ceil { // one more window where the last leaves something, and none that would begin in the padding behind
+			room = min(room+w.stride[a]-1, in[a]+w.begin[a]-1)
 		}
-		c.require(room >= 0, c.portName(0), "a window of %d exceeds %d padded by %d and %d", extent, in[a], w.begin[a], w.end[a])
-		w.out[a] = room/w.stride[a] + 1
+		c.require(room >= 0 || room == -1 && in[a] == 0, c.portName(0), "a window of %d exceeds %d padded by %d and %d", extent, in[a], w.begin[a], w.end[a])
+		if room >= 0 {
+			w.out[a] = room/w.stride[a] + 1
+		}
 	}
 	return w
 }
