@@ -53,6 +53,11 @@ func inferPad(c *Inference) error {
 			out[a] = c.Fresh()
 			continue
 		}
+		for _, p := range []Dim{pads[i], pads[len(axes)+i]} {
+			if n, isConst := p.Const(); isConst && (n < -mostPad || n > mostPad) {
+				return nodeError(c.Node, ErrShapeMismatch, fmt.Sprintf("pads of at most %d elements at axis %d", int64(mostPad), a), Shape(pads).String())
+			}
+		}
 		d := in[a].Add(pads[i]).Add(pads[len(axes)+i])
 		if n, isConst := d.Const(); isConst && n < 0 {
 			return nodeError(c.Node, ErrShapeMismatch, fmt.Sprintf("pads that leave at least 0 of %v at axis %d", in[a], a), Shape(pads).String())
@@ -61,6 +66,9 @@ func inferPad(c *Inference) error {
 	}
 	return c.SetShape(0, out)
 }
+
+// mostPad is the longest pad: two of them and a dim are no more than int64 holds.
+const mostPad = 1 << 60
 
 // inferCenterCropPad: the dims of the axes become the contents of the shape.
 func inferCenterCropPad(c *Inference) error {
