@@ -281,9 +281,9 @@ func argExtreme(largest bool) func(*Call) {
 	return func(c *Call) {
 		x := c.input(0)
 		axis := c.axisAttr(0, len(x.Shape))
-		c.require(x.Shape[axis] > 0, c.portName(0), "nothing to choose from in %v", x)
 		last := c.Node.Int("select_last_index", 0) != 0
 		outer, n, inner := split3(x.Shape, axis)
+		c.require(n > 0 || outer*inner == 0, c.portName(0), "nothing to choose from in %v", x)
 		shape := append([]int{}, x.Shape...)
 		shape[axis] = 1
 		if c.Node.Int("keepdims", 1) == 0 {
