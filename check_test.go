@@ -123,6 +123,74 @@ var _ = Describe("Check where rounding decides a result", func() {
 	})
 })
 
+// sigmoidRound selects a Sigmoid and the Round behind it.
+type sigmoidRound struct{ negAbsSelector }
+
+func (s *sigmoidRound) Select(n *graph.Node) bool {
+	s.abs = nil
+	if n.Is("Sigmoid") && n.Outputs[0].HasOneUse() && n.Outputs[0].Uses()[0].Node.Is("Round") {
+		s.abs = n.Outputs[0].Uses()[0].Node
+	}
+	return s.abs != nil
+}
+
+var _ = Describe("Check where rounding within a fused node, or a group, decides a result", func() {
+	run := func(ctx SpecContext, text string, o *carve.Options) *carve.Difference {
+		GinkgoHelper()
+		p := compile(ctx, textModel("graph {\n  opset 18\n  input %x: f32[4]\n"+text+"\n  output %y\n}"), o)
+		d, err := p.Check(ctx, map[string]tensor.Value{"x": tensor.From([]float32{1, 0, 1, 0.5}, 4)})
+		Expect(err).NotTo(HaveOccurred())
+		return d
+	}
+
+	DescribeTable("takes a half for either of its neighbours, and no other number", func(ctx SpecContext, second float32, right bool) {
+		r := &property.Rule{ID: "rounding", Selector: func(*graph.Graph) property.Selector { return &sigmoidRound{} },
+			Signatures: func(n *graph.Node) []graph.Signature {
+				return []graph.Signature{graph.UniformSignature("plain", n, graph.HostFormat)}
+			}}
+		r.Kernel = func(*graph.Node, graph.Bindings) (property.Kernel, error) {
+			return property.Kernel{Run: func(_ context.Context, a *property.KernelArgs) error {
+				copy(floatBytes(a.Outputs[0]), []float32{1, second, 1, 1})
+				return nil
+			}}, nil
+		}
+		d := run(ctx, "  %s = Sigmoid(%x)\n  %y = Round(%s)", with(r))
+		Expect(d == nil).To(Equal(right), "%v", d)
+	},
+		Entry("the even one", float32(0), true),
+		Entry("the other one", float32(1), true),
+		Entry("another", float32(3), false),
+	)
+
+	DescribeTable("takes what is left where terms cancel for what it may be", func(ctx SpecContext, by float32, right bool) {
+		o := nudged(1)
+		r := o.Properties["cpu"][0].(*property.Rule)
+		kernel, calls := r.Kernel, 0
+		r.Kernel = func(n *graph.Node, b graph.Bindings) (property.Kernel, error) {
+			k, err := kernel(n, b)
+			return property.Kernel{Run: func(ctx context.Context, a *property.KernelArgs) error {
+				err := k.Run(ctx, a)
+				if calls++; calls == 1 {
+					floatBytes(a.Outputs[0])[2] *= by
+				}
+				return err
+			}}, err
+		}
+		d := run(ctx, `  const %e = f32[]{2.7182817}
+  const %z = f32[]{0}
+  %n = Neg(%x) "neg"
+  %a = Abs(%n) "abs"
+  %p = Exp(%a)
+  %m = Sub(%p, %e)
+  %c = Clip(%m, %z)
+  %y = Sqrt(%c)`, o)
+		Expect(d == nil).To(Equal(right), "%v", d)
+	},
+		Entry("a unit in the last place", float32(1.0000001), true),
+		Entry("a thousandth", float32(1.001), false),
+	)
+})
+
 var _ = It("Check allows rows to be rounded to 8 bits where a model asks for it", func(ctx SpecContext) {
 	const rows, columns, n = 4, 64, 32
 	list := func(count int, of func(i int) string) string {

@@ -3,6 +3,7 @@ package exec
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 
 	"github.com/carve-dev/carve/backend"
 	"github.com/carve-dev/carve/graph"
@@ -19,6 +20,7 @@ type interpreter struct {
 	bindings graph.Bindings
 	captures []tensor.Value          // of a region
 	reserve  func(bytes int64) error // counts what is held and worked in; nil: nobody counts
+	nudge    *rand.Rand              // moves results in their last places; nil: they stay as they are
 }
 
 // Requirements implements backend.Instance: nothing beside the ports.
@@ -117,6 +119,11 @@ func (in *interpreter) evaluate(ctx context.Context, inputs []tensor.Value, visi
 		if err != nil {
 			return nil, err
 		}
+		if in.nudge != nil {
+			if err := nudge(in.nudge, n, results); err != nil {
+				return nil, err
+			}
+		}
 		if visit != nil {
 			if err := visit(n, operands, results); err != nil {
 				return nil, err
@@ -136,7 +143,7 @@ func (in *interpreter) node(ctx context.Context, n *graph.Node, operands []tenso
 	case n.IsCarve(graph.OpConvert):
 		return operands[:1], nil
 	case n.IsCarve(graph.OpFused):
-		sub := &interpreter{m: in.m, body: n.Regions[0].Graph, bindings: in.bindings, reserve: in.reserve}
+		sub := &interpreter{m: in.m, body: n.Regions[0].Graph, bindings: in.bindings, reserve: in.reserve, nudge: in.nudge}
 		vals, err := sub.evaluate(ctx, operands, nil)
 		if err != nil {
 			return nil, err
