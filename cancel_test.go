@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"sync/atomic"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -145,4 +146,49 @@ var _ = It("a context that ends while a bundle is written leaves no file", func(
 	dir := GinkgoT().TempDir()
 	Expect(p.SaveBundle(beside{ctx, dir}, filepath.Join(dir, "m.carve"), nil)).To(MatchError(context.Canceled))
 	Expect(os.ReadDir(dir)).To(BeEmpty())
+})
+
+// closing closes a program when its context is looked at for the nth time.
+type closing struct {
+	context.Context
+	p    *carve.Program
+	left int
+}
+
+// Err implements context.Context.
+func (c *closing) Err() error {
+	if c.left--; c.left == 0 {
+		Expect(c.p.Close()).To(Succeed())
+	}
+	return nil
+}
+
+var _ = It("a program that is closed while a bundle is written ends behind it, and the bundle is whole", func(ctx SpecContext) {
+	weights := make([]string, 64*64)
+	for i := range weights {
+		weights[i] = fmt.Sprint(float32(i%7) * 0.1)
+	}
+	const text = "graph {\n  opset 18\n  input %%x: f32[1,64]\n  const %%w = f32[64,64]{%s}\n  %%m = MatMul(%%x, %%w)\n  output %%m\n}"
+	m := textModel(fmt.Sprintf(text, strings.Join(weights, ", ")))
+	DeferCleanup(m.Close)
+	feeds := map[string]tensor.Value{"x": wave(1, 64)}
+	for left := 1; ; left++ {
+		p := mustCompile(ctx, m, nil)
+		want := must(p.Run(ctx, feeds))
+		closer := &closing{ctx, p, left}
+		path := filepath.Join(GinkgoT().TempDir(), "closed")
+		Expect(p.SaveBundle(closer, path, nil)).To(Succeed(), "closed at look %d", left)
+		Expect(p.Close()).To(Succeed())
+		saved := must(carve.Open(ctx, path))
+		q := mustCompile(ctx, saved, nil)
+		expectSame(must(q.Run(ctx, feeds)), want)
+		Expect(q.Close()).To(Succeed())
+		Expect(saved.Close()).To(Succeed())
+		if closer.left > 0 {
+			break
+		}
+	}
+	p := mustCompile(ctx, m, nil)
+	Expect(p.Close()).To(Succeed())
+	Expect(p.SaveBundle(ctx, filepath.Join(GinkgoT().TempDir(), "late"), nil)).To(MatchError(carve.ErrClosed))
 })

@@ -94,6 +94,11 @@ type PictureOptions struct {
 // Picture describes the plan in full, for shapes as Report does. Backends are asked about nodes again: O(nodes times backends).
 func (p *Program) Picture(ctx context.Context, o *PictureOptions) (*Picture, error) {
 	o = cmp.Or(o, &PictureOptions{})
+	release, err := p.runs().Hold()
+	if err != nil {
+		return nil, public(err)
+	}
+	defer release()
 	r, err := p.Report(ctx, o.Shapes)
 	if err != nil {
 		return nil, err
@@ -274,9 +279,11 @@ func (p *Program) SaveBundle(ctx context.Context, path string, o *BundleOptions)
 	if o == nil {
 		o = &BundleOptions{}
 	}
-	if p.runs() == nil {
-		return ErrClosed
+	release, err := p.runs().Hold()
+	if err != nil {
+		return public(err)
 	}
+	defer release()
 	if p.model.bundle != nil {
 		return fmt.Errorf("%w: the program comes from a bundle", ErrInput)
 	}

@@ -24,7 +24,7 @@ import (
 	"github.com/carve-dev/carve/property"
 )
 
-// Options are the settings of Compile. The zero value and nil mean the defaults.
+// Options are the settings of Compile, which copies the lists and maps. The zero value and nil mean the defaults.
 type Options struct {
 	// Backends in the order that Placement goes by, by registry name. Two are always linked: "cpu", float32 kernels in Go and Go assembly
 	// with blocked layouts and packed weights, and "reference", plain kernels for the standard operators. They follow the
@@ -247,6 +247,7 @@ func (o *Options) withDefaults() Options {
 	var out Options
 	if o != nil {
 		out = *o
+		out.own()
 	}
 	if out.Threads <= 0 {
 		out.Threads = runtime.GOMAXPROCS(0)
@@ -266,6 +267,27 @@ func (o *Options) withDefaults() Options {
 	}
 	if out.Observer == nil {
 		out.Observer = func(Progress) {}
+	}
+	return out
+}
+
+// own replaces lists and maps by copies: Programs read them for as long as they live, and callers may change theirs.
+func (o *Options) own() {
+	o.Backends = slices.Clone(o.Backends)
+	for i := range o.Backends {
+		o.Backends[i].Options = maps.Clone(o.Backends[i].Options)
+	}
+	o.Devices, o.Open, o.Plugins, o.PluginOptions = clonedLists(o.Devices), maps.Clone(o.Open), slices.Clone(o.Plugins), maps.Clone(o.PluginOptions)
+	o.Properties, o.DisabledProperties, o.Pins = clonedLists(o.Properties), clonedLists(o.DisabledProperties), slices.Clone(o.Pins)
+	o.Dims, o.Shapes, o.Bounds = maps.Clone(o.Dims), clonedLists(o.Shapes), maps.Clone(o.Bounds)
+	o.OutputDevices, o.InPlace, o.DeviceLimits = maps.Clone(o.OutputDevices), maps.Clone(o.InPlace), maps.Clone(o.DeviceLimits)
+	o.Passes = slices.Clone(o.Passes)
+}
+
+func clonedLists[T any](m map[string][]T) map[string][]T {
+	out := maps.Clone(m)
+	for name, list := range out {
+		out[name] = slices.Clone(list)
 	}
 	return out
 }

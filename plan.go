@@ -123,9 +123,11 @@ func (p *Program) savedPlan(ctx context.Context, shapes map[string][]int) (*plan
 // content, options, backends with versions and processors, threads. Programs that were compiled alike write the same bytes.
 // Compile takes it as Options.Plan. The first call for a Model reads all of its weights.
 func (p *Program) SavePlan(ctx context.Context, w io.Writer, shapes map[string][]int) error {
-	if p.runs() == nil {
-		return ErrClosed
+	release, err := p.runs().Hold()
+	if err != nil {
+		return public(err)
 	}
+	defer release()
 	if w == nil {
 		return fmt.Errorf("%w: no writer", ErrInput)
 	}

@@ -140,6 +140,11 @@ type OverruledReport struct {
 // Report describes the plan. Sizes are those of the most recent concrete shapes; where the Program has not run yet and
 // symbols are open, shapes gives the inputs' shapes by name, and a symbol that no shape binds counts as 1.
 func (p *Program) Report(ctx context.Context, shapes map[string][]int) (*Report, error) {
+	release, err := p.runs().Hold()
+	if err != nil {
+		return nil, public(err)
+	}
+	defer release()
 	s, err := p.runs().Specialized(background(ctx), shapes)
 	if err != nil {
 		return nil, public(err)
@@ -416,6 +421,11 @@ type PlannedBuffer struct {
 // Plan returns the memory plan of every device for inputs of these shapes, given by name; nil means what Report means by
 // it.
 func (p *Program) Plan(ctx context.Context, shapes map[string][]int) ([]MemoryPlan, error) {
+	release, err := p.runs().Hold()
+	if err != nil {
+		return nil, public(err)
+	}
+	defer release()
 	s, err := p.runs().Specialized(background(ctx), shapes)
 	if err != nil {
 		return nil, public(err)

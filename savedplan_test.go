@@ -167,3 +167,21 @@ func graphOf(text string) *graph.Graph {
 	Expect(err).NotTo(HaveOccurred())
 	return g
 }
+
+var _ = It("what becomes of Options after Compile changes nothing in what a program says", func(ctx SpecContext) {
+	m := carve.FromGraph(graphOf(branches()))
+	defer m.Close()
+	o := &carve.Options{Backends: []backend.Config{{Name: "cpu", Options: map[string]string{"amx": "off"}}}}
+	p := mustCompile(ctx, m, o)
+	defer p.Close()
+	plan := func() string {
+		var b bytes.Buffer
+		Expect(p.SavePlan(ctx, &b, nil)).To(Succeed())
+		return b.String()
+	}
+	before := plan()
+	Expect(before).To(ContainSubstring("amx"))
+	o.Backends[0].Options["amx"] = "on"
+	o.Backends[0].Name = "mkl"
+	Expect(plan()).To(Equal(before))
+})

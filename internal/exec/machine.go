@@ -95,7 +95,7 @@ type Machine struct {
 	recent [][]int     // the shapes that were used last, where Trim dropped their specialisation
 	closed atomic.Bool // written with mu held
 	live   map[*Session]bool
-	inside int                              // calls of Trim under way
+	inside int                              // calls of Trim, and holds, under way
 	ended  bool                             // nothing of it is held any more
 	fallen map[*graph.Node]*property.Reason // groups that fell back, for the first reason of each
 
@@ -212,6 +212,25 @@ func (m *Machine) endUnused() {
 		m.spaces[id].Trim()
 	}
 	m.done()
+}
+
+// Hold keeps what the machine's end takes with it, such as constants and executables, until release is called. The error is ErrClosed.
+func (m *Machine) Hold() (release func(), err error) {
+	if m == nil {
+		return nil, ErrClosed
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.closed.Load() {
+		return nil, ErrClosed
+	}
+	m.inside++
+	return func() {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		m.inside--
+		m.endUnused()
+	}, nil
 }
 
 // NewSession returns a session outside of the pool. Close it.
