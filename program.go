@@ -464,9 +464,11 @@ type DeviceMemory struct {
 
 // Memory returns what the Program holds now.
 func (p *Program) Memory() Memory {
-	if p.runs() == nil {
+	release, err := p.runs().HoldStill()
+	if err != nil {
 		return Memory{}
 	}
+	defer release()
 	m := Memory{PackedWeights: p.model.packed.Bytes() + p.packed.Bytes(), CopiedWeights: p.copied.Bytes()}
 	devices, stats := p.machine.PoolStats()
 	for i, id := range devices {

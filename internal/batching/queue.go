@@ -52,9 +52,9 @@ func (q *Queue) Enter(ctx context.Context, c *Call) error {
 	}
 	c.deadline, _ = ctx.Deadline()
 	q.mu.Lock()
-	if q.ending != nil {
+	if err := q.ending; err != nil {
 		q.mu.Unlock()
-		return q.ending
+		return err
 	}
 	q.active++
 	q.seq++

@@ -216,12 +216,20 @@ func (m *Machine) endUnused() {
 
 // Hold keeps what the machine's end takes with it, such as constants and executables, until release is called. The error is ErrClosed.
 func (m *Machine) Hold() (release func(), err error) {
+	if m == nil || m.closed.Load() {
+		return nil, ErrClosed
+	}
+	return m.HoldStill()
+}
+
+// HoldStill is Hold for a machine that may be closed while its last runs go on.
+func (m *Machine) HoldStill() (release func(), err error) {
 	if m == nil {
 		return nil, ErrClosed
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.closed.Load() {
+	if m.ended {
 		return nil, ErrClosed
 	}
 	m.inside++
