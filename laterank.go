@@ -2,6 +2,7 @@ package carve
 
 import (
 	"context"
+	"encoding/binary"
 	"fmt"
 	"maps"
 	"slices"
@@ -10,13 +11,15 @@ import (
 	"github.com/carve-dev/carve/backend"
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/device"
+	"github.com/carve-dev/carve/graph/microsoft"
 	"github.com/carve-dev/carve/graph/tensor"
 	"github.com/carve-dev/carve/partition"
 )
 
 // lateRanks is a group of the oracle's with operands whose ranks are known in a run alone: those of an If whose branches differ, of
-// a sequence's items, or of inputs for which the model names none. Other backends take no such nodes. So the group is compiled
-// once more, on all backends, for the ranks that a run finds, with a symbol for each dim, and kept; where that brings nothing, and
+// a sequence's items, or of inputs for which the model names none; or with sizes that have to be numbers for another backend: heads of an
+// Attention, of which a model may leave any open. Other backends take no such nodes. So the group is compiled
+// once more, on all backends, for the ranks and sizes that a run finds, with a symbol for each other dim, and kept; where that brings nothing, and
 // for a few nodes on few bytes, the oracle's executable runs it. Limits of memory are those of each such Program by itself.
 type lateRanks struct {
 	backend.Executable // the oracle's
@@ -24,24 +27,29 @@ type lateRanks struct {
 	oracle             string
 	o                  Options
 	nodes              int
-	constants          int64 // bytes
+	constants          int64    // bytes
+	sizes              [][2]int // inputs and axes of which a Program has the size
 	mu                 sync.Mutex
-	programs           map[string]*Program // by the ranks of operands; nil where the oracle is as good
+	programs           map[string]*Program // by the ranks and sizes of operands; nil where the oracle is as good
 }
 
 const (
-	// mostRanks is how many combinations of ranks a group is compiled for.
+	// mostRanks is how many combinations of ranks and sizes a group is compiled for.
 	mostRanks = 8
 	// A few nodes on a few bytes of operands and constants are computed by the oracle before a Program has begun.
 	fewNodes, fewBytes = 4, 4096
 )
 
-// lateRanks returns what runs a group of the oracle, whose executable is exe: that itself, where a run tells nothing new of ranks.
+// lateRanks returns what runs a group of the oracle, whose executable is exe: that itself, where a run tells nothing new of ranks and sizes.
 func (c *compilation) lateRanks(oracle string, body *graph.Graph, exe backend.Executable) backend.Executable {
-	if len(c.backends) < 2 || !waitsForRanks(body) {
+	if len(c.backends) < 2 || !toldByRun(body) {
 		return exe
 	}
-	l := &lateRanks{Executable: exe, body: body, oracle: oracle, o: c.innerOptions(), programs: map[string]*Program{}}
+	sizes := lateSizes(body)
+	if len(sizes) == 0 && !slices.ContainsFunc(body.Inputs, func(v *graph.Value) bool { return !v.Type.Shape.Known() }) {
+		return exe
+	}
+	l := &lateRanks{Executable: exe, body: body, oracle: oracle, o: c.innerOptions(), sizes: sizes, programs: map[string]*Program{}}
 	for range body.Nodes() {
 		l.nodes++
 	}
@@ -53,12 +61,11 @@ func (c *compilation) lateRanks(oracle string, body *graph.Graph, exe backend.Ex
 	return l
 }
 
-// waitsForRanks reports whether a run tells more of the shapes in a group's body, and its operands tell all.
-func waitsForRanks(body *graph.Graph) bool {
+// toldByRun reports whether a group's operands tell all of the shapes in its body.
+func toldByRun(body *graph.Graph) bool {
 	numbers := func(v *graph.Value) bool {
 		return v.Type.IsTensor() && v.Type.DType.Size() > 0 && v.Format == graph.HostFormat
 	}
-	known := func(v *graph.Value) bool { return v.Type.Shape.Known() }
 	for n := range body.Nodes() {
 		if len(n.Regions) > 0 || n.IsCarve(graph.OpConvert) {
 			return false
@@ -71,8 +78,30 @@ func waitsForRanks(body *graph.Graph) bool {
 		}
 	}
 	ports := slices.Concat(body.Inputs, body.Outputs)
-	return !slices.ContainsFunc(ports, func(v *graph.Value) bool { return !numbers(v) }) &&
-		slices.ContainsFunc(body.Inputs, func(v *graph.Value) bool { return !known(v) })
+	return !slices.ContainsFunc(ports, func(v *graph.Value) bool { return !numbers(v) })
+}
+
+// lateSizes returns the inputs of a group, and their axes, that say sizes which another backend wants to be numbers.
+func lateSizes(body *graph.Graph) (sizes [][2]int) {
+	wanted := map[string]bool{}
+	for n := range body.Nodes() {
+		for _, d := range microsoft.HeadDims(n) {
+			d.Symbols(wanted)
+		}
+	}
+	for i, v := range body.Inputs {
+		for axis, d := range v.Type.Shape {
+			symbols := map[string]bool{}
+			d.Symbols(symbols)
+			for name := range symbols {
+				if wanted[name] {
+					sizes = append(sizes, [2]int{i, axis})
+					break
+				}
+			}
+		}
+	}
+	return sizes
 }
 
 // innerOptions returns the options of a Program within this one, on its backends: what is of the model's own ports, passes and plans is not
@@ -113,7 +142,7 @@ func (l *lateRanks) Close() error {
 	return l.Executable.Close()
 }
 
-// rankedInstance is the oracle's instance, which runs what the Program for the operands' ranks does not.
+// rankedInstance is the oracle's instance, which runs what the Program for the operands' ranks and sizes does not.
 type rankedInstance struct {
 	backend.Instance
 	l *lateRanks
@@ -132,11 +161,7 @@ func (in *rankedInstance) Enqueue(ctx context.Context, a *backend.RunArgs) (devi
 	if p == nil {
 		return in.Instance.Enqueue(ctx, a)
 	}
-	inputs := make([]tensor.Value, len(a.Inputs))
-	for i, t := range a.Inputs {
-		inputs[i] = t
-	}
-	results, err := p.runNamed(ctx, inputs)
+	err := runLate(ctx, p, a)
 	if err != nil {
 		if ctx.Err() != nil {
 			return nil, err
@@ -148,11 +173,22 @@ func (in *rankedInstance) Enqueue(ctx context.Context, a *backend.RunArgs) (devi
 			a.Trace(i)
 		}
 	}
-	return nil, giveResults(a, results)
+	return nil, nil
 }
 
-// giveResults copies results to where a run has them.
-func giveResults(a *backend.RunArgs, results map[string]tensor.Value) (err error) {
+// runLate runs a group's Program: into a run's results, where all of their shapes are known.
+func runLate(ctx context.Context, p *Program, a *backend.RunArgs) error {
+	if !slices.Contains(a.Outputs, nil) {
+		return p.RunInto(ctx, a.Inputs, a.Outputs)
+	}
+	inputs := make([]tensor.Value, len(a.Inputs))
+	for i, t := range a.Inputs {
+		inputs[i] = t
+	}
+	results, err := p.runNamed(ctx, inputs)
+	if err != nil {
+		return err
+	}
 	for i, out := range a.Outputs {
 		r := results[resultName(i)].(*tensor.Tensor)
 		if out == nil {
@@ -168,11 +204,17 @@ func giveResults(a *backend.RunArgs, results map[string]tensor.Value) (err error
 	return nil
 }
 
-// program returns the Program for operands of such ranks, nil where there is none.
+// program returns the Program for operands of such ranks and sizes, nil where there is none.
 func (l *lateRanks) program(ctx context.Context, operands []*tensor.Tensor) *Program {
 	key := make([]byte, len(operands))
 	for i, t := range operands {
 		key[i] = byte(min(len(t.Shape), 255))
+	}
+	for _, s := range l.sizes {
+		if len(operands[s[0]].Shape) <= s[1] {
+			return nil
+		}
+		key = binary.LittleEndian.AppendUint64(key, uint64(operands[s[0]].Shape[s[1]]))
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -185,13 +227,14 @@ func (l *lateRanks) program(ctx context.Context, operands []*tensor.Tensor) *Pro
 		return nil
 	}
 	if err != nil {
-		l.o.Logger.WarnContext(ctx, "a group does not compile for the ranks of a run: the oracle's kernels run it", "group", l.body.Name, "error", err)
+		l.o.Logger.WarnContext(ctx, "a group does not compile for the ranks and sizes of a run: the oracle's kernels run it", "group", l.body.Name, "error", err)
 	}
 	l.programs[string(key)] = p
 	return p
 }
 
-// compile returns the group for the operands' ranks on all backends, nil where no other than the oracle takes a node of it.
+// compile returns the group for the operands' ranks and sizes on all backends, nil where no other than the oracle takes a node of it, nor
+// would for sizes, where ranks were unknown before.
 func (l *lateRanks) compile(ctx context.Context, operands []*tensor.Tensor) (*Program, error) {
 	g, err := l.body.Clone()
 	if err != nil {
@@ -203,6 +246,11 @@ func (l *lateRanks) compile(ctx context.Context, operands []*tensor.Tensor) (*Pr
 	}
 	g.Opsets = maps.Clone(outer.Opsets)
 	untype(g)
+	for _, s := range l.sizes {
+		v := g.Inputs[s[0]]
+		v.Type.Shape = slices.Clone(v.Type.Shape)
+		v.Type.Shape[s[1]] = graph.D(operands[s[0]].Shape[s[1]])
+	}
 	shapeInputs(g, operands)
 	for i, v := range g.Outputs {
 		v.Name = resultName(i)
@@ -216,6 +264,11 @@ func (l *lateRanks) compile(ctx context.Context, operands []*tensor.Tensor) (*Pr
 	}
 	for _, r := range p.results {
 		if slices.ContainsFunc(r.Groups, func(gr *partition.Group) bool { return gr.Backend != l.oracle }) {
+			return p, nil
+		}
+	}
+	for _, e := range p.exes {
+		if x, ok := e.(*lateRanks); ok && len(x.sizes) > 0 {
 			return p, nil
 		}
 	}

@@ -148,6 +148,49 @@ var _ = Describe("groups with operands of unknown rank", func() {
 		same(ctx, p, text, feeds)
 	})
 
+	It("are found by the sizes of heads, which an Attention leaves open", func(ctx SpecContext) {
+		const text = `graph {
+  opset 23
+  input %q: f32[B,H,L,D]
+  input %k: f32[B,G,S,D]
+  input %v: f32[B,G,S,E]
+  input %m: bool[L,S]
+  %y = Attention(%q, %k, %v, %m; is_causal=1)
+  output %y
+}`
+		p, b := open(ctx, text, carve.Options{Verify: true, Poison: true})
+		run := func(heads, own, queries, keys, size, to int) []string {
+			seen := make([]bool, queries*keys)
+			for i := range seen {
+				seen[i] = i%3 > 0 || i < keys
+			}
+			same(ctx, p, text, map[string]tensor.Value{"q": wave(2, heads, queries, size), "k": wave(2, own, keys, size), "v": wave(2, own, keys, to),
+				"m": tensor.From(seen, queries, keys)})
+			return b.took()
+		}
+		Expect(run(4, 2, 10, 20, 16, 8)).To(ContainElement("Fused"))
+		Expect(run(4, 2, 30, 30, 16, 8)).To(BeEmpty()) // lengths are of one Program
+		Expect(run(4, 4, 10, 20, 16, 8)).To(ContainElement("Fused"))
+		Expect(run(4, 2, 10, 20, 32, 8)).To(ContainElement("Fused"))
+		Expect(run(4, 2, 10, 25, 16, 8)).To(BeEmpty())
+		_, err := p.Run(ctx, map[string]tensor.Value{"q": wave(2, 5, 10, 16), "k": wave(2, 2, 20, 16), "v": wave(2, 2, 20, 8), "m": tensor.From(make([]bool, 200), 10, 20)})
+		Expect(err).To(MatchError(carve.ErrInput))
+		Expect(err).To(MatchError(ContainSubstring("Attention")))
+	})
+
+	It("are found by sizes, where ranks were unknown before", func(ctx SpecContext) {
+		const text = "graph {\n  opset 23\n  input %q: f32[*]\n  input %k: f32[*]\n  input %v: f32[*]\n  %y = Attention(%q, %k, %v; q_num_heads=4, kv_num_heads=2)\n  output %y\n}"
+		p, b := open(ctx, text, carve.Options{})
+		for range 2 {
+			same(ctx, p, text, map[string]tensor.Value{"q": wave(2, 10, 64), "k": wave(2, 20, 32), "v": wave(2, 20, 32)})
+		}
+		Expect(b.took()).To(ContainElement("Softmax"))
+		same(ctx, p, text, map[string]tensor.Value{"q": wave(2, 12, 64), "k": wave(2, 11, 32), "v": wave(2, 11, 32)})
+		Expect(b.took()).To(BeEmpty())
+		same(ctx, p, text, map[string]tensor.Value{"q": wave(2, 4, 10, 16), "k": wave(2, 2, 20, 16), "v": wave(2, 2, 20, 16)})
+		Expect(b.took()).To(ContainElement("Softmax"))
+	})
+
 	It("are run by several at a time, for no more ranks than are kept", func(ctx SpecContext) {
 		const text = "graph {\n  opset 17\n  input %x: f32[*]\n  %e = Exp(%x)\n  %t = Tanh(%e)\n  output %t\n}"
 		p, _ := open(ctx, text, carve.Options{MaxSessions: 4})

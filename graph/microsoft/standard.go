@@ -80,6 +80,23 @@ func standardHeads(n *graph.Node, i int, attr string) (heads int64, rows graph.D
 	return 0, graph.Dim{}, false
 }
 
+// HeadDims returns the dims of operands that have to be numbers for other operators to say an Attention of the standard: numbers of heads and their
+// sizes. Of other nodes there are none.
+func HeadDims(n *graph.Node) (dims []graph.Dim) {
+	if !n.Is("Attention") {
+		return nil
+	}
+	for i := range 3 {
+		switch s := n.Inputs[i].Type.Shape; len(s) {
+		case 3:
+			dims = append(dims, s[2])
+		case 4:
+			dims = append(dims, s[1], s[3])
+		}
+	}
+	return dims
+}
+
 // keepsAttention reports whether standard operators do not say an Attention: types differ, heads are not known, or a mask may have one column for all keys or
 // for the first.
 func keepsAttention(n *graph.Node) bool {
