@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/graph/microsoft"
 	"github.com/carve-dev/carve/internal/kernel/double"
 	"github.com/carve-dev/carve/internal/operators"
 	"github.com/carve-dev/carve/internal/place"
@@ -49,12 +50,8 @@ func doubleNormSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 			return nil, property.Because(property.Unsupported, "mean or inverse deviation as an output")
 		}
 	}
-	s := n.Inputs[0].Type.Shape
-	row := s[axisOf(n, -1, len(s)):]
-	for _, v := range n.Inputs[1:] {
-		if v != nil && !v.Type.Shape.Equal(row) {
-			return nil, property.Because(property.ShapeReason, "scale %v of shape %v", v, v.Type.Shape)
-		}
+	if microsoft.SpreadsScale(n) {
+		return nil, property.Because(property.ShapeReason, "a scale that is spread over rows")
 	}
 	return operators.RowMajor(n), nil
 }
@@ -65,6 +62,11 @@ func planDoubleNorm(p *planner, n *graph.Node) error {
 	axis := axisOf(n, -1, len(d))
 	rows, cols, eps := product(d[:axis]), product(d[axis:]), float64(n.Float("epsilon", 1e-5))
 	src, gamma, beta, dst, kernels, rms := p.In(x), p.In(n.Input(1)), p.In(n.Input(2)), p.Out(y), p.doubles(), n.Is("RMSNormalization")
+	for _, m := range []place.Memory{gamma, beta} {
+		if m.Slot >= 0 && m.Size != 8*cols {
+			return property.Because(property.ShapeReason, "scale of %d bytes for rows of %d", m.Size, cols)
+		}
+	}
 	for _, o := range n.Outputs[1:] {
 		if o != nil {
 			p.Out(o)

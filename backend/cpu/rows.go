@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/graph/microsoft"
 	"github.com/carve-dev/carve/internal/kernel/vec"
 	"github.com/carve-dev/carve/internal/operators"
 	"github.com/carve-dev/carve/internal/place"
@@ -125,6 +126,9 @@ func layerNormSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 		if v != nil && len(v.Type.Shape) != rank-axis {
 			return nil, property.Because(property.ShapeReason, "scale %v of shape %v", v, v.Type.Shape)
 		}
+	}
+	if microsoft.SpreadsScale(n) {
+		return nil, property.Because(property.ShapeReason, "a scale that is spread over rows")
 	}
 	return operators.RowMajor(n), nil
 }

@@ -1,6 +1,8 @@
 package microsoft
 
 import (
+	"slices"
+
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/tensor"
 )
@@ -93,13 +95,95 @@ func (o *op) layerNorm(x, gamma, beta *graph.Value, axis int64, epsilon float32)
 	if o.n.Attrs.Lookup("stash_type") != nil {
 		as = append(as, graph.IntAttr("stash_type", o.n.Int("stash_type", 1)))
 	}
-	for i, v := range o.calls("LayerNormalization", results, as, x, gamma, beta) {
+	gamma, beta, scale, shift := o.rowScales(x, gamma, beta, axis)
+	list := slices.Clone(o.calls("LayerNormalization", results, as, x, gamma, beta))
+	if scale != nil {
+		list[0] = o.times(list[0], scale)
+	}
+	if shift != nil {
+		list[0] = o.sum(list[0], shift)
+	}
+	for i, v := range list {
 		o.set(i, v)
 	}
 }
 
 func (o *op) rmsNorm(x, gamma *graph.Value, axis int64, epsilon float32) *graph.Value {
-	return o.call("RMSNormalization", attrs(graph.IntAttr("axis", axis), graph.FloatAttr("epsilon", o.n.Float("epsilon", epsilon))), x, gamma)
+	as := attrs(graph.IntAttr("axis", axis), graph.FloatAttr("epsilon", o.n.Float("epsilon", epsilon)))
+	if o.n.Is("RMSNormalization") && o.n.Attrs.Lookup("stash_type") != nil {
+		as = append(as, graph.IntAttr("stash_type", o.n.Int("stash_type", 1)))
+	}
+	gamma, _, scale, _ := o.rowScales(x, gamma, nil, axis)
+	y := o.call("RMSNormalization", as, x, gamma)
+	if scale != nil {
+		y = o.times(y, scale)
+	}
+	return y
+}
+
+// broadcastsRows reports whether a scale or bias of a normalisation of rows of some shape is spread over them: it is not of their shape, and
+// no run makes it so, unless rows are of one element along an axis whose size is open.
+func broadcastsRows(v *graph.Value, row graph.Shape) bool {
+	return v != nil && v.Type.Shape != nil && row != nil && !slices.EqualFunc(v.Type.Shape, row, func(a, b graph.Dim) bool {
+		_, known := a.Const()
+		_, both := b.Const()
+		return a.Equal(b) || !known || !both && !a.Is(1)
+	})
+}
+
+// SpreadsScale reports whether a LayerNormalization or RMSNormalization spreads its scale, or its bias, over rows, or over all of them.
+func SpreadsScale(n *graph.Node) bool {
+	row := rowShape(n.Inputs[0], n.Int("axis", -1))
+	return broadcastsRows(n.Inputs[1], row) || broadcastsRows(n.Input(2), row)
+}
+
+// rowShape returns the shape of the rows of x, nil where it is not known.
+func rowShape(x *graph.Value, axis int64) graph.Shape {
+	s := x.Type.Shape
+	first, err := graph.NormAxis(axis, len(s))
+	if s == nil || err != nil {
+		return nil
+	}
+	return s[first:]
+}
+
+// rowScales returns scale and bias of a normalisation of rows of x that have the shape of a row. Those that are the same for all rows are spread; where they
+// differ from row to row the normalisation has ones, and what to multiply by and to add behind it is returned.
+func (o *op) rowScales(x, gamma, beta *graph.Value, axis int64) (rowGamma, rowBeta, scale, shift *graph.Value) {
+	row := rowShape(x, axis)
+	if !broadcastsRows(gamma, row) && !broadcastsRows(beta, row) {
+		return gamma, beta, nil, nil
+	}
+	var dims []*graph.Value
+	for i := range row {
+		dims = append(dims, o.dim(x, o.rank(x)-len(row)+i))
+	}
+	shape := o.concat(0, dims...)
+	ofRow := func(v *graph.Value) *graph.Value { // nil where it is another in other rows
+		if v == nil || !broadcastsRows(v, row) {
+			return v
+		}
+		more := len(v.Type.Shape) - len(row)
+		for _, d := range v.Type.Shape[:max(more, 0)] {
+			if !d.Is(1) {
+				return nil
+			}
+		}
+		if more > 0 {
+			axes := make([]int64, more)
+			for i := range axes {
+				axes[i] = int64(i)
+			}
+			v = o.call("Squeeze", nil, v, o.ints(axes...))
+		}
+		return o.call("Expand", nil, v, shape)
+	}
+	rowGamma, rowBeta = ofRow(gamma), ofRow(beta)
+	if rowGamma == nil || beta != nil && rowBeta == nil {
+		ones := o.call("Expand", nil, o.like(gamma, 1), shape)
+		return ones, nil, gamma, beta
+	}
+	return rowGamma, rowBeta, nil, nil
 }
 
 // inverseRMS returns 1/√(mean(x²)+ε) over the axes from axis on, as float32.

@@ -16,6 +16,12 @@ var standardOperators = map[string]*operator{
 		x, like := n.Inputs[0].Type, n.Inputs[1].Type // Cast has types of less than a byte in later versions
 		return !x.IsTensor() || !like.IsTensor() || x.DType.Size() == 0 || like.DType.Size() == 0
 	}},
+	"LayerNormalization": {expand: func(o *op) {
+		o.layerNorm(o.in[0], o.in[1], o.input(2), o.n.Int("axis", -1), 1e-5)
+	}, keep: func(n *graph.Node) bool { return !SpreadsScale(n) }},
+	"RMSNormalization": {expand: func(o *op) {
+		o.set(0, o.rmsNorm(o.in[0], o.in[1], o.n.Int("axis", -1), 1e-5))
+	}, keep: func(n *graph.Node) bool { return !SpreadsScale(n) }},
 	"LSTM": {expand: batchFirst, keep: keepsLayout},
 	"GRU":  {expand: batchFirst, keep: keepsLayout},
 	"RNN":  {expand: batchFirst, keep: keepsLayout},
