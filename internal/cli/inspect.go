@@ -13,6 +13,8 @@ import (
 	"github.com/carve-dev/carve"
 	"github.com/carve-dev/carve/backend"
 	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/graph/gradient"
+	"github.com/carve-dev/carve/graph/microsoft"
 	"github.com/carve-dev/carve/graph/onnx"
 	"github.com/carve-dev/carve/internal/flops"
 	"github.com/carve-dev/carve/internal/units"
@@ -227,9 +229,25 @@ func (r *inspection) survey(g *graph.Graph) {
 	slices.SortStableFunc(r.Operators, func(x, y operatorReport) int { return cmp.Compare(y.Count, x.Count) })
 }
 
+// asCompiled returns g with what stands for operators that others say, as it is compiled: g itself where one of them cannot be said.
+func asCompiled(g *graph.Graph) (*graph.Graph, error) {
+	c, err := g.Clone()
+	if err != nil {
+		return nil, err
+	}
+	if microsoft.Expand(c, nil) != nil || gradient.Expand(c) != nil {
+		return g, nil
+	}
+	return c, nil
+}
+
 // unsupported returns the operators that none of the backends in this program runs, with the reason of the reference, which is asked
 // first: others are opened where it leaves something, since some load libraries of tens of megabytes.
 func unsupported(g *graph.Graph) ([]unsupportedNode, error) {
+	g, err := asCompiled(g)
+	if err != nil {
+		return nil, err
+	}
 	var left []*graph.Node
 	eachNode(g, func(n *graph.Node) {
 		if !(partition.HostScheduled(n) && n.Schema != nil || n.Is("Constant") || n.IsCarve(graph.OpSubgraph) || n.IsCarve(graph.OpConvert)) {

@@ -64,6 +64,17 @@ nodes       4
 		Expect(succeeds(ctx, "inspect", save(ctx, g)).stdout).To(MatchRegexp(`unsupported: com\.example\.Magic .*reference: `))
 		Expect(dearOpened.Load()).To(Equal(before + 1))
 	})
+
+	It("does not call operators unsupported that others say", func(ctx SpecContext) {
+		g := newGraph()
+		g.Opsets["com.microsoft"] = 1
+		x := g.AddInput("x", f32(2))
+		b := g.AddNode(graph.NodeSpec{Op: graph.Op{Domain: "com.microsoft", Name: "BiasGelu"}, Inputs: []*graph.Value{x, x}, Outputs: []string{"b"}})
+		g.SetOutputs(b.Outputs[0])
+		r := succeeds(ctx, "inspect", save(ctx, g))
+		Expect(r.stdout).To(ContainSubstring("com.microsoft.BiasGelu"))
+		Expect(r.stdout).NotTo(ContainSubstring("unsupported"))
+	})
 })
 
 // dearOpened counts how often the backend "dear" was asked for, which is nowhere available.
