@@ -132,6 +132,14 @@ var _ = Describe("normalisation of images", func() {
 		}
 	})
 
+	It("over channels whose number the scale alone tells runs", func() {
+		m := newModel(1)
+		of := graph.TensorType(tensor.Float32, graph.Shape{graph.Sym("N"), graph.Sym("C"), graph.Sym("H"), graph.Sym("W")})
+		x := m.feedAs(of, m.floats(2, 8, 5, 3))
+		m.check(m.op("InstanceNormalization", x, m.constant(8), m.constant(8)),
+			m.op("GroupNormalization", x, m.constant(8), m.constant(8), graph.IntAttr("num_groups", 4)))
+	})
+
 	It("over groups of channels agrees with the reference kernels", seeds(24, func(m *model) {
 		g, per := m.between(1, 4), m.between(1, 5)
 		c := g * per

@@ -91,6 +91,13 @@ func planDoubleGroupNorm(p *planner, n *graph.Node) error {
 	groups, plane := groupsOf(n, d[1]), product(d[2:])
 	per := d[1] / groups
 	perGroup := n.Is("GroupNormalization") && n.Op.Since < 21 // scales belong to groups
+	scales := per
+	if perGroup {
+		scales = 1
+	}
+	if err := p.fitsGroups(n, groups, scales); err != nil {
+		return err
+	}
 	eps, kernels := float64(n.Float("epsilon", 1e-5)), p.doubles()
 	src, gamma, beta, dst := p.In(x), p.In(n.Inputs[1]), p.In(n.Inputs[2]), p.Out(n.Outputs[0])
 	p.emit(step{chunks: d[0] * groups, grain: grainFor(float64(per*plane)*0.6 + 20), body: func(st *state, _, lo, hi int) {

@@ -31,13 +31,16 @@ func normalisedGroups(n *graph.Node) ([]graph.Signature, *property.Reason) {
 	x := n.Inputs[0]
 	if n.Is("InstanceNormalization") && len(x.Type.Shape) > 2 { // a group is a channel, however many there are
 		for _, v := range n.Inputs[1:] {
-			if s := v.Type.Shape; len(s) != 1 || !s[0].Equal(x.Type.Shape[1]) {
+			if !mayBe(v.Type.Shape, x.Type.Shape[1:2]) {
 				return nil, property.Because(property.ShapeReason, "%v is %v, not of the channels of %v", v, v.Type, x.Type)
 			}
 		}
 		return normalisedFormats(n), nil
 	}
 	c, ok := operators.ConstDim(x, 1)
+	if scale := n.Inputs[1]; !ok && n.Op.Since >= 21 && len(scale.Type.Shape) == 1 { // of each channel
+		c, ok = operators.ConstDim(scale, 0)
+	}
 	if !ok || len(x.Type.Shape) < 3 {
 		return nil, property.Because(property.ShapeReason, "%v is %v", x, x.Type)
 	}
@@ -99,6 +102,17 @@ func (g *groupScale) normalise(dst, src, gamma, beta []float32) {
 	}
 }
 
+// fitsGroups returns why channels of x that a run finds have other scales, or are none of whole groups; nil where neither is so.
+func (p *planner) fitsGroups(n *graph.Node, groups, scales int) error {
+	channels := p.Dims[n.Inputs[0].ID][1]
+	for _, v := range n.Inputs[1:] {
+		if d := p.Dims[v.ID]; len(d) != 1 || d[0] != groups*scales || channels%groups != 0 {
+			return property.Because(property.ShapeReason, "%v: %v of shape %v for %d channels in %d groups", n, v, d, channels, groups)
+		}
+	}
+	return nil
+}
+
 func planGroupNorm(p *planner, n *graph.Node) error {
 	return p.groupNorm(n, n.Inputs, n.Outputs[0], tail{})
 }
@@ -120,6 +134,9 @@ func (p *planner) groupNorm(n *graph.Node, in []*graph.Value, y *graph.Value, t 
 	scales := per // of a group
 	if n.Is("GroupNormalization") && n.Op.Since < 21 {
 		scales = 1
+	}
+	if err := p.fitsGroups(n, groups, scales); err != nil {
+		return err
 	}
 	near := ceilDiv(nearGroups, max(row, nearGroups/mostNear)) // groups that stay in the core's caches between kernels
 	few := shortrow.For(p.target)
