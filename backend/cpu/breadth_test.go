@@ -157,6 +157,16 @@ var _ = Describe("normalisation of images", func() {
 		}
 	}))
 
+	It("leaves rows of zeros", func() {
+		m := newModel(1)
+		rows := m.floats(70, 5)
+		for i := 5; i < 70*5; i += 15 {
+			clear(tensor.Of[float32](rows)[i:][:5])
+		}
+		x := m.feedAs(graph.TensorType(tensor.Float32, graph.ShapeOf(70, 5)), rows)
+		m.check(m.op("LpNormalization", x, graph.IntAttr("p", 1)), m.op("LpNormalization", x))
+	})
+
 	It("of rows along any axes agrees with the reference kernels", seeds(60, func(m *model) {
 		shape := m.shape(m.between(1, 4), 1, 9)
 		axis := m.between(0, len(shape)-1)

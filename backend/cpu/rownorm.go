@@ -80,17 +80,25 @@ func planLpNorm(p *planner, n *graph.Node) error {
 	if n.Int("p", 2) == 1 {
 		op = vec.ReduceSumAbs
 	}
-	alongAxes(p, n, []int{axisOf(n, -1, len(p.Dims[n.Inputs[0].ID]))}, eachOf(func(dst, src []float32) {
-		norm := reduceRow(kernels, op, src)
-		if op == vec.ReduceSumSquares {
-			norm = float32(math.Sqrt(float64(norm)))
+	alongAxes(p, n, []int{axisOf(n, -1, len(p.Dims[n.Inputs[0].ID]))}, func(dst, src []float32, count int) {
+		for len(src) > 0 {
+			var norms [32]float32
+			rows := min(len(src)/count, len(norms))
+			kernels.ReduceRows(op, norms[:rows], src, count, rows, count)
+			if op == vec.ReduceSumSquares {
+				for r, square := range norms[:rows] {
+					norms[r] = float32(math.Sqrt(float64(square)))
+				}
+			}
+			kernels.BinaryRows(vec.Div, vec.VS, dst, count, src, count, norms[:rows], 1, rows, count)
+			for r, norm := range norms[:rows] {
+				if norm == 0 {
+					clear(dst[r*count:][:count])
+				}
+			}
+			dst, src = dst[rows*count:], src[rows*count:]
 		}
-		if norm == 0 {
-			clear(dst)
-			return
-		}
-		kernels.BinaryScalar(vec.Div, dst, src, norm)
-	}))
+	})
 	return nil
 }
 
