@@ -9,6 +9,16 @@ type indexRow struct {
 	length             int // of the axis that indices count along
 }
 
+// place returns how far from the base an index reaches, and whether the axis has it.
+func (r *indexRow) place(i int) (int, bool) {
+	if uint(i) >= uint(r.length) {
+		if i += r.length; uint(i) >= uint(r.length) {
+			return 0, false
+		}
+	}
+	return i * r.stride, true
+}
+
 // rowFrom returns where the rest of a row of a tensor of indices of dims idx reaches in one of dims d, from its element i on.
 func rowFrom(d, idx []int, axis, i int) indexRow {
 	r := indexRow{length: d[axis]}

@@ -6,7 +6,6 @@ import (
 	"github.com/carve-dev/carve/backend"
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/tensor"
-	"github.com/carve-dev/carve/internal/kernel/vec"
 	"github.com/carve-dev/carve/internal/operators"
 	"github.com/carve-dev/carve/internal/place"
 	"github.com/carve-dev/carve/property"
@@ -181,7 +180,7 @@ func scatterSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 	switch r := n.Str("reduction", "none"); r {
 	case "none":
 	case "add", "mul", "max", "min":
-		if scatterKinds[n.Inputs[0].Type.DType].join == nil {
+		if joinings[n.Inputs[0].Type.DType] == nil {
 			return nil, property.Because(property.DTypeReason, "reduction %q of %v", r, n.Inputs[0].Type.DType)
 		}
 	default:
@@ -190,142 +189,55 @@ func scatterSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 	return indexed(1)(n)
 }
 
-// combine returns how a scattered run of bytes joins what is there.
-func combine(k vec.Kernels, n *graph.Node) func(dst, src []byte) {
-	r := n.Str("reduction", "none")
-	switch {
-	case r == "none":
-		return func(dst, src []byte) { move(dst, src, len(src)) }
-	case n.Inputs[0].Type.DType == tensor.Float32:
-		op := map[string]vec.BinaryOp{"add": vec.Add, "mul": vec.Mul, "max": vec.Max, "min": vec.Min}[r]
-		few := joinOf[float32](r)
-		return func(dst, src []byte) {
-			if len(dst) < 4*leastRun {
-				few(dst, src)
-				return
-			}
-			d := place.Elements[float32](dst)
-			k.Binary(op, d, d, place.Elements[float32](src))
-		}
-	}
-	return scatterKinds[n.Inputs[0].Type.DType].join(r)
-}
-
-// scatterKind is what updates elements of a type: runs of them, and one by one.
-type scatterKind struct {
-	join func(reduction string) func(dst, src []byte)
-	one  func(reduction string) func(x *indices, o, u []byte, size, i, n int, r indexRow)
-}
-
-func scatterKindOf[T integer | float32 | float64]() scatterKind {
-	return scatterKind{joinOf[T], scatterReduced[T]}
-}
-
-// scatterKinds are those of the types that there are reductions of.
-var scatterKinds = map[tensor.DType]scatterKind{
-	tensor.Float32: scatterKindOf[float32](), tensor.Float64: scatterKindOf[float64](), tensor.Int8: scatterKindOf[int8](), tensor.Int16: scatterKindOf[int16](),
-	tensor.Int32: scatterKindOf[int32](), tensor.Int64: scatterKindOf[int64](), tensor.Uint8: scatterKindOf[uint8](), tensor.Uint16: scatterKindOf[uint16](),
-	tensor.Uint32: scatterKindOf[uint32](), tensor.Uint64: scatterKindOf[uint64](),
-}
-
-func joinOf[T integer | float32 | float64](reduction string) func(dst, src []byte) {
-	switch reduction {
-	case "add":
-		return joins(func(d, s []T) {
-			for i, v := range s {
-				d[i] += v
-			}
-		})
-	case "mul":
-		return joins(func(d, s []T) {
-			for i, v := range s {
-				d[i] *= v
-			}
-		})
-	case "max":
-		return joins(func(d, s []T) {
-			for i, v := range s {
-				d[i] = max(d[i], v)
-			}
-		})
-	}
-	return joins(func(d, s []T) {
-		for i, v := range s {
-			d[i] = min(d[i], v)
-		}
-	})
-}
-
-func joins[T integer | float32 | float64](join func(d, s []T)) func(dst, src []byte) {
-	return func(dst, src []byte) { join(place.Elements[T](dst), place.Elements[T](src)) }
-}
-
-func reduceInto[T integer | float32 | float64](e *T, v T, reduction string) {
-	switch reduction {
-	case "add":
-		*e += v
-	case "mul":
-		*e *= v
-	case "max":
-		*e = max(*e, v)
-	default:
-		*e = min(*e, v)
-	}
-}
-
 func planScatterElements(p *planner, n *graph.Node) error {
 	x, idx := n.Inputs[0], n.Inputs[1]
-	d, di := p.Dims[x.ID], p.Dims[idx.ID]
-	axis, size := axisOf(n, 0, len(d)), x.Type.DType.Size()
+	d, di, axis := joinedAxes(p.Dims[x.ID], p.Dims[idx.ID], axisOf(n, 0, len(p.Dims[x.ID])))
+	size := x.Type.DType.Size()
 	src, index, updates, dst := p.In(x), p.In(idx), p.In(n.Inputs[2]), p.Out(n.Outputs[0])
-	run, join, one := runAt(idx), combine(p.kernels, n), scatterOne(n)
+	run, j := runAt(idx), p.joining(n)
 	count, length := product(di), max(di[len(di)-1], 1)
 	p.copyStep(dst, src, p.Bytes(x))
 	p.emit(step{serial: func(st *state) { // in order: a later update wins
 		o, u, read := st.Bytes(dst), st.Bytes(updates), st.indices(n, index)
 		for i := 0; i < count; i += length {
 			r := rowFrom(d, di, axis, i)
-			for j := 0; j < length; {
-				k := 1
+			for at := 0; at < length; {
+				k := min(length-at, pieceOfRow)
 				if r.next == 1 {
-					k = run(st, index, i+j, length-j)
+					if same := run(st, index, i+at, k); same < leastRun {
+						k = min(k, leastRun)
+					} else { // of one index
+						first := r.base + read.at(i+at, r.length)*r.stride
+						j.run(o[first*size:(first+same)*size], u[(i+at)*size:(i+at+same)*size])
+						r.base, at = r.base+same, at+same
+						continue
+					}
 				}
-				if k < leastRun {
-					k = min(length-j, leastRun)
-					one(&read, o, u, size, i+j, k, r)
-				} else { // of one index
-					at := r.base + read.at(i+j, r.length)*r.stride
-					join(o[at*size:(at+k)*size], u[(i+j)*size:(i+j+k)*size])
-				}
+				j.row(read, o, u, i+at, k, r)
 				r.base += k * r.next
-				j += k
+				at += k
 			}
 		}
 	}}, []place.Memory{index, updates}, []place.Memory{dst})
 	return nil
 }
 
-// leastRun is how many elements of one index are worth a call of a kernel.
-const leastRun = 32
-
-// scatterOne returns what updates elements of a row one by one, of those that combine takes.
-func scatterOne(n *graph.Node) func(x *indices, o, u []byte, size, i, n int, r indexRow) {
-	if reduction := n.Str("reduction", "none"); reduction != "none" {
-		return scatterKinds[n.Inputs[0].Type.DType].one(reduction)
-	}
-	return (*indices).scatter
-}
-
-// scatterReduced is scatter with a reduction.
-func scatterReduced[T integer | float32 | float64](reduction string) func(x *indices, o, u []byte, size, i, n int, r indexRow) {
-	return func(x *indices, o, u []byte, _, i, n int, r indexRow) {
-		d, s := place.Elements[T](o), place.Elements[T](u)[i:i+n]
-		at := r.base
-		for k, v := range s {
-			reduceInto(&d[at+x.at(i+k, r.length)*r.stride], v, reduction)
-			at += r.next
+// joinedAxes leaves out axes of one element, but for that which indices count along, and joins those that indices name all elements of: there are fewer, longer rows.
+func joinedAxes(d, idx []int, axis int) (dims, of []int, at int) {
+	for k := range d {
+		last := len(dims) - 1
+		switch {
+		case k == axis:
+			at = len(dims)
+		case d[k] == 1 && idx[k] == 1:
+			continue
+		case last >= 0 && (k < axis || last > at) && idx[k] == d[k]:
+			dims[last], of[last] = dims[last]*d[k], of[last]*idx[k]
+			continue
 		}
+		dims, of = append(dims, d[k]), append(of, idx[k])
 	}
+	return dims, of, at
 }
 
 func planScatterND(p *planner, n *graph.Node) error {
@@ -335,26 +247,19 @@ func planScatterND(p *planner, n *graph.Node) error {
 	if k > len(d) {
 		return property.Because(property.ShapeReason, "indices %v into %v", di, d)
 	}
-	rows, size := product(di[:len(di)-1]), product(d[k:])*x.Type.DType.Size()
+	rows, inner := product(di[:len(di)-1]), product(d[k:])
 	src, index, updates, dst := p.In(x), p.In(idx), p.In(n.Inputs[2]), p.Out(n.Outputs[0])
-	join, replaces := combine(p.kernels, n), n.Str("reduction", "none") == "none"
+	j := p.joining(n)
 	p.copyStep(dst, src, p.Bytes(x))
-	one, alone := scatterOne(n), indexRow{length: d[0], stride: 1}
-	single := k == 1 && product(d[1:]) == 1
+	alone := indexRow{length: d[0], stride: 1}
+	single := k == 1 && inner == 1
 	p.emit(step{serial: func(st *state) {
 		o, u, read := st.Bytes(dst), st.Bytes(updates), st.indices(n, index)
 		if single {
-			one(&read, o, u, size, 0, rows, alone)
+			j.row(read, o, u, 0, rows, alone)
 			return
 		}
-		for i := range rows {
-			at := read.point(i*k, d[:k])
-			if to, from := o[at*size:(at+1)*size], u[i*size:(i+1)*size]; replaces {
-				move(to, from, size)
-			} else {
-				join(to, from)
-			}
-		}
+		j.points(read, o, u, d[:k], rows, inner)
 	}}, []place.Memory{index, updates}, []place.Memory{dst})
 	return nil
 }
