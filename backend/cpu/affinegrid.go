@@ -78,14 +78,15 @@ func planGrid[T float32 | float64](p *planner, n *graph.Node, affine func(dst []
 		last[i] = places[axes-1][i/axes]
 	}
 	theta, dst, rows := p.In(n.Inputs[0]), p.Out(n.Outputs[0]), product(d[1:axes])
-	p.emit(step{chunks: d[0] * rows, grain: grainFor(float64(width)*0.2 + 30), body: func(st *state, _, lo, hi int) {
-		t, y := of[T](st, theta), of[T](st, dst)
-		var by, from [element.Period]float64
+	room := p.scratch(8 * 2 * element.Period)
+	p.emit(step{chunks: d[0] * rows, grain: grainFor(float64(width)*0.2 + 30), body: func(st *state, worker, lo, hi int) {
+		t, y, free := of[T](st, theta), of[T](st, dst), room.doubles(st, worker)
+		by, from := (*[element.Period]float64)(free), (*[element.Period]float64)(free[element.Period:])
 		for i := lo; i < hi; i++ {
-			affineRow(&by, &from, t[i/rows*axes*(axes+1):], places, i%rows)
-			affine(y[i*width:][:width], last, &by, &from)
+			affineRow(by, from, t[i/rows*axes*(axes+1):], places, i%rows)
+			affine(y[i*width:][:width], last, by, from)
 		}
-	}}, []place.Memory{theta}, []place.Memory{dst})
+	}}, []place.Memory{theta}, []place.Memory{dst, room.at})
 	return nil
 }
 

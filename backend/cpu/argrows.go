@@ -118,6 +118,12 @@ func argOfColumns[T ordered](r *argRows, o []int64, s []T) {
 	var places [argColumns]uint32
 	best, won, at := room[:len(o)], wins[:len(o)], places[:len(o)]
 	copy(best, s)
+	if b, ok := any(best).([]float32); ok && r.count > 1 && element.Extremes(r.set, r.beats(), b, at, any(s).([]float32)[r.inner:], r.inner, r.count-1, 1) {
+		for i, k := range at {
+			o[i] = int64(k)
+		}
+		return
+	}
 	for k := 1; k < r.count; k++ {
 		row := s[k*r.inner:][:len(best)]
 		element.Compare(r.set, r.beats(), won, row, best)

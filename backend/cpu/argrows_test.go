@@ -30,6 +30,7 @@ func peaks(m *model, nan bool, shape ...int) *graph.Value {
 var _ = Describe("places of the greatest and least", func() {
 	It("in long rows, many rows and many columns agree with the reference kernels", seeds(60, func(m *model) {
 		shape := pick(m,
+			[]int{m.between(20, 600), m.between(1, 9)},                    // so few that many rows are turned at once
 			[]int{m.between(1, 200), m.between(20, 90)},                   // rows on both sides of few elements and of many at once
 			[]int{m.between(1, 3), m.between(8000, 9000)},                 // longer than a block of the reduction
 			[]int{m.between(1, 3), m.between(2, 30), m.between(200, 600)}, // columns, more than are gone down at a time

@@ -2,6 +2,7 @@ package cpu
 
 import (
 	"slices"
+	"unsafe"
 
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/tensor"
@@ -49,6 +50,10 @@ func (p *planner) strided(c copySpec, src, dst place.Memory) {
 	}
 	c = c.coalesced()
 	if last := len(c.dims) - 1; c.size <= 8 && last >= 1 && c.src[last] != 1 && c.dst[last] == 1 && p.transposed(c, src, dst) {
+		return
+	}
+	if c.takesAlternate() {
+		p.alternate(c, src, dst)
 		return
 	}
 	chunks, grain, body := c.pieces()
@@ -521,13 +526,15 @@ func planGather(p *planner, n *graph.Node) error {
 	if inner == 4 && axis == len(dx)-1 && p.takeColumns(idx, src, dst, outer, length) {
 		return nil
 	}
-	if near := inner == 4 || inner == 8; near && src.Pitch == 0 && dst.Pitch == 0 {
-		p.emit(step{chunks: outer * count, grain: grainFor(1), body: func(st *state, _, lo, hi int) {
-			if read := st.indices(n, index); inner == 4 {
-				gatherElements(of[uint32](st, dst), of[uint32](st, src), read, lo, hi, count, length)
-			} else {
-				gatherElements(of[uint64](st, dst), of[uint64](st, src), read, lo, hi, count, length)
-			}
+	if blocks := gathersOf[inner]; blocks != nil && x.Type.DType.Size() >= 4 && src.Pitch == 0 && dst.Pitch == 0 {
+		p.emit(step{chunks: outer * count, grain: grainFor(float64(inner) * 0.2), body: func(st *state, _, lo, hi int) {
+			blocks(st.Bytes(dst), st.Bytes(src), st.indices(n, index), lo, hi, count, length)
+		}}, []place.Memory{src, index}, []place.Memory{dst})
+		return nil
+	}
+	if src.Pitch == 0 && dst.Pitch == 0 {
+		p.emit(step{chunks: outer * count, grain: grainFor(float64(inner)*0.1 + 10), body: func(st *state, _, lo, hi int) {
+			gatherRuns(st.Bytes(dst), st.Bytes(src), st.indices(n, index), lo, hi, count, length, inner)
 		}}, []place.Memory{src, index}, []place.Memory{dst})
 		return nil
 	}
@@ -543,8 +550,32 @@ func planGather(p *planner, n *graph.Node) error {
 	return nil
 }
 
+// gathersOf are gatherElements of elements of so many bytes, of words of 32 bits.
+var gathersOf = map[int]func(dst, src []byte, read indices, lo, hi, count, length int){
+	4: gatherWords[uint32], 8: gatherWords[uint64], 12: gatherWords[[3]uint32], 16: gatherWords[[4]uint32], 32: gatherWords[[8]uint32], 64: gatherWords[[16]uint32],
+}
+
+func gatherWords[T any](dst, src []byte, read indices, lo, hi, count, length int) {
+	size := int(unsafe.Sizeof(*new(T)))
+	d := unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(dst))), len(dst)/size)
+	s := unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(src))), len(src)/size)
+	gatherElements(d, s, read, lo, hi, count, length)
+}
+
+// gatherRuns is gatherElements of elements of any size.
+func gatherRuns(dst, src []byte, read indices, lo, hi, count, length, size int) {
+	for lo < hi {
+		first := lo % count
+		row, end := src[lo/count*length*size:][:length*size], min(hi, lo-first+count)
+		for ; lo < end; lo++ {
+			move(dst[lo*size:][:size], row[read.at(first, length)*size:][:size], size)
+			first++
+		}
+	}
+}
+
 // gatherElements sets elements [lo, hi) of dst, count of each row of src, which have length, by their indices.
-func gatherElements[T uint32 | uint64](dst, src []T, read indices, lo, hi, count, length int) {
+func gatherElements[T any](dst, src []T, read indices, lo, hi, count, length int) {
 	if count == 1 {
 		for at := read.at(0, length) + lo*length; lo < hi; lo++ {
 			dst[lo] = src[at]

@@ -91,6 +91,12 @@ var _ = Describe("moves", func() {
 		m.sample(out...)
 	}))
 
+	It("of Slice are long enough for kernels that take every second element", seeds(20, func(m *model) {
+		x := m.input(m.between(1, 3), m.between(1, 9), m.between(30, 1200))
+		y := m.op("Slice", x, m.ints(0, int64(m.r.IntN(3))), m.ints(1<<40, int64(m.between(60, 1300))), m.ints(1, 2), m.ints(int64(m.between(1, 2)), 2))
+		m.sample(y, m.op("Exp", y))
+	}))
+
 	It("of Slice by places that the run tells agree with the reference kernels", seeds(80, func(m *model) {
 		shape := m.shape(m.between(1, 4), 0, 9)
 		if m.chance(8) {
@@ -233,6 +239,9 @@ var _ = Describe("moves", func() {
 
 	It("of Gather agree with the reference kernels", seeds(30, func(m *model) {
 		shape := m.shape(m.between(1, 4), 1, 5)
+		if m.chance(2) {
+			shape[len(shape)-1] = pick(m, 2, 3, 4, 8, 16, 32, m.between(1, 70))
+		}
 		x := anyType(m, shape...)
 		a := m.r.IntN(len(shape))
 		idx := make([]int64, m.between(0, 5))

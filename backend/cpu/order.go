@@ -65,6 +65,10 @@ func planArgOf[T ordered](p *planner, n *graph.Node, most func(row []T) T) error
 	}
 	r := argRows{count: count, inner: inner, least: n.Is("ArgMin"), last: n.Int("select_last_index", 0) != 0, kernels: p.kernels, set: p.target.Set}
 	src, dst := p.In(x), p.Out(n.Outputs[0])
+	if rows := product(d[:axis]); operators.IsFloat32(x) && inner == 1 && count > 1 && count <= fewInRow && rows >= leastRows {
+		p.argFew(&r, src, dst, rows)
+		return nil
+	}
 	p.emit(step{chunks: product(d[:axis]) * inner, grain: grainFor(float64(count) * 2), body: func(st *state, _, lo, hi int) {
 		o, s := of[int64](st, dst), of[T](st, src)
 		if inner > 1 {
@@ -93,6 +97,22 @@ func planArgOf[T ordered](p *planner, n *graph.Node, most func(row []T) T) error
 		}
 	}}, []place.Memory{src}, []place.Memory{dst})
 	return nil
+}
+
+// argFew emits ArgMax or ArgMin of rows of so few elements that they are turned, some at a time, and looked through as columns.
+func (p *planner) argFew(r *argRows, src, dst place.Memory, rows int) {
+	target, count, columns := p.target, r.count, *r
+	columns.inner = argColumns
+	room := p.scratch(4 * argColumns * count)
+	p.emit(step{chunks: rows, grain: grainFor(float64(count)), body: func(st *state, worker, lo, hi int) {
+		o, s, turned := of[int64](st, dst), st.F32(src), room.floats(st, worker)
+		for lo < hi {
+			n := min(hi-lo, argColumns)
+			reorder.Transpose2D(target, turned, s[lo*count:], n, count, count, argColumns)
+			argOfColumns(&columns, o[lo:lo+n], turned)
+			lo += n
+		}
+	}}, []place.Memory{src}, []place.Memory{dst, room.at})
 }
 
 // topKOf returns how many elements TopK takes, and its axis. ok is false where the number is not known at compile time.

@@ -44,8 +44,11 @@ func poolsRows(s graph.Shape) bool {
 	if knownWidth && width < 32 {
 		return known && channels <= 2
 	}
-	return known && channels <= 8
+	return known && channels <= fewPlanes
 }
+
+// fewPlanes is how many channels at most are pooled row by row.
+const fewPlanes = 8
 
 func planPool(p *planner, n *graph.Node) error {
 	if hasIndices(n) {
@@ -68,14 +71,14 @@ func planPool(p *planner, n *graph.Node) error {
 			kind = conv.AveragePadded
 		}
 	}
-	if line := len(p.Dims[x.ID]) == 3; !line && x.Format == rowMaj {
+	line := len(p.Dims[x.ID]) == 3
+	if x.Format == rowMaj && (!line || dx[1] <= fewPlanes) {
 		return planPoolRows(p, n)
 	}
 	if x.Format == volume {
 		return p.volumePool(x, y, &w, kind)
 	}
 	spec := conv.PoolSpec{N: dx[0], C: dx[1], Map: windowMap(&w, p.Dims[x.ID][2:], p.Dims[y.ID][2:]), Pooling: kind}
-	line := len(p.Dims[x.ID]) == 3
 	src, dst := p.In(x), p.Out(y)
 	spec.SrcImage, spec.DstImage = src.Pitch/4, dst.Pitch/4
 	if !line {
@@ -91,8 +94,36 @@ func planPool(p *planner, n *graph.Node) error {
 	return p.fromBlocked(dy, made, dst)
 }
 
-// pool emits a pooling of blocked images.
+// pool emits a pooling of blocked images: a maximum over a large window along rows first, and of that down columns, which looks at fewer elements.
 func (p *planner) pool(spec conv.PoolSpec, src, dst place.Memory) error {
+	if across, down, ok := separated(spec); ok {
+		between := p.Temp(4 * 16 * spec.N * ceilDiv(spec.C, 16) * down.H * down.W)
+		if err := p.poolAtOnce(across, src, between); err != nil {
+			return err
+		}
+		return p.poolAtOnce(down, between, dst)
+	}
+	return p.poolAtOnce(spec, src, dst)
+}
+
+// separated returns a pooling as one along rows and one down columns, and whether that is faster.
+func separated(spec conv.PoolSpec) (across, down conv.PoolSpec, ok bool) {
+	const pass = 1.4 // of the time for an element that is looked at, as results in between are written and read
+	k, m := spec.Kernel, spec.Map
+	whole, apart := float64(m.OH*m.OW)*float64(k[0]*k[1]), float64(m.OW)*float64(m.H*(k[1]+1)+m.OH*k[0])
+	if spec.Pooling != conv.Max || k[0] == 1 || k[1] == 1 || apart*pass >= whole {
+		return across, down, false
+	}
+	across, down = spec, spec
+	across.OH, across.Kernel[0], across.Stride[0], across.Dilate[0], across.Pad[0], across.Pad[2] = m.H, 1, 1, 1, 0, 0
+	across.DstImage, across.ResImage, across.Epilogue = 0, 0, conv.Epilogue{}
+	down.W, down.Kernel[1], down.Stride[1], down.Dilate[1], down.Pad[1], down.Pad[3] = m.OW, 1, 1, 1, 0, 0
+	down.SrcImage = 0
+	return across, down, true
+}
+
+// poolAtOnce emits a pooling of blocked images by one kernel.
+func (p *planner) poolAtOnce(spec conv.PoolSpec, src, dst place.Memory) error {
 	plan, err := conv.NewPool(p.target, spec)
 	if err != nil {
 		return err

@@ -13,7 +13,7 @@ var _ = Describe("pooling", func() {
 	}))
 
 	It("images of few channels agree with the reference kernels", seeds(60, func(m *model) {
-		x := m.input(m.between(1, 2), m.between(1, 9), m.between(1, 12), m.between(20, 70))
+		x := m.input(m.between(1, 2), m.between(1, 20), m.between(1, 12), m.between(20, 70)) // of many, too, whose large windows are two passes
 		if m.chance(2) {
 			x = m.op("Relu", x)
 		}

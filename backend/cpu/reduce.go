@@ -6,6 +6,7 @@ import (
 
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/internal/fuse"
+	"github.com/carve-dev/carve/internal/kernel/reorder"
 	"github.com/carve-dev/carve/internal/kernel/vec"
 	"github.com/carve-dev/carve/internal/operators"
 	"github.com/carve-dev/carve/internal/place"
@@ -149,9 +150,12 @@ func planReduce(p *planner, n *graph.Node) error {
 		p.reduceLogSumExp(l, dst)
 		return nil
 	}
-	if l.inner == 1 {
+	switch {
+	case l.count == 1 && r.keepsOne() && l.src.Pitch == 0 && dst.Pitch == 0:
+		p.copyStep(dst, l.src, 4*l.outer*l.inner)
+	case l.inner == 1:
 		p.reduceRows(r, l.src, dst, l.outer, l.count)
-	} else {
+	default:
 		p.reduceColumns(r, l.src, dst, l.outer, l.count, l.inner)
 	}
 	return nil
@@ -246,7 +250,44 @@ func lastAxes(rank int, axes []int) (perm []int, kept int) {
 	return append(perm, axes...), len(perm)
 }
 
+// keepsOne reports whether the result for one element is that element.
+func (r *reduction) keepsOne() bool {
+	return !r.then.some && (r.op == vec.ReduceSum || r.op == vec.ReduceMax || r.op == vec.ReduceMin)
+}
+
+// Rows of few elements are turned, some at a time, and reduced as columns: a kernel's work for a row is mostly the same for one element and for many.
+const (
+	fewInRow   = 8
+	turnedRows = 256
+	leastRows  = 32
+)
+
+// reduceFew emits reduceRows of so few elements.
+func (p *planner) reduceFew(r reduction, src, dst place.Memory, rows, count int) {
+	kernels, target, scale := p.kernels, p.target, 1/float32(count)
+	room := p.scratch(4 * turnedRows * count)
+	p.emit(step{chunks: rows, grain: grainFor(float64(count)), body: func(st *state, worker, lo, hi int) {
+		o, s, turned := st.F32(dst), st.F32(src), room.floats(st, worker)
+		for lo < hi {
+			n := min(hi-lo, turnedRows)
+			reorder.Transpose2D(target, turned, s[lo*count:], n, count, count, turnedRows)
+			kernels.ReduceColumns(r.op, o[lo:lo+n], turned, turnedRows, count, n)
+			if r.mean {
+				kernels.BinaryScalar(vec.Mul, o[lo:lo+n], o[lo:lo+n], scale)
+			}
+			if r.then.some {
+				kernels.Apply(r.then.op, o[lo:lo+n], o[lo:lo+n], r.then.params)
+			}
+			lo += n
+		}
+	}}, []place.Memory{src}, []place.Memory{dst, room.at})
+}
+
 func (p *planner) reduceRows(r reduction, src, dst place.Memory, rows, count int) {
+	if count > 1 && count <= fewInRow && rows >= leastRows && src.Pitch == 0 && dst.Pitch == 0 {
+		p.reduceFew(r, src, dst, rows, count)
+		return
+	}
 	kernels := p.kernels
 	p.rows(src, dst, rows, float64(count)*0.1, func(o []float32, _ int, s []float32, lds, rows int) {
 		if r.mean {
@@ -294,24 +335,23 @@ func (p *planner) reduceLogSumExp(l reducedPlace, dst place.Memory) {
 		p.permute([]int{l.outer, l.count, l.inner}, []int{0, 2, 1}, 4, l.src, t)
 		l = reducedPlace{src: t, outer: l.outer * l.inner, count: l.count, inner: 1}
 	}
-	kernels := p.kernels
+	kernels, room := p.kernels, p.scratch(4*2*logSumPart)
 	if l.count <= logSumPart/2 {
-		p.emit(step{chunks: l.outer, grain: grainFor(float64(l.count)*0.5 + 20), body: func(st *state, _, lo, hi int) {
-			o, s := st.F32(dst), st.F32(l.src)
+		p.emit(step{chunks: l.outer, grain: grainFor(float64(l.count)*0.5 + 20), body: func(st *state, worker, lo, hi int) {
+			o, s, free := st.F32(dst), st.F32(l.src), room.floats(st, worker)
 			for together := logSumPart / l.count; lo < hi; lo += together {
 				n := min(together, hi-lo)
-				logSumExpShort(kernels, o[lo:lo+n], s[lo*l.count:], l.count)
+				logSumExpShort(kernels, o[lo:lo+n], s[lo*l.count:], free, l.count)
 			}
-		}}, []place.Memory{l.src}, []place.Memory{dst})
+		}}, []place.Memory{l.src}, []place.Memory{dst, room.at})
 		return
 	}
-	p.emit(step{chunks: l.outer, grain: grainFor(float64(l.count)*0.5 + 20), body: func(st *state, _, lo, hi int) {
-		o, s := st.F32(dst), st.F32(l.src)
-		var part [logSumPart]float32
-		var one [1]float32
+	p.emit(step{chunks: l.outer, grain: grainFor(float64(l.count)*0.5 + 20), body: func(st *state, worker, lo, hi int) {
+		o, s, part := st.F32(dst), st.F32(l.src), room.floats(st, worker)
+		part, one := part[:logSumPart], part[logSumPart:][:1]
 		for i := lo; i < hi; i++ {
 			row := s[i*l.count : (i+1)*l.count]
-			kernels.ReduceRows(vec.ReduceMax, one[:], row, l.count, 1, l.count)
+			kernels.ReduceRows(vec.ReduceMax, one, row, l.count, 1, l.count)
 			o[i] = one[0]
 			if most := float64(one[0]); !math.IsInf(most, 0) && most == most {
 				sum, greatest := 0.0, one[0]
@@ -319,19 +359,18 @@ func (p *planner) reduceLogSumExp(l reducedPlace, dst place.Memory) {
 					e := part[:min(len(row), logSumPart)]
 					kernels.BinaryScalar(vec.Add, e, row[:len(e)], -greatest)
 					kernels.Apply(vec.Exp, e, e, vec.Params{})
-					kernels.ReduceRows(vec.ReduceSum, one[:], e, len(e), 1, len(e))
+					kernels.ReduceRows(vec.ReduceSum, one, e, len(e), 1, len(e))
 					sum, row = sum+float64(one[0]), row[len(e):]
 				}
 				o[i] = float32(most + math.Log(sum))
 			}
 		}
-	}}, []place.Memory{l.src}, []place.Memory{dst})
+	}}, []place.Memory{l.src}, []place.Memory{dst, room.at})
 }
 
-// logSumExpShort is ln Σ e^x of rows of count elements, of logSumPart at most together.
-func logSumExpShort(kernels vec.Kernels, dst, rows []float32, count int) {
-	var e, sums [logSumPart]float32
-	n := len(dst)
+// logSumExpShort is ln Σ e^x of rows of count elements, of logSumPart at most together; free has room for twice as many.
+func logSumExpShort(kernels vec.Kernels, dst, rows, free []float32, count int) {
+	e, sums, n := free[:logSumPart], free[logSumPart:], len(dst)
 	kernels.ReduceRows(vec.ReduceMax, dst, rows, count, n, count)
 	for i, most := range dst {
 		row := rows[i*count:][:count]
@@ -340,7 +379,7 @@ func logSumExpShort(kernels vec.Kernels, dst, rows []float32, count int) {
 		}
 	}
 	kernels.Apply(vec.Exp, e[:n*count], e[:n*count], vec.Params{})
-	kernels.ReduceRows(vec.ReduceSum, sums[:n], e[:], count, n, count)
+	kernels.ReduceRows(vec.ReduceSum, sums[:n], e, count, n, count)
 	for i, greatest := range dst {
 		if most := float64(greatest); !math.IsInf(most, 0) && most == most {
 			dst[i] = float32(most + math.Log(float64(sums[i])))

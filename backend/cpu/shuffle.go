@@ -10,14 +10,22 @@ import (
 )
 
 func shuffleSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
-	return fuse.ShuffleSignatures(n, "nchw16c", blocked)
+	s, why := fuse.ShuffleSignatures(n, "nchw16c", blocked)
+	if why != nil {
+		return nil, why
+	}
+	return append(s, operators.RowMajor(n)...), nil
 }
 
-// planShuffle emits a fused channel shuffle as one choice of channels, which the blocked layout can do.
+// planShuffle emits a fused channel shuffle as one choice of channels, which the blocked layout can do, or where its neighbours are row-major as a copy.
 func planShuffle(p *planner, n *graph.Node) error {
 	x, groups := fuse.ShuffleParts(n)
 	d := p.Dims[x.ID]
 	per := d[1] / groups
+	if x.Format == rowMaj {
+		p.permute([]int{d[0], groups, per, d[2] * d[3]}, []int{0, 2, 1, 3}, 4, p.In(x), p.Out(n.Outputs[0]))
+		return nil
+	}
 	table := make([]reorder.Channel, d[1])
 	for c := range table {
 		table[c] = reorder.Channel{Channel: c%groups*per + c/groups}

@@ -63,3 +63,32 @@ func inStrips[D, S any](dst []D, src []S, each, ld, rows int, kernel func(dst []
 	}
 	return true
 }
+
+// Extremes looks through rows rows of len(best) elements, ld apart: an element that stands so to that of best, as Less, AtMost, Greater or AtLeast says, takes its
+// place, and the number of its row, the first of which is first, that of at. It reports whether there is a kernel; rows of less than a vector have none. src shares
+// no memory with the others.
+func Extremes(set isa.Set, c Comparison, best []float32, at []uint32, src []float32, ld, rows, first int) bool {
+	const each = width / 4
+	n := len(best) / each
+	if !hasKernels(set) || n == 0 || c == Equal {
+		return false
+	}
+	if rows <= 0 {
+		return true
+	}
+	at, _ = at[:len(best)], src[(rows-1)*ld+len(best)-1]
+	columns := func(k, n int) {
+		for row := 0; row < rows; {
+			some := min(rows-row, max(most/n, 1))
+			extremes(set, c, &best[k], &at[k], &src[row*ld+k], 4*ld, some, first+row, n)
+			row += some
+		}
+	}
+	for k := 0; k < n; k += most {
+		columns(k*each, min(n-k, most))
+	}
+	if len(best)%each != 0 {
+		columns(len(best)-each, 1) // elements that were looked at change nothing when they are again
+	}
+	return true
+}

@@ -1,7 +1,9 @@
 package element_test
 
 import (
+	"math"
 	"math/rand/v2"
+	"slices"
 	"unsafe"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -104,6 +106,47 @@ var _ = Describe("columns", func() {
 				Expect(ok).To(Equal(set != isa.Portable && n >= 4))
 				if ok {
 					Expect(dst).To(Equal(want), "squares %v, %d rows of %d with %v", squares, rows, n, set)
+				}
+			}
+		}
+	})
+	It("are looked through for the greatest and least elements", func() {
+		r := rand.New(rand.NewPCG(9, 10))
+		for range 300 {
+			n, rows, first := 1+r.IntN(100), r.IntN(9), r.IntN(3)
+			if r.IntN(30) == 0 {
+				rows = 3000
+			}
+			ld := n + r.IntN(3)
+			c := []element.Comparison{element.Less, element.AtMost, element.Greater, element.AtLeast}[r.IntN(4)]
+			src, start := guarded[float32](r, max(0, (rows-1)*ld+n)), make([]float32, n)
+			for _, x := range [][]float32{src, start} {
+				for i := range x {
+					if x[i] = float32(r.IntN(7) - 3); r.IntN(20) == 0 {
+						x[i] = float32(math.NaN())
+					}
+				}
+			}
+			best, at := slices.Clone(start), make([]uint32, n)
+			for i := range n {
+				for k := range rows {
+					x, b := src[k*ld+i], best[i]
+					if c == element.Less && x < b || c == element.AtMost && x <= b || c == element.Greater && x > b || c == element.AtLeast && x >= b {
+						best[i], at[i] = x, uint32(first+k)
+					}
+				}
+			}
+			for _, set := range sets() {
+				b, places := guarded[float32](r, n), guarded[uint32](r, n)
+				copy(b, start)
+				clear(places)
+				ok := element.Extremes(set, c, b, places, src, ld, rows, first)
+				Expect(ok).To(Equal(set != isa.Portable && n >= 8))
+				if ok {
+					Expect(places).To(Equal(at), "%v, %d rows of %d from %d with %v", c, rows, n, first, set)
+					for i, x := range b {
+						Expect(math.Float32bits(x)).To(Equal(math.Float32bits(best[i])))
+					}
 				}
 			}
 		}

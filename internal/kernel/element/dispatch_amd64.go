@@ -965,6 +965,26 @@ func columnsWide(set isa.Set, squares bool, dst *float64, src *int32, ld, rows, 
 	}
 }
 
+// extremes takes over to best, and their numbers from first on to at, which of rows > 0 rows of n > 0 vectors of 8 floats, ld bytes apart, stand so to best.
+func extremes(set isa.Set, c Comparison, best *float32, at *uint32, src *float32, ld, rows, first, n int) {
+	switch set {
+	case isa.AVX512, isa.AVX2:
+		switch c {
+		case Less:
+			leastFirst(best, at, src, ld, rows, first, n)
+		case AtMost:
+			leastLast(best, at, src, ld, rows, first, n)
+		case Greater:
+			greatestFirst(best, at, src, ld, rows, first, n)
+		case AtLeast:
+			greatestLast(best, at, src, ld, rows, first, n)
+		}
+
+	default:
+		panic("element: no kernel")
+	}
+}
+
 // products adds sums of left[j]*right[j*ld+c] over k > 0 numbers j to n > 0 vectors of numbers c of a kind.
 func products(set isa.Set, kind kind, dst, left, right *byte, ld, k, n int) {
 	switch set {

@@ -103,6 +103,11 @@ func columnsWide(set isa.Set, squares bool, dst *float64, src *int32, ld, rows, 
 	panic("element: no kernel")
 }
 
+// extremes takes over to best, and their numbers from first on to at, which of rows > 0 rows of n > 0 vectors of 8 floats, ld bytes apart, stand so to best.
+func extremes(set isa.Set, c Comparison, best *float32, at *uint32, src *float32, ld, rows, first, n int) {
+	panic("element: no kernel")
+}
+
 // products adds sums of left[j]*right[j*ld+c] over k > 0 numbers j to n > 0 vectors of numbers c of a kind.
 func products(set isa.Set, kind kind, dst, left, right *byte, ld, k, n int) {
 	panic("element: no kernel")

@@ -1277,6 +1277,26 @@ func wideColumns(dst *float64, src *int32, ld int, rows int, more int, n int)
 //go:noescape
 func wideSquaresColumns(dst *float64, src *int32, ld int, rows int, more int, n int)
 
+// leastFirst takes over elements that stand so to the best, and the numbers of their rows. n, rows > 0.
+//
+//go:noescape
+func leastFirst(best *float32, at *uint32, src *float32, ld int, rows int, first int, n int)
+
+// leastLast takes over elements that stand so to the best, and the numbers of their rows. n, rows > 0.
+//
+//go:noescape
+func leastLast(best *float32, at *uint32, src *float32, ld int, rows int, first int, n int)
+
+// greatestFirst takes over elements that stand so to the best, and the numbers of their rows. n, rows > 0.
+//
+//go:noescape
+func greatestFirst(best *float32, at *uint32, src *float32, ld int, rows int, first int, n int)
+
+// greatestLast takes over elements that stand so to the best, and the numbers of their rows. n, rows > 0.
+//
+//go:noescape
+func greatestLast(best *float32, at *uint32, src *float32, ld int, rows int, first int, n int)
+
 // twiceWords writes each element of rows of n groups of eight two times; n, rows > 0.
 //
 //go:noescape

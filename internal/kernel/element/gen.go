@@ -41,6 +41,8 @@ func main() {
 			Params: "op Op, made Made, code int, dst, src *byte, ld, rows, more, n int", Portable: `panic("element: no kernel")`},
 		{Name: "columnsWide", Doc: "is columns of sums of int32, or of their squares, in n > 0 vectors of four float64.",
 			Params: "squares bool, dst *float64, src *int32, ld, rows, more, n int", Portable: `panic("element: no kernel")`},
+		{Name: "extremes", Doc: "takes over to best, and their numbers from first on to at, which of rows > 0 rows of n > 0 vectors of 8 floats, ld bytes apart, stand so to best.",
+			Params: "c Comparison, best *float32, at *uint32, src *float32, ld, rows, first, n int", Portable: `panic("element: no kernel")`},
 		{Name: "products", Doc: "adds sums of left[j]*right[j*ld+c] over k > 0 numbers j to n > 0 vectors of numbers c of a kind.", Params: "kind kind, dst, left, right *byte, ld, k, n int", Portable: `panic("element: no kernel")`},
 		{Name: "maxScaled", Doc: "writes the largest of dst, src*low and src*high for n > 0 vectors of 8 floats, and NaN where one of them is.",
 			Params: "dst, src, low, high *float32, n int", Portable: `panic("element: no kernel")`},
@@ -59,6 +61,7 @@ func main() {
 		near(f)
 		columns(f)
 		columnsWide(f)
+		extremes(f)
 		twice(f)
 		mix(f)
 		rotate(f)

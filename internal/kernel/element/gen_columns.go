@@ -147,3 +147,57 @@ func columnsWide(f *asm.File) {
 	call := "(dst, src, ld, rows, more, n)\n"
 	served(f, "columnsWide", "if squares {\nwideSquaresColumns"+call+"} else {\nwideColumns"+call+"}\n")
 }
+
+// extremes writes the kernels that look for the greatest, or least, of the elements of rows, column by column, and for the row it is in.
+func extremes(f *asm.File) {
+	code := "switch c {\n"
+	for _, c := range []struct {
+		comparison, name string
+		predicate        int
+	}{{"Less", "leastFirst", 0x11}, {"AtMost", "leastLast", 0x12}, {"Greater", "greatestFirst", 0x1e}, {"AtLeast", "greatestLast", 0x1d}} {
+		fn := f.Func(c.name, c.name+" takes over elements that stand so to the best, and the numbers of their rows. n, rows > 0.",
+			asm.Ptr("best"), asm.Typed("at", "*uint32"), asm.Ptr("src"), asm.Int("ld"), asm.Int("rows"), asm.Int("first"), asm.Int("n"))
+		for _, x := range [][2]string{{"best", "DI"}, {"at", "DX"}, {"src", "SI"}, {"ld", "R8"}, {"rows", "R9"}, {"first", "AX"}, {"n", "CX"}} {
+			fn.Load(x[0], x[1])
+		}
+		const first, row, less, x, wins, most = "Y15", "Y14", "Y13", "Y12", "Y11", 4
+		fn.I("VMOVD AX, X15")
+		fn.I("VPBROADCASTD X15, %s", first)
+		fn.I("VPCMPEQD %s, %[1]s, %[1]s", less) // -1
+		some := func(n int) {
+			for u := range n {
+				fn.I("VMOVUPS %d(DI), Y%d", 32*u, u)
+				fn.I("VMOVDQU %d(DX), Y%d", 32*u, most+u)
+			}
+			fn.I("VMOVDQA %s, %s", first, row)
+			fn.I("MOVQ SI, R10")
+			fn.I("MOVQ R9, BX")
+			fn.Loop("BX", func() {
+				for u := range n {
+					fn.I("VMOVUPS %d(R10), %s", 32*u, x)
+					fn.I("VCMPPS $%#x, Y%d, %s, %s", c.predicate, u, x, wins)
+					fn.I("VBLENDVPS %s, %s, Y%d, Y%[3]d", wins, x, u)
+					fn.I("VBLENDVPS %s, %s, Y%d, Y%[3]d", wins, row, most+u)
+				}
+				fn.I("VPSUBD %s, %s, %[2]s", less, row)
+				fn.I("ADDQ R8, R10")
+			})
+			for u := range n {
+				fn.I("VMOVUPS Y%d, %d(DI)", u, 32*u)
+				fn.I("VMOVDQU Y%d, %d(DX)", most+u, 32*u)
+			}
+			for _, at := range []string{"DI", "DX", "SI"} {
+				fn.I("ADDQ $%d, %s", 32*n, at)
+			}
+		}
+		fn.While("CX", most, func() { some(most) })
+		end := fn.NewLabel("end")
+		fn.I("TESTQ CX, CX")
+		fn.I("JZ %s", end)
+		fn.Loop("CX", func() { some(1) })
+		fn.Label(end)
+		fn.Ret()
+		code += fmt.Sprintf("case %s:\n%s(best, at, src, ld, rows, first, n)\n", c.comparison, c.name)
+	}
+	served(f, "extremes", code+"}\n")
+}
