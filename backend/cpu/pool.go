@@ -108,7 +108,7 @@ func (p *planner) pool(spec conv.PoolSpec, src, dst place.Memory) error {
 
 // separated returns a pooling as one along rows and one down columns, and whether that is faster.
 func separated(spec conv.PoolSpec) (across, down conv.PoolSpec, ok bool) {
-	const pass = 1.4 // of the time for an element that is looked at, as results in between are written and read
+	const pass = 1.6 // of the time for an element that is looked at, as results in between are written and read
 	k, m := spec.Kernel, spec.Map
 	whole, apart := float64(m.OH*m.OW)*float64(k[0]*k[1]), float64(m.OW)*float64(m.H*(k[1]+1)+m.OH*k[0])
 	if spec.Pooling != conv.Max || k[0] == 1 || k[1] == 1 || apart*pass >= whole {
