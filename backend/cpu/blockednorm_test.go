@@ -5,6 +5,7 @@ import (
 	. "github.com/onsi/gomega"
 
 	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/graph/tensor"
 )
 
 var _ = Describe("normalisation of blocked images over groups of channels", func() {
@@ -60,6 +61,13 @@ var _ = Describe("normalisation of blocked images over groups of channels", func
 		}, 40, 12, 12)
 		m.sample(y)
 		Expect(m.steps).To(Equal([]string{"Conv", "scale-tail", "scale-tail", "scale-tail", "Conv"}))
+	})
+
+	It("takes a number of channels that the scale alone tells", func() {
+		m := newModel(1)
+		of := graph.TensorType(tensor.Float32, graph.Shape{graph.D(1), graph.Sym("C"), graph.D(5), graph.D(3)})
+		x := m.op("Pow", m.feedAs(of, m.floats(1, 8, 5, 3)), m.scalar(2))
+		m.check(m.op("Relu", m.op("GroupNormalization", x, m.constant(8), m.constant(8), graph.IntAttr("num_groups", 4))))
 	})
 
 	It("loses nothing where the mean is far from zero", seeds(4, func(m *model) {

@@ -95,7 +95,7 @@ func planDoubleGroupNorm(p *planner, n *graph.Node) error {
 	if perGroup {
 		scales = 1
 	}
-	if err := p.fitsGroups(n, groups, scales); err != nil {
+	if err := p.fitsGroups(n, n.Inputs, groups, scales); err != nil {
 		return err
 	}
 	eps, kernels := float64(n.Float("epsilon", 1e-5)), p.doubles()

@@ -103,9 +103,9 @@ func (g *groupScale) normalise(dst, src, gamma, beta []float32) {
 }
 
 // fitsGroups returns why channels of x that a run finds have other scales, or are none of whole groups; nil where neither is so.
-func (p *planner) fitsGroups(n *graph.Node, groups, scales int) error {
-	channels := p.Dims[n.Inputs[0].ID][1]
-	for _, v := range n.Inputs[1:] {
+func (p *planner) fitsGroups(n *graph.Node, in []*graph.Value, groups, scales int) error {
+	channels := p.Dims[in[0].ID][1]
+	for _, v := range in[1:] {
 		if d := p.Dims[v.ID]; len(d) != 1 || d[0] != groups*scales || channels%groups != 0 {
 			return property.Because(property.ShapeReason, "%v: %v of shape %v for %d channels in %d groups", n, v, d, channels, groups)
 		}
@@ -125,9 +125,6 @@ func (p *planner) groupNorm(n *graph.Node, in []*graph.Value, y *graph.Value, t 
 	if channels == 0 {
 		return nil
 	}
-	if inBlocks(x.Format) {
-		return p.blockedNorm(n, in, y, t)
-	}
 	groups := groupsOf(n, channels)
 	per := channels / groups
 	row := per * hw
@@ -135,8 +132,11 @@ func (p *planner) groupNorm(n *graph.Node, in []*graph.Value, y *graph.Value, t 
 	if n.Is("GroupNormalization") && n.Op.Since < 21 {
 		scales = 1
 	}
-	if err := p.fitsGroups(n, groups, scales); err != nil {
+	if err := p.fitsGroups(n, in, groups, scales); err != nil {
 		return err
+	}
+	if inBlocks(x.Format) {
+		return p.blockedNorm(n, in, y, t)
 	}
 	near := ceilDiv(nearGroups, max(row, nearGroups/mostNear)) // groups that stay in the core's caches between kernels
 	few := shortrow.For(p.target)
