@@ -84,7 +84,8 @@ func joins[T integer | float32 | float64](reduction string, many func(d, s []T))
 	return joining{
 		run: func(dst, src []byte) { many(place.Elements[T](dst), place.Elements[T](src)) },
 		row: func(x indices, o, u []byte, i, n int, r indexRow) {
-			bad, d, s := -1, place.Elements[T](o), place.Elements[T](u)[i:i+n]
+			d, s := place.Elements[T](o), place.Elements[T](u)[i:i+n]
+			var bad int
 			if x.wide != nil {
 				bad = joinRow(how, d, s, x.wide[i:i+n], r)
 			} else {
@@ -140,7 +141,7 @@ func joinRow[T integer | float32 | float64, I int32 | int64](how reduced, o, u [
 			o[base+at] = max(o[base+at], u[k])
 			base += r.next
 		}
-	default:
+	case smallest:
 		for k, i := range index {
 			at, ok := r.place(int(i))
 			if !ok {
@@ -178,7 +179,7 @@ func joinFew[T integer | float32 | float64](r reduced, d, s []T) {
 		for i, v := range s[:len(d)] {
 			d[i] = max(d[i], v)
 		}
-	default:
+	case smallest:
 		for i, v := range s[:len(d)] {
 			d[i] = min(d[i], v)
 		}
