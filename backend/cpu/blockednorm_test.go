@@ -53,6 +53,12 @@ var _ = Describe("normalisation of blocked images over groups of channels", func
 		m.sample(between(m, func(x *graph.Value, c int) *graph.Value { return tail(m, norm(m, x, g, c)) }, g*per, dims...))
 	}))
 
+	It("of row-major images has what comes behind it in the same node, too", seeds(24, func(m *model) {
+		g, per := m.between(1, 5), m.between(1, 20)
+		x := m.input(m.between(1, 3), g*per, pick(m, m.between(1, 9), m.between(300, 5000)))
+		m.sample(tails[m.r.IntN(len(tails))](m, norm(m, x, g, g*per)))
+	}))
+
 	It("keeps the blocked layout, and what comes behind it in the same node", func() {
 		m := newModel(1)
 		y := between(m, func(x *graph.Value, c int) *graph.Value {
