@@ -4,6 +4,8 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
+	"github.com/carve-dev/carve"
+	"github.com/carve-dev/carve/backend"
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/tensor"
 )
@@ -83,4 +85,34 @@ var _ = Describe("normalisation of blocked images over groups of channels", func
 			return m.op("InstanceNormalization", x, m.constant(c), m.constant(c), graph.FloatAttr("epsilon", 1))
 		}, c, 50, 50))
 	}))
+})
+
+var _ = Describe("transpositions of channels between convolutions", func() {
+	// rows puts a normalisation of pixels, which has their channels last, between two convolutions.
+	rows := func(m *model, n, c, h, w int) *graph.Value {
+		x := m.op("Conv", m.input(n, 5, h, w), m.constant(c, 5, 1, 1))
+		x = m.op("Transpose", x, graph.IntsAttr("perm", 0, 2, 3, 1))
+		x = m.op("LayerNormalization", x, m.constant(c), m.constant(c))
+		return m.op("Conv", m.op("Transpose", x, graph.IntsAttr("perm", 0, 3, 1, 2)), m.constant(7, c, 1, 1))
+	}
+
+	It("agree with the reference kernels", seeds(30, func(m *model) {
+		m.sample(rows(m, m.between(1, 3), pick(m, 16, 32, 48, m.between(1, 40)), m.between(1, 9), m.between(1, 9)))
+	}))
+
+	It("read and write blocks of channels where all are whole", func(ctx SpecContext) {
+		conversions := func(c int) int {
+			m := newModel(1)
+			m.g.SetOutputs(rows(m, 1, c, 12, 12))
+			cm := carve.FromGraph(m.g)
+			defer cm.Close()
+			p, err := carve.Compile(ctx, cm, &carve.Options{Backends: []backend.Config{{Name: "cpu"}}, Strict: true})
+			Expect(err).NotTo(HaveOccurred())
+			defer p.Close()
+			r, err := p.Report(ctx, nil)
+			Expect(err).NotTo(HaveOccurred())
+			return r.Run.Count
+		}
+		Expect(conversions(32)).To(BeNumerically("<", conversions(33)))
+	})
 })

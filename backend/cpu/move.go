@@ -207,23 +207,30 @@ func copyLoop(c *copySpec, d, s []byte, last, lo, hi int) {
 }
 
 // transposeSignatures: images of 8-bit integers may have the format that their transposition gives or takes away in words of the graph,
-// so that it moves nothing.
+// so that it moves nothing; those of whole blocks of channels may be blocked, so that it moves blocks of a pixel.
 func transposeSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 	moved := operators.RowMajor(n)
-	named := renamesChannels(n)
-	if named < 0 {
+	side := movesChannels(n)
+	if side < 0 {
 		return moved, nil
 	}
 	s := operators.RowMajor(n)[0]
-	s.Name = "renamed"
-	*[]*graph.Port{&s.Inputs[0], &s.Outputs[0]}[named] = graph.Fixed(lastChannels)
+	image, port := []*graph.Value{n.Inputs[0], n.Outputs[0]}[side], []*graph.Port{&s.Inputs[0], &s.Outputs[0]}[side]
+	switch c, known := image.Type.Shape[1].Const(); {
+	case isByteImage(image):
+		s.Name, *port = "renamed", graph.Fixed(lastChannels)
+	case is4D(image) && known && c > 0 && c%16 == 0:
+		s.Name, *port = "blocks", graph.Fixed(blocked)
+	default:
+		return moved, nil
+	}
 	return append([]graph.Signature{s}, moved...), nil // of those that ask for no conversion the first is chosen
 }
 
-// renamesChannels returns which of a transposition's operand, 0, and its result, 1, is an image of 8-bit integers whose channels are
-// last in memory where the other is row-major, -1 where neither is.
-func renamesChannels(n *graph.Node) int {
-	if isByteImage(n.Inputs[0]) {
+// movesChannels returns which of a transposition's operand, 0, and its result, 1, is an image with its channels in front of its two axes where the other
+// has them last, -1 where neither is.
+func movesChannels(n *graph.Node) int {
+	if len(n.Inputs[0].Type.Shape) == 4 {
 		switch perm := fuse.Perm(n, 4); {
 		case slices.Equal(perm, []int{0, 2, 3, 1}):
 			return 0
@@ -235,7 +242,9 @@ func renamesChannels(n *graph.Node) int {
 }
 
 // renamed reports whether a transposition moves nothing for the formats that were chosen.
-func renamed(n *graph.Node) bool { return n.Inputs[0].Format != n.Outputs[0].Format }
+func renamed(n *graph.Node) bool {
+	return isByteImage(n.Inputs[0]) && n.Inputs[0].Format != n.Outputs[0].Format
+}
 
 func settleTranspose(p *planner, n *graph.Node) {
 	if renamed(n) {
@@ -256,12 +265,20 @@ func planTranspose(p *planner, n *graph.Node) error {
 		p.ViewOr(y, x, p.copyStep)
 		return nil
 	}
-	p.permute(dx, perm, x.Type.DType.Size(), p.In(x), p.Out(y))
+	src, dst, size := p.In(x), p.Out(y), x.Type.DType.Size()
+	switch {
+	case x.Format == blocked:
+		p.pixelBlocks(dx[0], dx[2]*dx[3], dx[1]/16, true, src, dst)
+	case y.Format == blocked:
+		p.pixelBlocks(dx[0], dx[1]*dx[2], dx[3]/16, false, src, dst)
+	default:
+		p.permute(dx, perm, size, src, dst)
+	}
 	return nil
 }
 
 func transposeStrided(p *planner, n *graph.Node, v *graph.Value, m place.Memory) bool {
-	return !renamed(n) && operators.WholeDims(p, n, v, m)
+	return n.Inputs[0].Format == n.Outputs[0].Format && operators.WholeDims(p, n, v, m)
 }
 
 // permute emits the transposition of a row-major tensor of these dims: axis i of the result is axis perm[i] of src. Rows of
