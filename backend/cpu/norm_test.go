@@ -116,3 +116,80 @@ var _ = Describe("transpositions of channels between convolutions", func() {
 		Expect(conversions(32)).To(BeNumerically("<", conversions(33)))
 	})
 })
+
+var _ = Describe("normalisation of images", func() {
+	It("over channels whose number is open runs for every size", func() {
+		for _, channels := range []int{5, 0} {
+			m := newModel(1)
+			of := graph.TensorType(tensor.Float32, graph.Shape{graph.Sym("N"), graph.Sym("C"), graph.Sym("W")})
+			scale := graph.TensorType(tensor.Float32, graph.Shape{graph.Sym("C")})
+			m.check(m.op("InstanceNormalization", m.feedAs(of, m.floats(2, channels, 9)), m.feedAs(scale, m.floats(channels)), m.feedAs(scale, m.floats(channels))))
+		}
+	})
+
+	It("over channels whose number the scale alone tells runs", func() {
+		m := newModel(1)
+		of := graph.TensorType(tensor.Float32, graph.Shape{graph.Sym("N"), graph.Sym("C"), graph.Sym("H"), graph.Sym("W")})
+		x := m.feedAs(of, m.floats(2, 8, 5, 3))
+		m.check(m.op("InstanceNormalization", x, m.constant(8), m.constant(8)),
+			m.op("GroupNormalization", x, m.constant(8), m.constant(8), graph.IntAttr("num_groups", 4)))
+	})
+
+	It("over groups of channels agrees with the reference kernels", seeds(24, func(m *model) {
+		g, per := m.between(1, 4), m.between(1, 5)
+		c := g * per
+		shape := append([]int{m.between(1, 3), c}, m.shape(m.between(1, 3), 2, 5)...)
+		x := operand(m, shape...)
+		eps := graph.FloatAttr("epsilon", 0.01)
+		switch m.r.IntN(3) {
+		case 0:
+			m.sample(m.op("InstanceNormalization", x, operand(m, c), operand(m, c), eps))
+		case 1:
+			m.version(18)
+			m.sample(m.op("GroupNormalization", x, operand(m, g), operand(m, g), eps, graph.IntAttr("num_groups", int64(g))))
+		case 2:
+			m.sample(m.op("GroupNormalization", x, operand(m, c), operand(m, c), eps, graph.IntAttr("num_groups", int64(g))))
+		}
+	}))
+
+	It("leaves rows of zeros", func() {
+		m := newModel(1)
+		rows := m.floats(70, 5)
+		for i := 5; i < 70*5; i += 15 {
+			clear(tensor.Of[float32](rows)[i:][:5])
+		}
+		x := m.feedAs(graph.TensorType(tensor.Float32, graph.ShapeOf(70, 5)), rows)
+		m.check(m.op("LpNormalization", x, graph.IntAttr("p", 1)), m.op("LpNormalization", x))
+	})
+
+	It("of rows along any axes agrees with the reference kernels", seeds(60, func(m *model) {
+		shape := m.shape(m.between(1, 4), 1, 9)
+		axis := m.between(0, len(shape)-1)
+		shape[axis] = pick(m, 1, 2, 17, 33)
+		x := operand(m, shape...)
+		switch m.r.IntN(3) {
+		case 0:
+			m.sample(m.op("LpNormalization", x, graph.IntAttr("axis", int64(axis)), graph.IntAttr("p", int64(m.between(1, 2)))))
+		case 1:
+			axes := []int64{int64(axis)}
+			for a := range shape {
+				if a != axis && m.chance(2) {
+					axes = append(axes, int64(a-len(shape)))
+				}
+			}
+			m.sample(m.op("MeanVarianceNormalization", x, graph.IntsAttr("axes", axes...)))
+		case 2:
+			m.version(pick(m, 11, 13))
+			m.sample(m.op("Hardmax", m.op("Round", x), graph.IntAttr("axis", int64(axis))))
+		}
+	}))
+
+	It("over neighbouring channels agrees with the reference kernels", seeds(16, func(m *model) {
+		x := operand(m, append([]int{m.between(1, 2), m.between(1, 9)}, m.shape(m.between(1, 3), 1, 5)...)...)
+		args := []any{x, graph.IntAttr("size", int64(m.between(1, 6)))}
+		if m.chance(2) {
+			args = append(args, graph.FloatAttr("alpha", 0.3), graph.FloatAttr("beta", 0.6), graph.FloatAttr("bias", 1.5))
+		}
+		m.sample(m.op("LRN", args...))
+	}))
+})
