@@ -6,7 +6,7 @@ import "github.com/carve-dev/carve/graph/tensor"
 //
 //	y = Reshape(InstanceNormalization(Reshape(x, [N, groups, …])), shape of x)
 //
-// Scales and shifts of channels behind it are foldScales' to take in.
+// Scales and shifts of channels behind it are foldScales' to take in. GroupNormalization computes in float32, so only float32 is fused.
 func (s *simplifier) fuseGroupNorms() error {
 	return s.each(func(n *Node) error {
 		if !n.Is("Reshape") || n.Input(0) == nil {
@@ -23,7 +23,7 @@ func (s *simplifier) fuseGroupNorms() error {
 			return nil
 		}
 		x := part.Inputs[0]
-		if !x.Type.IsTensor() || x.Type.DType != tensor.Float32 && x.Type.DType != tensor.Float64 || len(x.Type.Shape) < 3 ||
+		if !x.Type.IsTensor() || x.Type.DType != tensor.Float32 || len(x.Type.Shape) < 3 ||
 			len(parted.Type.Shape) < 3 || !parted.Type.Shape[0].Equal(x.Type.Shape[0]) {
 			return nil
 		}
@@ -37,8 +37,9 @@ func (s *simplifier) fuseGroupNorms() error {
 			return nil
 		}
 		attrs := []Attr{IntAttr("num_groups", groups), FloatAttr("epsilon", norm.Float("epsilon", 1e-5))}
+		gamma, beta := norm.Inputs[1], norm.Inputs[2]
 		s.fuse(n, m, Op{Name: "GroupNormalization", Since: 21}, attrs, x,
-			s.channelConst(norm.Inputs[1], spread(scale, channels/groups)), s.channelConst(norm.Inputs[2], spread(shift, channels/groups)))
+			s.channelConst(gamma.Name, gamma.Type.DType, spread(scale, channels/groups)), s.channelConst(beta.Name, beta.Type.DType, spread(shift, channels/groups)))
 		return nil
 	})
 }
@@ -52,15 +53,6 @@ func spread(v []float64, times int64) []float64 {
 		}
 	}
 	return out
-}
-
-// channelConst adds a vector of numbers in the place of another.
-func (s *simplifier) channelConst(like *Value, v []float64) *Value {
-	t, err := tensor.New(like.Type.DType, len(v))
-	if err != nil || tensor.Encode(t, v) != nil {
-		panic("graph: a vector of channels cannot be made") // its type is that of a tensor that exists
-	}
-	return s.g.AddConst(like.Name, t)
 }
 
 // normOfChannels returns how many channels a normalisation has that scales and moves each by a constant, 0 for other nodes.
@@ -98,9 +90,9 @@ func (s *simplifier) scaleNorm(n *Node, x *Value, a affine) {
 		}
 	}
 	if a.scale != nil {
-		p.SetOperand(1, s.channelConst(p.Inputs[1], scale))
+		p.SetOperand(1, s.channelConst(p.Inputs[1].Name, p.Inputs[1].Type.DType, scale))
 	}
-	p.SetOperand(2, s.channelConst(p.Inputs[2], shift))
+	p.SetOperand(2, s.channelConst(p.Inputs[2].Name, p.Inputs[2].Type.DType, shift))
 	out := n.Outputs[0]
 	x.Type = out.Type
 	s.replace(out, x)

@@ -155,18 +155,23 @@ func (l linear) biasOf(n *Node) (bias []float64, ok bool) {
 	return bias, true
 }
 
-func (s *simplifier) setBias(n *Node, l linear, bias []float64) {
-	t, err := tensor.New(l.weight.Type.DType, l.channels)
-	if err != nil || tensor.Encode(t, bias) != nil {
-		panic("graph: a vector of channels cannot be made") // its length and type are those of a tensor that exists
+// channelConst adds a vector of one number for each channel, of the type of a tensor that exists.
+func (s *simplifier) channelConst(name string, dt tensor.DType, v []float64) *Value {
+	t, err := tensor.New(dt, len(v))
+	if err != nil || tensor.Encode(t, v) != nil {
+		panic("graph: a vector of channels cannot be made")
 	}
+	return s.g.AddConst(name, t)
+}
+
+func (s *simplifier) setBias(n *Node, l linear, bias []float64) {
 	name := l.weight.Name
 	if b := n.Input(2); b != nil {
 		name = b.Name
 	} else if name != "" {
 		name += ".bias"
 	}
-	c := s.g.AddConst(name, t)
+	c := s.channelConst(name, l.weight.Type.DType, bias)
 	if len(n.Inputs) > 2 {
 		n.SetOperand(2, c)
 	} else {
