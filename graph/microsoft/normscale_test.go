@@ -53,23 +53,17 @@ var _ = It("normalisations spread scale and bias over rows, and over all of them
 		}
 		n := u.g.AddNode(graph.NodeSpec{Op: graph.Op{Name: op}, Name: "node", Inputs: u.in, Outputs: []string{"y"}, Attrs: []graph.Attr{graph.IntAttr("axis", int64(axis)), graph.FloatAttr("epsilon", 0.01)}})
 		u.g.SetOutputs(n.Outputs[0])
+		var shapes []graph.Shape
+		for _, v := range u.in {
+			shapes = append(shapes, v.Type.Shape)
+		}
 		Expect(graph.InferGraph(u.g)).To(Succeed())
 		want, err := reference.Evaluate(ctx, n, u.list)
 		Expect(err).NotTo(HaveOccurred())
 		p, err := carve.Compile(ctx, carve.FromGraph(u.g), &carve.Options{Backends: []backend.Config{{Name: "cpu"}}, Verify: true, Strict: true})
-		Expect(err).NotTo(HaveOccurred(), "seed %d: %v, axis %d of %v %v", seed, n, axis, u.in, func() (l []graph.Shape) {
-			for _, v := range u.in {
-				l = append(l, v.Type.Shape)
-			}
-			return
-		}())
+		Expect(err).NotTo(HaveOccurred(), "seed %d: %v, axis %d of %v %v", seed, n, axis, u.in, shapes)
 		out, err := p.Run(ctx, u.data)
-		Expect(err).NotTo(HaveOccurred(), "seed %d: %v, axis %d of %v %v", seed, n, axis, u.in, func() (l []graph.Shape) {
-			for _, v := range u.in {
-				l = append(l, v.Type.Shape)
-			}
-			return
-		}())
+		Expect(err).NotTo(HaveOccurred(), "seed %d: %v, axis %d of %v %v", seed, n, axis, u.in, shapes)
 		Expect(p.Close()).To(Succeed())
 		Expect(differs(out["y"].(*tensor.Tensor), want[0].(*tensor.Tensor), 1e-4)).To(BeEmpty(), "seed %d: %v of %v", seed, n, u.in)
 	}
