@@ -12,12 +12,10 @@ import (
 // Normalisation of blocked images over groups of channels: moments of each channel, which are those of a lane of a block; of these the moments of groups, and so a
 // scale and a shift of each channel; and images scaled by them. So an image is read twice and written once.
 
-// momentPixels is how many pixels of a block have their moments found about one mean: the second-level cache holds them. Of differencePixels the first-level cache
-// holds them and their differences from it.
 const (
-	meanPixels       = 64
-	momentPixels     = 2048
-	differencePixels = 256
+	momentPixels     = 2048 // pixels of a block whose moments are found about one mean: the second-level cache holds them
+	differencePixels = 256  // pixels that the first-level cache holds with their differences from it
+	meanPixels       = 64   // how often the mean is repeated, so that a kernel takes that many pixels for one row
 )
 
 // moments are the mean and the sum of the squared deviations from it, of some elements.

@@ -111,6 +111,32 @@ type mover interface {
 	Run(lo, hi int, dst, src []float32) error
 }
 
+// pixelBlocks emits the change of images of float32 between blocks of 16 channels, each of all pixels, and pixels of all channels; apart says that blocks are
+// what is read. A few pixels go together, so that lines of a block follow each other.
+func (p *planner) pixelBlocks(images, pixels, blocks int, apart bool, src, dst place.Memory) {
+	const together = 8
+	tiles := ceilDiv(pixels, together)
+	p.emit(step{chunks: images * tiles, grain: grainFor(float64(together*blocks) * 4), body: func(st *state, _, lo, hi int) {
+		d, s := st.F32(dst), st.F32(src)
+		for i := lo; i < hi; i++ {
+			image, first := i/tiles*pixels*blocks*16, i%tiles*together
+			n := min(together, pixels-first)
+			for b := range blocks {
+				block, pixel := image+(b*pixels+first)*16, image+(first*blocks+b)*16
+				if apart {
+					for k := range n {
+						*(*[16]float32)(d[pixel+k*blocks*16:]) = *(*[16]float32)(s[block+k*16:])
+					}
+					continue
+				}
+				for k := range n {
+					*(*[16]float32)(d[block+k*16:]) = *(*[16]float32)(s[pixel+k*blocks*16:])
+				}
+			}
+		}
+	}}, []place.Memory{src}, []place.Memory{dst})
+}
+
 // runMover emits a mover.
 func (p *planner) runMover(m mover, src, dst place.Memory) {
 	chunks := m.Chunks()
