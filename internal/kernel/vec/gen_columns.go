@@ -101,7 +101,7 @@ func (c *ctx) weights(off, step int, top, sum string) {
 		c.I("VMOVUPS %d(R10), %s", off+at, x)
 		c.I("VSUBPS %s, %s, %s", top, x, x)
 		if !c.narrow() {
-			c.exp(x, n, p)
+			c.expNegative(x, n, p)
 		} else {
 			s, t = c.r(3), c.r(4)
 			c.expBelow(x, n, p, s, t)

@@ -2,7 +2,10 @@
 
 package main
 
-import "math"
+import (
+	"fmt"
+	"math"
+)
 
 // The functions below write the evaluation of one function on a vector: argument and result in x, the other registers
 // scratch. Coefficients are weighted minimax fits (Lawson's iteration, 40 digits) rounded to float32; errors named are those
@@ -45,11 +48,21 @@ func (c *ctx) exp(x, n, p string) {
 	c.expReduced(x, n, p)
 }
 
-// expNegative writes e^x for x ≤ 0 or NaN.
+// expNegative writes e^x for x ≤ 0 or NaN, with AVX-512 0 where that is below 2^-126: products of subnormal numbers, which weights of what is masked with -100
+// are, take ten times as long there.
 func (c *ctx) expNegative(x, n, p string) {
-	c.op("VMAXPS", x, c.reg(-104), x)
+	if !c.isa.Exponents {
+		c.op("VMAXPS", x, c.reg(-104), x)
+		c.reduceExp(x, n)
+		c.expReduced(x, n, p)
+		return
+	}
+	const notLess = 0x15
+	mask := fmt.Sprintf("K%d", 2+c.first/softmaxSet) // others may be computed between these instructions
+	c.op("VCMPPS", fmt.Sprintf("$%d", notLess), c.reg(-87.33654), x, mask)
 	c.reduceExp(x, n)
-	c.expReduced(x, n, p)
+	c.expPolynomial(x, p)
+	c.I("VSCALEFPS.Z %s, %s, %s, %s", n, p, mask, x)
 }
 
 // halfExp writes e^x / 2.
@@ -60,9 +73,14 @@ func (c *ctx) halfExp(x, n, p string) {
 	c.expReduced(x, n, p)
 }
 
+// expPolynomial writes e^x for |x| up to ln 2 / 2.
+func (c *ctx) expPolynomial(x, p string) {
+	c.horner(x, p, 1, 1, 0.4999999403953552, 0.1666651964187622, 0.04166838899254799, 0.00836884044110775, 0.0013815108686685562)
+}
+
 // expReduced writes e^x · 2^n for |x| up to ln 2 / 2.
 func (c *ctx) expReduced(x, n, p string) {
-	c.horner(x, p, 1, 1, 0.4999999403953552, 0.1666651964187622, 0.04166838899254799, 0.00836884044110775, 0.0013815108686685562)
+	c.expPolynomial(x, p)
 	if c.isa.Exponents {
 		c.I("VSCALEFPS %s, %s, %s", n, p, x)
 		return
