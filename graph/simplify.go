@@ -74,6 +74,7 @@ var passes = []pass{
 	{"sink-transposes", (*simplifier).sinkTransposes},
 	{"part-batches", (*simplifier).partBatches},
 	{"merge-views", (*simplifier).mergeViews},
+	{"convolve-tokens", (*simplifier).convolveTokens},
 	{"merge-twins", (*simplifier).mergeTwins},
 	{"cancel-quantize", (*simplifier).cancelQuantize},
 	{"sign-weights", (*simplifier).signWeights},

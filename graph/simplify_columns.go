@@ -73,12 +73,16 @@ func columnsProduct(v *Value, columns int) (l linear, ok bool) {
 
 // biasedProduct returns the operands of the Add that makes v, which is read once: a product and a constant for each of its columns.
 func biasedProduct(v *Value, columns int) (product, bias *Value) {
-	p := v.Producer
-	if p == nil || !p.Is("Add") || !v.HasOneUse() || len(p.Inputs) != 2 {
-		return nil, nil
+	if p := v.Producer; p != nil && p.Is("Add") && v.HasOneUse() {
+		return biasOf(p, columns)
 	}
-	for i, b := range p.Inputs {
-		if x := p.Inputs[1-i]; x != nil && b != nil && x.Type.Equal(v.Type) && columnsOf(b, columns) != nil {
+	return nil, nil
+}
+
+// biasOf returns the operands of an Add: what has the type of its result, and a constant for each of its columns; nil for another Add.
+func biasOf(n *Node, columns int) (x, bias *Value) {
+	for i, b := range n.Inputs {
+		if x := n.Inputs[1-i]; x != nil && b != nil && x.Type.Equal(n.Outputs[0].Type) && columnsOf(b, columns) != nil {
 			return x, b
 		}
 	}

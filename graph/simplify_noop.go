@@ -2,6 +2,7 @@ package graph
 
 import (
 	"math"
+	"slices"
 
 	"github.com/carve-dev/carve/graph/tensor"
 )
@@ -12,6 +13,9 @@ func (s *simplifier) removeNoOps() error {
 	return s.each(func(n *Node) error {
 		if n.Op.Domain != "" {
 			return nil
+		}
+		if n.Is("Expand") {
+			s.skipExpand(n)
 		}
 		rule := noOps[n.Op.Name]
 		if rule == nil || !onlyFirst(n) {
@@ -47,6 +51,7 @@ var noOps = map[string]func(*Node) *Value{
 	"Slice":      sliceSource,
 	"Pad":        padSource,
 	"Tile":       tileSource,
+	"ScatterND":  scatterSource,
 	"Concat":     onlyInput,
 	"Sum":        onlyInput,
 	"Max":        onlyInput,
@@ -60,6 +65,27 @@ var noOps = map[string]func(*Node) *Value{
 	"BitShift":   func(n *Node) *Value { return neutral(n, positiveZero, false) },
 	"BitwiseOr":  func(n *Node) *Value { return neutral(n, positiveZero, true) },
 	"BitwiseXor": func(n *Node) *Value { return neutral(n, positiveZero, true) },
+}
+
+// skipExpand lets operators that broadcast their operands read what an Expand repeats, where another operand has the shape of the result: exporters write
+// x / expand_as(norm(x), x).
+func (s *simplifier) skipExpand(n *Node) {
+	x, y := n.Input(0), n.Output(0)
+	if x == nil || y == nil || x.Format != y.Format || !x.Type.Backed() || !y.Type.Backed() {
+		return
+	}
+	for _, u := range slices.Clone(y.uses) {
+		m := u.Node
+		if m.graph != s.g || m.Op.Domain != "" || !broadcasting[m.Op.Name] || m.Op.Since < byShapes || m.Is("PRelu") || m.Output(0) == nil {
+			continue
+		}
+		out := m.Outputs[0].Type
+		whole := func(v *Value) bool { return v != nil && v != y && v.Type.Backed() && v.Type.Shape.Equal(out.Shape) }
+		if slices.ContainsFunc(m.Inputs, whole) {
+			m.SetOperand(u.Slot, x)
+			s.changes++
+		}
+	}
 }
 
 // sameShape returns input 0 where the result has its shape and element type.
@@ -127,6 +153,55 @@ func reluSource(n *Node) *Value {
 		}
 	}
 	return x
+}
+
+// scatterSource: updates of all that there is, in order, as exporters write y[:, a:b] = x where a and b are the ends.
+func scatterSource(n *Node) *Value {
+	x, index, updates := n.Input(0), n.Input(1), n.Input(2)
+	if x == nil || index == nil || updates == nil || index.Const == nil || n.Str("reduction", "none") != "none" || !updates.Type.Equal(n.Output(0).Type) {
+		return nil
+	}
+	dims, ok := x.Type.Shape.Static()
+	if start, step, ok2 := IndexBox(index.Const); !ok || !ok2 || len(start) > len(dims) || slices.Max(start) != 0 || slices.Min(start) != 0 || slices.Max(step) != 1 || slices.Min(step) != 1 ||
+		!slices.Equal(index.Const.Shape[:len(start)], dims[:len(start)]) {
+		return nil
+	}
+	return updates
+}
+
+// IndexBox reports whether indices of ScatterND or GatherND, [d0, …, dk-1, k], are those of a box: element i of axis a is at start[a] + i·step[a] of it.
+// Starts may be negative as they are in the indices, steps are at least 1, and both within 32 bits. The cost is that of reading the indices.
+func IndexBox(indices *tensor.Tensor) (start, step []int, ok bool) {
+	k := indices.Rank() - 1
+	if k < 1 || indices.Shape[k] != k || indices.Len() == 0 || indices.DType != tensor.Int64 || !indices.IsCompact() {
+		return nil, nil, false
+	}
+	at := tensor.Elements[int64](indices)
+	start, step = make([]int, k), slices.Repeat([]int{1}, k)
+	for a, stride := k-1, k; a >= 0; a-- {
+		if start[a] = int(at[a]); indices.Shape[a] > 1 {
+			step[a] = int(at[stride+a]) - start[a]
+		}
+		if step[a] < 1 || step[a] > math.MaxInt32 || start[a] > math.MaxInt32 || start[a] < math.MinInt32 {
+			return nil, nil, false
+		}
+		stride *= indices.Shape[a]
+	}
+	pos := make([]int, k)
+	for ; len(at) > 0; at = at[k:] {
+		for a, i := range pos {
+			if at[a] != int64(start[a]+i*step[a]) {
+				return nil, nil, false
+			}
+		}
+		for a := k - 1; a >= 0; a-- {
+			if pos[a]++; pos[a] < indices.Shape[a] {
+				break
+			}
+			pos[a] = 0
+		}
+	}
+	return start, step, true
 }
 
 func castLikeSource(n *Node) *Value {

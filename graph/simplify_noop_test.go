@@ -293,3 +293,66 @@ var _ = Describe("Simplify, of what does nothing,", func() {
 `, ""),
 	)
 })
+
+var _ = Describe("Simplify, of what exporters write around the operands they mean,", func() {
+	DescribeTable("reads these", simplifiesTo,
+		Entry("where all is scattered over, in order", 18, `
+  input %x: f32[2,2,3]
+  input %u: f32[2,2,3]
+  const %i = i64[2,2,2]{0, 0, 0, 1, 1, 0, 1, 1}
+  %s = ScatterND(%x, %i, %u) "s"
+  %y = Relu(%s) "y"
+  output %y
+`, `
+  input %x: f32[2,2,3]
+  input %u: f32[2,2,3]
+  %y: f32[2,2,3] = Relu(%u) "y"
+  output %y
+`, "s:forwarded"),
+		Entry("but not where a part is, or in another order, or added", 18, `
+  input %x: f32[3,2]
+  input %u: f32[2,2]
+  input %v: f32[3,2]
+  const %i = i64[2,1]{1, 2}
+  const %j = i64[3,1]{2, 1, 0}
+  const %k = i64[3,1]{0, 1, 2}
+  %a = ScatterND(%x, %i, %u) "a"
+  %b = ScatterND(%x, %j, %v) "b"
+  %c = ScatterND(%x, %k, %v; reduction="add") "c"
+  output %a
+  output %b
+  output %c
+`, `
+  input %x: f32[3,2]
+  input %u: f32[2,2]
+  input %v: f32[3,2]
+  const %i = i64[2,1]{1, 2}
+  const %j = i64[3,1]{2, 1, 0}
+  const %k = i64[3,1]{0, 1, 2}
+  %a: f32[3,2] = ScatterND(%x, %i, %u) "a"
+  %b: f32[3,2] = ScatterND(%x, %j, %v) "b"
+  %c: f32[3,2] = ScatterND(%x, %k, %v; reduction="add") "c"
+  output %a, %b, %c
+`, ""),
+		Entry("where one is repeated that is broadcast anyway", 18, `
+  input %x: f32[N,4]
+  const %shape = i64[2]{1, 4}
+  const %axes = i64[1]{-1}
+  %n = ReduceSum(%x, %axes) "n"
+  %e = Expand(%n, %shape) "e"
+  %y = Div(%x, %e) "y"
+  %z = Add(%e, %e) "z"
+  output %y
+  output %z
+`, `
+  input %x: f32[N,4]
+  const %shape = i64[2]{1, 4}
+  const %axes = i64[1]{-1}
+  %n: f32[N,1] = ReduceSum(%x, %axes) "n"
+  %e: f32[N,4] = Expand(%n, %shape) "e"
+  %y: f32[N,4] = Div(%x, %n) "y"
+  %z: f32[N,4] = Add(%e, %e) "z"
+  output %y, %z
+`, ""),
+	)
+})

@@ -8,7 +8,8 @@ import (
 
 // mergeViews merges a transposition with the one before it, or takes what that was made from where it undoes it, and a Reshape with the
 // Reshape, Flatten, Squeeze or Unsqueeze before it, where nothing else reads what lies between, or takes what that was made from where it has
-// its dims again; also where a transposition stands between the two that the second only divides dims of.
+// its dims again; also where a transposition stands between the two that the second only divides dims of. Transpositions of tokens that
+// are an image before or behind, [N, H·W, C] and [N, C, H, W], become those of the image.
 func (s *simplifier) mergeViews() error {
 	return s.each(func(n *Node) error {
 		x := n.Input(0)
@@ -23,6 +24,8 @@ func (s *simplifier) mergeViews() error {
 		case !x.HasOneUse():
 		case n.Is("Transpose") && p.Is("Transpose"):
 			s.mergeTransposes(p, n)
+		case n.Is("Transpose") && p.Is("Reshape"):
+			s.mergeAfter(p, n)
 		case n.Is("Reshape") && p.Is("Reshape", "Flatten", "Squeeze", "Unsqueeze") && onlyFirst(p):
 			s.mergeReshapes(p, n)
 		case n.Is("Reshape") && p.Is("Transpose"):
@@ -115,24 +118,25 @@ func (s *simplifier) bypass(first, second *Node, src *Value) {
 }
 
 // divideBefore exchanges a transposition with the Reshape behind it, which divides its dims or adds dims of 1, where a view
-// before the transposition can then be merged with the Reshape. Exporters merge batch and heads before they transpose keys, and
-// divide them afterwards.
+// before the transposition can then be merged with the Reshape, or tokens become an image of channels. Exporters merge batch and heads
+// before they transpose keys, and divide them afterwards.
 func (s *simplifier) divideBefore(transpose, n *Node) {
 	x, mid, out := transpose.Input(0), transpose.Outputs[0], n.Outputs[0]
-	if x == nil || x.Producer == nil || !x.HasOneUse() || !x.Producer.Is("Reshape", "Flatten", "Squeeze", "Unsqueeze") ||
-		x.Format != mid.Format || x.Type.Shape == nil || !s.cannotFail(n) || !s.computable(out.Type.Shape) {
+	if x == nil || x.Format != mid.Format || x.Type.Shape == nil || !s.cannotFail(n) || !s.computable(out.Type.Shape) {
 		return
 	}
 	perm, parts := permutation(transpose), division(mid.Type.Shape, out.Type.Shape)
 	if perm == nil || parts == nil {
 		return
 	}
-	attrs := n.Attrs
-	if slices.ContainsFunc(out.Type.Shape, func(d Dim) bool { _, ok := d.Const(); return !ok }) {
-		if versionFor(s.g, Op{}) < 14 {
-			return // a symbol that is 0 in a run would copy a dim
-		}
-		attrs = attrs.With(IntAttr("allowzero", 1))
+	if ofImage(perm, mid.Type.Shape, out.Type.Shape) {
+		parts = []int{0, 1, 2, len(out.Type.Shape)} // a batch of 1 stays in front
+	} else if x.Producer == nil || !x.HasOneUse() || !x.Producer.Is("Reshape", "Flatten", "Squeeze", "Unsqueeze") {
+		return
+	}
+	attrs, ok := s.viewAttrs(n, out.Type.Shape)
+	if !ok {
+		return
 	}
 	order, between := make([]int64, len(out.Type.Shape)), Shape{}
 	for axis := range perm {
@@ -142,16 +146,69 @@ func (s *simplifier) divideBefore(transpose, n *Node) {
 			between = append(between, out.Type.Shape[k])
 		}
 	}
+	dims := out.Type.Shape
 	s.g.ReplaceUses(out, mid)
 	n.SetInputs(x, s.g.addKnown("", between, TensorType(tensor.Int64, Shape{D(len(between))})))
 	n.Attrs = attrs
 	transpose.SetOperand(0, out)
 	transpose.Attrs = transpose.Attrs.With(IntsAttr("perm", order...))
-	mid.Type.Shape, out.Type.Shape = out.Type.Shape, between
-	mid.Name, out.Name = out.Name, mid.Name
-	s.stale(n)
-	s.stale(transpose)
-	s.touch(mid)
+	s.exchanged(n, transpose, between, dims)
+}
+
+// ofImage reports whether a permutation exchanges the last two of three dims, of which image divides the last one alone: tokens,
+// [N, H·W, C], become an image of channels, [N, C, H, W], or the other way round.
+func ofImage(perm []int64, tokens, image Shape) bool {
+	return slices.Equal(perm, []int64{0, 2, 1}) && len(tokens) == 3 && len(image) > 3 && tokens[:2].Equal(image[:2])
+}
+
+// mergeAfter exchanges a Reshape that makes tokens of an image, [N, C, H·W] of [N, C, H, W], with the transposition behind it: the image is
+// transposed then, which whoever keeps its channels in another layout does at once.
+func (s *simplifier) mergeAfter(n, transpose *Node) {
+	x, mid, out := n.Input(0), n.Outputs[0], transpose.Outputs[0]
+	if x == nil || x.Format != mid.Format || !s.cannotFail(n) || !s.computable(out.Type.Shape) {
+		return
+	}
+	if !ofImage(permutation(transpose), mid.Type.Shape, x.Type.Shape) || division(mid.Type.Shape, x.Type.Shape) == nil {
+		return
+	}
+	attrs, ok := s.viewAttrs(n, out.Type.Shape)
+	if !ok {
+		return
+	}
+	order, between := []int64{0}, Shape{x.Type.Shape[0]}
+	for i, d := range x.Type.Shape[2:] {
+		order, between = append(order, int64(i+2)), append(between, d)
+	}
+	order, between = append(order, 1), append(between, x.Type.Shape[1])
+	tokens := out.Type.Shape
+	s.g.ReplaceUses(out, mid)
+	transpose.SetOperand(0, x)
+	transpose.Attrs = transpose.Attrs.With(IntsAttr("perm", order...))
+	n.SetInputs(out, s.g.addKnown("", tokens, TensorType(tensor.Int64, Shape{D(len(tokens))})))
+	n.Attrs = attrs
+	s.exchanged(transpose, n, between, tokens)
+}
+
+// viewAttrs returns the attributes with which a Reshape gives its operand those dims in every run; ok is false where the model's operator
+// set has none that do.
+func (s *simplifier) viewAttrs(n *Node, dims Shape) (attrs Attrs, ok bool) {
+	if !slices.ContainsFunc(dims, func(d Dim) bool { _, ok := d.Const(); return !ok }) {
+		return n.Attrs, true
+	}
+	if versionFor(s.g, Op{}) < 14 {
+		return nil, false // a symbol that is 0 in a run would copy a dim
+	}
+	return n.Attrs.With(IntAttr("allowzero", 1)), true
+}
+
+// exchanged gives the results of two nodes that were exchanged their dims, and the second one's the name that others know.
+func (s *simplifier) exchanged(first, second *Node, between, dims Shape) {
+	x, y := first.Outputs[0], second.Outputs[0]
+	x.Type.Shape, y.Type.Shape = between, dims
+	x.Name, y.Name = y.Name, x.Name
+	s.stale(first)
+	s.stale(second)
+	s.touch(y)
 	s.changes++
 }
 

@@ -249,6 +249,9 @@ func planScatterND(p *planner, n *graph.Node) error {
 	}
 	rows, inner := product(di[:len(di)-1]), product(d[k:])
 	src, index, updates, dst := p.In(x), p.In(idx), p.In(n.Inputs[2]), p.Out(n.Outputs[0])
+	if p.updateBox(n, src, updates, dst) {
+		return nil
+	}
 	j := p.joining(n)
 	p.copyStep(dst, src, p.Bytes(x))
 	alone := indexRow{length: d[0], stride: 1}
