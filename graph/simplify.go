@@ -85,6 +85,7 @@ var passes = []pass{
 	{"fuse-groupnorm", (*simplifier).fuseGroupNorms},
 	{"fuse-layernorm", (*simplifier).fuseLayerNorms},
 	{"fuse-activation", (*simplifier).fuseActivations},
+	{"fold-affine", (*simplifier).foldAffine},
 	{"remove-dead", (*simplifier).removeDead},
 }
 

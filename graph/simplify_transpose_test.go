@@ -190,7 +190,7 @@ var _ = Describe("Simplify, of transpositions,", func() {
 		sunk := 0
 		for seed := range uint64(150) {
 			g := parse(transposed(rand.New(rand.NewPCG(seed, 3))))
-			sameResults(g, 0)
+			sameResults(g, 0, "fold-affine") // which rounds differently
 			for _, p := range simplify(g, graph.SimplifyOptions{}).Passes {
 				if p.Name == "sink-transposes" {
 					sunk += p.Changes

@@ -127,7 +127,7 @@ func reduceSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 	if plainly {
 		return plain, nil
 	}
-	if axes, ok := reduceAxes(n); ok && n.Op.Name == "ReduceMean" && is4D(x) && len(axes) == 2 && axes[0] == 2 {
+	if reducesBlocks(n) {
 		return append(globalPoolSignatures(n, n.Int("keepdims", 1) != 0), plain...), nil
 	}
 	return plain, nil
@@ -136,7 +136,11 @@ func reduceSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 func planReduce(p *planner, n *graph.Node) error {
 	x, y := n.Inputs[0], n.Outputs[0]
 	if x.Format == blocked {
-		return planGlobalPool(p, n)
+		if n.Is("ReduceMean") {
+			return planGlobalPool(p, n)
+		}
+		p.reduceBlocks(n)
+		return nil
 	}
 	if reducesPlainly(n) {
 		return planReducePlainly(p, n)
