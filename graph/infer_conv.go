@@ -137,7 +137,9 @@ func inferConvTranspose(c *Inference) error {
 	}
 	for i := 2; i < len(out); i++ {
 		if known && (win.OutputShape == nil || len(win.OutputShape) == len(out)-2) {
-			out[i] = win.TransposeDim(i-2, in[i])
+			if out[i] = win.TransposeDim(i-2, in[i]); !win.fitsTransposed(i-2, in[i]) {
+				return c.shapeError(0, fmt.Sprintf("fewer than %v at axis %d, whose results overflow", in[i], i))
+			}
 		} else {
 			out[i] = c.Fresh()
 		}

@@ -229,6 +229,16 @@ func (w *Window) TransposeDim(axis int, in Dim) Dim {
 	return in.Sub(D(1)).Mul(stride).Add(D(w.OutputPadding[axis] + w.Extent(axis) - begin - end))
 }
 
+// fitsTransposed reports whether TransposeDim of a number, or of the numbers in an expression, is what 64 bits hold.
+func (w *Window) fitsTransposed(axis int, in Dim) bool {
+	n, known := in.Const()
+	if !known {
+		return true
+	}
+	_, err := w.TransposeDim(axis, Sym("n")).Eval(Bindings{"n": n})
+	return err == nil
+}
+
 // ResolveTranspose returns, for concrete spatial dims of the input of a transposed convolution, those of the output and
 // what is cut off before and behind (negative where the output is filled up instead).
 func (w *Window) ResolveTranspose(in []int) (out, begin, end []int, err error) {
@@ -238,7 +248,7 @@ func (w *Window) ResolveTranspose(in []int) (out, begin, end []int, err error) {
 	out, begin, end = make([]int, len(in)), make([]int, len(in)), make([]int, len(in))
 	for i, d := range in {
 		n, _ := w.TransposeDim(i, D(d)).Const()
-		if n < 0 {
+		if n < 0 || !w.fitsTransposed(i, D(d)) {
 			return nil, nil, nil, fmt.Errorf("%w: %d outputs at spatial axis %d", ErrShapeMismatch, n, i)
 		}
 		out[i] = int(n)

@@ -186,11 +186,31 @@ var _ = Describe("quantisation", func() {
 			pads(int64(m.between(0, k-1)), int64(m.between(0, l-1)), int64(m.between(0, k-1)), int64(m.between(0, l-1))), graph.IntAttr("ceil_mode", int64(m.r.IntN(2)))))
 	}))
 
-	It("bounds what is beyond, and takes NaN for nothing", func() {
+	It("bounds what is beyond, and takes NaN for the least", func() {
 		m := newModel(1)
 		inf := float32(math.Inf(1))
 		x := m.feed(tensor.From([]float32{inf, -inf, float32(math.NaN()), 0.5, 1.5, 2.5, -0.5, 1e30}))
 		m.sample(m.op("QuantizeLinear", x, one(m, float32(1)), one(m, uint8(7))), m.op("QuantizeLinear", x, one(m, float32(1)), one(m, int8(-3))))
+	})
+
+	It("rounds NaN to the least level, whatever is behind it", seeds(30, func(m *model) {
+		dims := m.shape(m.between(1, 4), 1, 40)
+		x := m.floats(dims...)
+		for i, s := 0, tensor.Of[float32](x); i < len(s); i++ {
+			s[i] *= pick(m, 1, 1, 30, 1e6, float32(math.Inf(1)), float32(math.NaN()))
+		}
+		dt := pick(m, tensor.Uint8, tensor.Int8, tensor.Uint16, tensor.Int16)
+		scale, zero := one(m, pick(m, float32(0.5), 3, float32(math.Inf(1)))), m.data(bytesOf(m, dt))
+		q := m.op("QuantizeLinear", m.feed(x), scale, zero)
+		y := m.op("DequantizeLinear", q, scale, zero)
+		m.sample(pick(m, y, m.op("Relu", y), m.op("Add", y, m.input(dims...)), q))
+	}))
+
+	It("bounds dynamically what has no numbers in it", func() {
+		m := newModel(1)
+		inf := float32(math.Inf(1))
+		x := m.feed(tensor.From([]float32{inf, -inf, 1, 2}))
+		m.sample(m.ops("DynamicQuantizeLinear", 3, x)...)
 	})
 
 	It("has a scale for each index of an axis, or each block, of constants or of a run", seeds(80, func(m *model) {

@@ -152,6 +152,19 @@ var _ = Describe("results", func() {
 		Expect(v).To(Equal([]int64{1, -1, 7, 1, -1, 7}))
 	})
 
+	DescribeTable("of QuantizeLinear have the type's least integer for what is no number, as in ONNX Runtime", func(scale float32, zero *tensor.Tensor, want ...int64) {
+		nan, inf := float32(math.NaN()), float32(math.Inf(1))
+		got := eval("QuantizeLinear", 21, []*tensor.Tensor{f32([]int{4}, nan, inf, -inf, 3), tensor.Scalar(scale), zero})
+		v := make([]int64, 4)
+		Expect(tensor.DecodeInts(v, got)).To(Succeed())
+		Expect(v).To(Equal(want))
+	},
+		Entry("uint8", float32(1), tensor.Scalar(uint8(5)), int64(0), int64(255), int64(0), int64(8)),
+		Entry("int8", float32(1), tensor.Scalar(int8(0)), int64(-128), int64(127), int64(-128), int64(3)),
+		Entry("int16", float32(1), tensor.Scalar(int16(-7)), int64(-32768), int64(32767), int64(-32768), int64(-4)),
+		Entry("infinities by a scale that was calibrated on them", float32(math.Inf(1)), tensor.Scalar(int8(0)), int64(-128), int64(-128), int64(-128), int64(0)),
+	)
+
 	DescribeTable("of Range are exact for large numbers", func(start, limit, delta int64, want ...int64) {
 		got := eval("Range", 28, []*tensor.Tensor{tensor.Scalar(start), tensor.Scalar(limit), tensor.Scalar(delta)})
 		Expect(append([]int64{}, tensor.Of[int64](got)...)).To(Equal(append([]int64{}, want...)))

@@ -12,7 +12,7 @@ import (
 const FakeQuantizeName = "fake-quantize"
 
 // Levels are what QuantizeLinear and DequantizeLinear, one behind the other, make of a number x: the nearest of them,
-// Scale·clip(round(x/Scale), Lo, Hi).
+// Scale·clip(round(x/Scale), Lo, Hi), of NaN Scale·Lo.
 type Levels struct{ Scale, Lo, Hi float32 }
 
 // FakeQuantize returns the property of QuantizeLinear and DequantizeLinear of float32, one behind the other, with the same

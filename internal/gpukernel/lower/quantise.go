@@ -91,7 +91,7 @@ func (l *lowering) quantize(n *graph.Node) error {
 	return l.quantized(n, x, zero)
 }
 
-// quantized rounds quotients to even, adds a zero point, and keeps to the range of the result's type. NaN is the zero point.
+// quantized rounds quotients to even, adds a zero point, and keeps to the range of the result's type. NaN is the least of them.
 func (l *lowering) quantized(n *graph.Node, x, zero gpukernel.Value) error {
 	t, _, err := TypeOf(n.Outputs[0])
 	if err != nil {
@@ -101,7 +101,7 @@ func (l *lowering) quantized(n *graph.Node, x, zero gpukernel.Value) error {
 	if !ok {
 		return refuse("results of type %s", t)
 	}
-	text := fmt.Sprintf("(i32)clip_f32(rint_f32(isnan_f32($0) ? 0.0f : $0) + (f32)$1, %d.0f, %d.0f)", low, high)
+	text := fmt.Sprintf("isnan_f32($0) ? %[1]d : (i32)clip_f32(rint_f32($0) + (f32)$1, %[1]d.0f, %[2]d.0f)", low, high)
 	return l.result(n, 0, l.p.Scalar(t, text, x, zero))
 }
 

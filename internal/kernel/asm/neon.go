@@ -14,7 +14,8 @@ func three(op uint32, vd, vn, vm int) uint32 { return op | uint32(vm)<<16 | uint
 var words = map[string]uint32{
 	// floats
 	"fadd.4s": 0x4e20d400, "fsub.4s": 0x4ea0d400, "fmul.4s": 0x6e20dc00, "fdiv.4s": 0x6e20fc00, "fmax.4s": 0x4e20f400, "fmin.4s": 0x4ea0f400,
-	"fmla.4s": 0x4e20cc00, "fmls.4s": 0x4ea0cc00, "fcmeq.4s": 0x4e20e400, "fcmge.4s": 0x6e20e400, "scvtf.4s": 0x4e21d800,
+	"fmaxnm.4s": 0x4e20c400, // the other of a number and NaN
+	"fmla.4s":   0x4e20cc00, "fmls.4s": 0x4ea0cc00, "fcmeq.4s": 0x4e20e400, "fcmge.4s": 0x6e20e400, "scvtf.4s": 0x4e21d800,
 	"ucvtf.4s": 0x6e21d800, "fcvtns.4s": 0x4e21a800, "fcvtns.2d": 0x4e61a800,
 	"faddp.4s": 0x6e20d400, "fcvtzs.4s": 0x4ea1b800,
 	"fadd.2d": 0x4e60d400, "fsub.2d": 0x4ee0d400, "fmul.2d": 0x6e60dc00, "fmla.2d": 0x4e60cc00, "faddp.2d": 0x6e60d400,

@@ -44,7 +44,7 @@ const Group = 16
 const columnLimit = 1 << 18
 
 // QuantizeColumns writes the integers of src to as many bytes as they have: round(x/scale) + zero, rounded half to even and bounded. Every
-// element has a column. NaN becomes the zero point.
+// element has a column. NaN becomes the least integer.
 func (k Kernels) QuantizeColumns(dst []byte, src []float32, c Numbers, to Integers) {
 	n, size := len(src), to.size()
 	if n == 0 {
@@ -106,7 +106,7 @@ func eachRun(n, run int, do func(column, at, groups, runs, rest int)) {
 func quantum(x, scale float32, zero int32, least, most int) int {
 	q := x / scale
 	if q != q {
-		q = 0
+		return least
 	}
 	q = min(max(q, -columnLimit), columnLimit)
 	return min(max(int(math.RoundToEven(float64(q)))+int(zero), least), most)

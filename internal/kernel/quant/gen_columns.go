@@ -70,7 +70,7 @@ var (
 
 func (k *columns) quantize(f *asm.File, kind string, size int) string {
 	v, name := k.v, named("quantize"+k.mode+kind, k.v)
-	fn := f.Func(name, name+" rounds src/scale, adds zero and bounds it, "+k.doc+"; both are above 0. NaN counts as 0.", quantizeArgs...)
+	fn := f.Func(name, name+" rounds src/scale, adds zero and bounds it, "+k.doc+"; both are above 0. NaN becomes the least.", quantizeArgs...)
 	k.Func = fn
 	limit := func(bits uint32, x int) {
 		fn.I("MOVL $%#x, DX", bits)
@@ -90,13 +90,6 @@ func (k *columns) quantize(f *asm.File, kind string, size int) string {
 			x := v.R(i)
 			fn.I("VMOVUPS %d(SI), %s", v.Size()*i, x)
 			fn.I("VDIVPS %s, %s, %s", v.R(3+i), x, x)
-			if v.Masks {
-				fn.I("VCMPPS $7, %s, %s, K1", x, x)
-				fn.I("VMOVAPS.Z %s, K1, %s", x, x)
-			} else {
-				fn.I("VCMPPS $7, %s, %s, Y2", x, x)
-				fn.I("VANDPS Y2, %s, %s", x, x)
-			}
 			fn.I("VMAXPS %s, %s, %s", v.R(12), x, x)
 			fn.I("VMINPS %s, %s, %s", v.R(13), x, x)
 			fn.I("VCVTPS2DQ %s, %s", x, x)
@@ -215,7 +208,7 @@ func (k *columns) neonLoop(groups int, body func()) {
 
 func (k *columns) neonQuantize(f *asm.File, kind string) string {
 	name := "quantize" + k.mode + kind + "NEON"
-	fn := f.Loaded(name, "rounds src/scale, adds zero and bounds it, "+k.doc+"; both are above 0. NaN counts as 0.", quantizeArgs...)
+	fn := f.Loaded(name, "rounds src/scale, adds zero and bounds it, "+k.doc+"; both are above 0. NaN becomes the least.", quantizeArgs...)
 	k.Func = fn
 	fn.I("VDUP R4, V30.S4")
 	fn.I("VDUP R5, V31.S4")
@@ -228,9 +221,7 @@ func (k *columns) neonQuantize(f *asm.File, kind string) string {
 		fn.I("FLDPQ.P 32(R1), (F2, F3)")
 		for i := range 4 {
 			fn.V("fdiv.4s", i, i, 4+i)
-			fn.V("fcmeq.4s", 12, i, i)
-			fn.V("and.16b", i, i, 12)
-			fn.V("fmax.4s", i, i, 28)
+			fn.V("fmaxnm.4s", i, i, 28)
 			fn.V("fmin.4s", i, i, 29)
 			fn.V("fcvtns.4s", i, i)
 			fn.V("add.4s", i, i, 8+i)

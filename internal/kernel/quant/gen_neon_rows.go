@@ -106,7 +106,7 @@ func neonLevels(fn *asm.Func, at string) {
 // moves on.
 func neonBytes(fn *asm.Func) {
 	for i := range 4 {
-		fn.V("fmax.4s", i, i, neonLo)
+		fn.V("fmaxnm.4s", i, i, neonLo)
 		fn.V("fmin.4s", i, i, neonHi)
 		fn.V("fcvtns.4s", i, i)
 		fn.V("add.4s", i, i, neonZero)
@@ -121,7 +121,7 @@ func neonBytes(fn *asm.Func) {
 }
 
 func neonQuantizes(f *asm.File) {
-	fn := f.Loaded("quantizeNEON", "rounds src/scale, adds the zero point and bounds it, for n groups of 16; n > 0. NaN counts as 0.",
+	fn := f.Loaded("quantizeNEON", "rounds src/scale, adds the zero point and bounds it, for n groups of 16; n > 0. NaN becomes the least.",
 		pointer("dst", "byte"), asm.Ptr("src"), pointer("l", "levels"), asm.Int("n"))
 	neonLevels(fn, "R2")
 	fn.Loop("R3", func() {
@@ -129,8 +129,6 @@ func neonQuantizes(f *asm.File) {
 		fn.I("FLDPQ.P 32(R1), (F2, F3)")
 		for i := range 4 {
 			fn.V("fdiv.4s", i, i, neonScale)
-			fn.V("fcmeq.4s", 4+i, i, i)
-			fn.V("and.16b", i, i, 4+i)
 		}
 		neonBytes(fn)
 	})

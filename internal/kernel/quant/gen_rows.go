@@ -242,7 +242,7 @@ func named(name string, v asm.ISA) string {
 func quantizes(f *asm.File) {
 	for _, v := range sets {
 		name := named("quantize", v)
-		fn := f.Func(name, name+" rounds src/scale, adds the zero point and bounds it, for n groups of 16; n > 0. NaN counts as 0.",
+		fn := f.Func(name, name+" rounds src/scale, adds the zero point and bounds it, for n groups of 16; n > 0. NaN becomes the least.",
 			pointer("dst", "byte"), asm.Ptr("src"), pointer("l", "levels"), asm.Int("n"))
 		fn.Load("dst", "DI")
 		fn.Load("src", "SI")
@@ -255,13 +255,6 @@ func quantizes(f *asm.File) {
 				x := v.R(i)
 				fn.I("VMOVUPS %d(SI), %s", v.Size()*i, x)
 				fn.I("VDIVPS %s, %s, %s", v.R(12), x, x)
-				if v.Masks {
-					fn.I("VCMPPS $7, %s, %s, K1", x, x)
-					fn.I("VMOVAPS.Z %s, K1, %s", x, x)
-				} else {
-					fn.I("VCMPPS $7, %s, %s, Y2", x, x)
-					fn.I("VANDPS Y2, %s, %s", x, x)
-				}
 			}
 			storeBytes(fn, v)
 			fn.I("ADDQ $64, SI")

@@ -457,7 +457,7 @@ var _ = Describe("rows", func() {
 		})
 	})
 
-	It("are quantised half to even, bounded, NaN as nothing", func() {
+	It("are quantised half to even, bounded, NaN as the least", func() {
 		everywhere(func(k quant.Kernels, r *rand.Rand, front bool) {
 			for _, n := range sizes {
 				for _, signed := range []bool{false, true} {
@@ -475,7 +475,7 @@ var _ = Describe("rows", func() {
 					for i, x := range src {
 						q := float64(x / l.Scale)
 						if q != q {
-							q = 0
+							q = math.Inf(-1)
 						}
 						want := min(max(math.RoundToEven(q)+float64(l.Zero), float64(least)), float64(least+255))
 						Expect(value(dst[i], signed)).To(Equal(int(want)), "%g, %+v", x, l)

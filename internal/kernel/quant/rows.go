@@ -155,7 +155,7 @@ func genericInterleave(dst, src *byte, n, ldd, lds int) {
 	}
 }
 
-// Quantize writes the integers of src. NaN becomes the zero point.
+// Quantize writes the integers of src. NaN becomes the least integer.
 func (k Kernels) Quantize(dst []byte, src []float32, to Levels) {
 	l, groups := to.all(), len(src)/16
 	if groups > 0 {
@@ -169,8 +169,11 @@ func (k Kernels) Quantize(dst []byte, src []float32, to Levels) {
 	}
 }
 
-// round bounds x, rounds it half to even and adds the zero point.
+// round bounds x, rounds it half to even and adds the zero point. NaN counts as the least.
 func (l *levels) round(x float32) byte {
+	if x != x {
+		x = l.lo
+	}
 	return byte(nearest(min(max(x, l.lo), l.hi)) + l.zero)
 }
 
@@ -183,11 +186,7 @@ func nearest(x float32) int32 {
 func genericQuantize(dst *byte, src *float32, l *levels, n int) {
 	d := view(dst, n)
 	for i, x := range view(src, n) {
-		x /= l.scale
-		if x != x {
-			x = 0
-		}
-		d[i] = l.round(x)
+		d[i] = l.round(x / l.scale)
 	}
 }
 

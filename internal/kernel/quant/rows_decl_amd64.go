@@ -54,12 +54,12 @@ func look2(dst *byte, src *byte, table *[256]byte, n int)
 //go:noescape
 func interleave2(dst *byte, src *byte, n int, ldd int, lds int)
 
-// quantize512 rounds src/scale, adds the zero point and bounds it, for n groups of 16; n > 0. NaN counts as 0.
+// quantize512 rounds src/scale, adds the zero point and bounds it, for n groups of 16; n > 0. NaN becomes the least.
 //
 //go:noescape
 func quantize512(dst *byte, src *float32, l *levels, n int)
 
-// quantize2 rounds src/scale, adds the zero point and bounds it, for n groups of 16; n > 0. NaN counts as 0.
+// quantize2 rounds src/scale, adds the zero point and bounds it, for n groups of 16; n > 0. NaN becomes the least.
 //
 //go:noescape
 func quantize2(dst *byte, src *float32, l *levels, n int)
@@ -84,7 +84,7 @@ func dequantizeUnsigned2(dst *float32, src *byte, l *levels, n int)
 //go:noescape
 func dequantizeSigned2(dst *float32, src *byte, l *levels, n int)
 
-// quantizeColumnsBytes512 rounds src/scale, adds zero and bounds it, for n times 16 elements, each with its own, as many times as groups says; both are above 0. NaN counts as 0.
+// quantizeColumnsBytes512 rounds src/scale, adds zero and bounds it, for n times 16 elements, each with its own, as many times as groups says; both are above 0. NaN becomes the least.
 //
 //go:noescape
 func quantizeColumnsBytes512(dst *byte, src *float32, scale *float32, zero *int32, least int, most int, groups int, n int)
@@ -99,7 +99,7 @@ func dequantizeColumnsUnsignedBytes512(dst *float32, src *byte, scale *float32, 
 //go:noescape
 func dequantizeColumnsSignedBytes512(dst *float32, src *byte, scale *float32, zero *int32, groups int, n int)
 
-// quantizeColumnsWords512 rounds src/scale, adds zero and bounds it, for n times 16 elements, each with its own, as many times as groups says; both are above 0. NaN counts as 0.
+// quantizeColumnsWords512 rounds src/scale, adds zero and bounds it, for n times 16 elements, each with its own, as many times as groups says; both are above 0. NaN becomes the least.
 //
 //go:noescape
 func quantizeColumnsWords512(dst *byte, src *float32, scale *float32, zero *int32, least int, most int, groups int, n int)
@@ -114,7 +114,7 @@ func dequantizeColumnsUnsignedWords512(dst *float32, src *byte, scale *float32, 
 //go:noescape
 func dequantizeColumnsSignedWords512(dst *float32, src *byte, scale *float32, zero *int32, groups int, n int)
 
-// quantizeRunsBytes512 rounds src/scale, adds zero and bounds it, for n runs of groups of 16 elements, which have one; both are above 0. NaN counts as 0.
+// quantizeRunsBytes512 rounds src/scale, adds zero and bounds it, for n runs of groups of 16 elements, which have one; both are above 0. NaN becomes the least.
 //
 //go:noescape
 func quantizeRunsBytes512(dst *byte, src *float32, scale *float32, zero *int32, least int, most int, groups int, n int)
@@ -129,7 +129,7 @@ func dequantizeRunsUnsignedBytes512(dst *float32, src *byte, scale *float32, zer
 //go:noescape
 func dequantizeRunsSignedBytes512(dst *float32, src *byte, scale *float32, zero *int32, groups int, n int)
 
-// quantizeRunsWords512 rounds src/scale, adds zero and bounds it, for n runs of groups of 16 elements, which have one; both are above 0. NaN counts as 0.
+// quantizeRunsWords512 rounds src/scale, adds zero and bounds it, for n runs of groups of 16 elements, which have one; both are above 0. NaN becomes the least.
 //
 //go:noescape
 func quantizeRunsWords512(dst *byte, src *float32, scale *float32, zero *int32, least int, most int, groups int, n int)
@@ -144,7 +144,7 @@ func dequantizeRunsUnsignedWords512(dst *float32, src *byte, scale *float32, zer
 //go:noescape
 func dequantizeRunsSignedWords512(dst *float32, src *byte, scale *float32, zero *int32, groups int, n int)
 
-// quantizeColumnsBytes2 rounds src/scale, adds zero and bounds it, for n times 16 elements, each with its own, as many times as groups says; both are above 0. NaN counts as 0.
+// quantizeColumnsBytes2 rounds src/scale, adds zero and bounds it, for n times 16 elements, each with its own, as many times as groups says; both are above 0. NaN becomes the least.
 //
 //go:noescape
 func quantizeColumnsBytes2(dst *byte, src *float32, scale *float32, zero *int32, least int, most int, groups int, n int)
@@ -159,7 +159,7 @@ func dequantizeColumnsUnsignedBytes2(dst *float32, src *byte, scale *float32, ze
 //go:noescape
 func dequantizeColumnsSignedBytes2(dst *float32, src *byte, scale *float32, zero *int32, groups int, n int)
 
-// quantizeColumnsWords2 rounds src/scale, adds zero and bounds it, for n times 16 elements, each with its own, as many times as groups says; both are above 0. NaN counts as 0.
+// quantizeColumnsWords2 rounds src/scale, adds zero and bounds it, for n times 16 elements, each with its own, as many times as groups says; both are above 0. NaN becomes the least.
 //
 //go:noescape
 func quantizeColumnsWords2(dst *byte, src *float32, scale *float32, zero *int32, least int, most int, groups int, n int)
@@ -174,7 +174,7 @@ func dequantizeColumnsUnsignedWords2(dst *float32, src *byte, scale *float32, ze
 //go:noescape
 func dequantizeColumnsSignedWords2(dst *float32, src *byte, scale *float32, zero *int32, groups int, n int)
 
-// quantizeRunsBytes2 rounds src/scale, adds zero and bounds it, for n runs of groups of 16 elements, which have one; both are above 0. NaN counts as 0.
+// quantizeRunsBytes2 rounds src/scale, adds zero and bounds it, for n runs of groups of 16 elements, which have one; both are above 0. NaN becomes the least.
 //
 //go:noescape
 func quantizeRunsBytes2(dst *byte, src *float32, scale *float32, zero *int32, least int, most int, groups int, n int)
@@ -189,7 +189,7 @@ func dequantizeRunsUnsignedBytes2(dst *float32, src *byte, scale *float32, zero 
 //go:noescape
 func dequantizeRunsSignedBytes2(dst *float32, src *byte, scale *float32, zero *int32, groups int, n int)
 
-// quantizeRunsWords2 rounds src/scale, adds zero and bounds it, for n runs of groups of 16 elements, which have one; both are above 0. NaN counts as 0.
+// quantizeRunsWords2 rounds src/scale, adds zero and bounds it, for n runs of groups of 16 elements, which have one; both are above 0. NaN becomes the least.
 //
 //go:noescape
 func quantizeRunsWords2(dst *byte, src *float32, scale *float32, zero *int32, least int, most int, groups int, n int)

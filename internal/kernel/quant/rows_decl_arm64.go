@@ -24,7 +24,7 @@ func flipNEON(dst *byte, src *byte, n int)
 //go:noescape
 func interleaveNEON(dst *byte, src *byte, n int, ldd int, lds int)
 
-// quantizeNEON rounds src/scale, adds the zero point and bounds it, for n groups of 16; n > 0. NaN counts as 0.
+// quantizeNEON rounds src/scale, adds the zero point and bounds it, for n groups of 16; n > 0. NaN becomes the least.
 //
 //go:noescape
 func quantizeNEON(dst *byte, src *float32, l *levels, n int)
@@ -39,12 +39,12 @@ func dequantizeSignedNEON(dst *float32, src *byte, l *levels, n int)
 //go:noescape
 func dequantizeUnsignedNEON(dst *float32, src *byte, l *levels, n int)
 
-// quantizeColumnsWordsNEON rounds src/scale, adds zero and bounds it, for n times 16 elements, each with its own, as many times as groups says; both are above 0. NaN counts as 0.
+// quantizeColumnsWordsNEON rounds src/scale, adds zero and bounds it, for n times 16 elements, each with its own, as many times as groups says; both are above 0. NaN becomes the least.
 //
 //go:noescape
 func quantizeColumnsWordsNEON(dst *byte, src *float32, scale *float32, zero *int32, least int, most int, groups int, n int)
 
-// quantizeColumnsBytesNEON rounds src/scale, adds zero and bounds it, for n times 16 elements, each with its own, as many times as groups says; both are above 0. NaN counts as 0.
+// quantizeColumnsBytesNEON rounds src/scale, adds zero and bounds it, for n times 16 elements, each with its own, as many times as groups says; both are above 0. NaN becomes the least.
 //
 //go:noescape
 func quantizeColumnsBytesNEON(dst *byte, src *float32, scale *float32, zero *int32, least int, most int, groups int, n int)
@@ -69,12 +69,12 @@ func dequantizeColumnsSignedBytesNEON(dst *float32, src *byte, scale *float32, z
 //go:noescape
 func dequantizeColumnsUnsignedBytesNEON(dst *float32, src *byte, scale *float32, zero *int32, groups int, n int)
 
-// quantizeRunsWordsNEON rounds src/scale, adds zero and bounds it, for n runs of groups of 16 elements, which have one; both are above 0. NaN counts as 0.
+// quantizeRunsWordsNEON rounds src/scale, adds zero and bounds it, for n runs of groups of 16 elements, which have one; both are above 0. NaN becomes the least.
 //
 //go:noescape
 func quantizeRunsWordsNEON(dst *byte, src *float32, scale *float32, zero *int32, least int, most int, groups int, n int)
 
-// quantizeRunsBytesNEON rounds src/scale, adds zero and bounds it, for n runs of groups of 16 elements, which have one; both are above 0. NaN counts as 0.
+// quantizeRunsBytesNEON rounds src/scale, adds zero and bounds it, for n runs of groups of 16 elements, which have one; both are above 0. NaN becomes the least.
 //
 //go:noescape
 func quantizeRunsBytesNEON(dst *byte, src *float32, scale *float32, zero *int32, least int, most int, groups int, n int)

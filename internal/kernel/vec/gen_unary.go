@@ -144,7 +144,7 @@ var unaryOps = []struct {
 		c.round(8, r[1], r[1])
 		c.op("VMAXPS", r[1], c.param(1), r[1])
 		c.op("VMINPS", r[1], c.param(2), r[1])
-		c.selectIf(cmpUnord, r[0], r[0], c.reg(0), r[1], r[2])
+		c.selectIf(cmpUnord, r[0], r[0], c.param(1), r[1], r[2])
 		c.I("VMULPS %s, %s, %s", c.param(0), r[1], r[0])
 	}},
 }

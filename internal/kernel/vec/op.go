@@ -47,7 +47,7 @@ const (
 	Sign                   // 1 above 0, -1 below, else x
 	Threshold              // x > A ? x : 0; NaN stays
 	Shrink                 // x < -A ? x + B : x > A ? x - B : 0, which is that of NaN
-	FakeQuantize           // A · max(B, min(C, Round(x/A))), A > 0; 0 for NaN
+	FakeQuantize           // A · max(B, min(C, Round(x/A))), A > 0; A · B for NaN
 	numOps
 )
 

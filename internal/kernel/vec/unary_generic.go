@@ -167,7 +167,7 @@ func function(op Op) func(x float32, p Params) float32 {
 	case FakeQuantize:
 		return func(x float32, p Params) float32 {
 			if x != x {
-				return 0
+				return p.A * p.B
 			}
 			return p.A * clip(float32(math.RoundToEven(float64(x/p.A))), p.B, p.C)
 		}

@@ -140,10 +140,10 @@ var unaryCases = []unaryCase{
 	{vec.Shrink, vec.Params{A: 0.5, B: 0.25}, 0.5, func(x float64) float64 { return shrink(x, 0.5, 0.25) }},
 	{vec.Shrink, vec.Params{A: -0.5, B: -1}, 0.5, func(x float64) float64 { return shrink(x, -0.5, -1) }},
 	{vec.FakeQuantize, vec.Params{A: 0.3, B: -100, C: 155}, 0.5, func(x float64) float64 {
-		if x != x {
-			return 0
-		}
 		const scale = float32(0.3)
+		if x != x {
+			return float64(scale) * -100
+		}
 		return float64(scale) * bound(math.RoundToEven(float64(float32(x)/scale)), -100, 155)
 	}},
 }
