@@ -18,7 +18,7 @@ import (
 
 // lateRanks is a group of the oracle's with operands whose ranks are known in a run alone: those of an If whose branches differ, of
 // a sequence's items, or of inputs for which the model names none; or with sizes that have to be numbers for another backend: heads of an
-// Attention, of which a model may leave any open. Other backends take no such nodes. So the group is compiled
+// Attention, of which a model may leave any open, weights of a convolution, or what an operator of ONNX Runtime needs to become standard ones. Other backends take no such nodes. So the group is compiled
 // once more, on all backends, for the ranks and sizes that a run finds, with a symbol for each other dim, and kept; where that brings nothing, and
 // for a few nodes on few bytes, the oracle's executable runs it. Limits of memory are those of each such Program by itself.
 type lateRanks struct {
@@ -30,7 +30,14 @@ type lateRanks struct {
 	constants          int64    // bytes
 	sizes              [][2]int // inputs and axes of which a Program has the size
 	mu                 sync.Mutex
-	programs           map[string]*Program // by the ranks and sizes of operands; nil where the oracle is as good
+	found              map[string]*lateFound // by the ranks and sizes of operands
+	programs           int                   // that were compiled to be kept
+}
+
+// lateFound is what a group has for operands of some ranks and sizes.
+type lateFound struct {
+	p    *Program // nil where the oracle is as good
+	more [][2]int // sizes that another Program wants to know besides, where these are not all
 }
 
 const (
@@ -49,7 +56,7 @@ func (c *compilation) lateRanks(oracle string, body *graph.Graph, exe backend.Ex
 	if len(sizes) == 0 && !slices.ContainsFunc(body.Inputs, func(v *graph.Value) bool { return !v.Type.Shape.Known() }) {
 		return exe
 	}
-	l := &lateRanks{Executable: exe, body: body, oracle: oracle, o: c.innerOptions(), sizes: sizes, programs: map[string]*Program{}}
+	l := &lateRanks{Executable: exe, body: body, oracle: oracle, o: c.innerOptions(), sizes: sizes, found: map[string]*lateFound{}}
 	for range body.Nodes() {
 		l.nodes++
 	}
@@ -82,14 +89,19 @@ func toldByRun(body *graph.Graph) bool {
 }
 
 // lateSizes returns the inputs of a group, and their axes, that say sizes which another backend wants to be numbers.
-func lateSizes(body *graph.Graph) (sizes [][2]int) {
+func lateSizes(body *graph.Graph) [][2]int {
 	wanted := map[string]bool{}
 	for n := range body.Nodes() {
-		for _, d := range microsoft.HeadDims(n) {
+		for _, d := range wantedDims(n) {
 			d.Symbols(wanted)
 		}
 	}
-	for i, v := range body.Inputs {
+	return sizesWith(body.Inputs, wanted)
+}
+
+// sizesWith returns the inputs, and their axes, in whose dims one of the symbols is.
+func sizesWith(inputs []*graph.Value, wanted map[string]bool) (sizes [][2]int) {
+	for i, v := range inputs {
 		for axis, d := range v.Type.Shape {
 			symbols := map[string]bool{}
 			d.Symbols(symbols)
@@ -102,6 +114,15 @@ func lateSizes(body *graph.Graph) (sizes [][2]int) {
 		}
 	}
 	return sizes
+}
+
+// wantedDims returns dims of a node's operands that have to be numbers for other backends to take it: those of a Conv's weights, and what
+// microsoft.OpenDims says.
+func wantedDims(n *graph.Node) []graph.Dim {
+	if n.Is("Conv") {
+		return n.Inputs[1].Type.Shape
+	}
+	return microsoft.OpenDims(n)
 }
 
 // innerOptions returns the options of a Program within this one, on its backends: what is of the model's own ports, passes and plans is not
@@ -131,7 +152,13 @@ func (l *lateRanks) Specialize(ctx context.Context, b graph.Bindings) (backend.I
 func (l *lateRanks) made() []*Program {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return slices.DeleteFunc(slices.Collect(maps.Values(l.programs)), func(p *Program) bool { return p == nil })
+	var list []*Program
+	for f := range maps.Values(l.found) {
+		if f.p != nil {
+			list = append(list, f.p)
+		}
+	}
+	return list
 }
 
 // Close implements backend.Executable.
@@ -176,10 +203,22 @@ func (in *rankedInstance) Enqueue(ctx context.Context, a *backend.RunArgs) (devi
 	return nil, nil
 }
 
-// runLate runs a group's Program: into a run's results, where all of their shapes are known.
+// runLate runs a group's Program: into a run's results, where all of their shapes are known, or are those of the Program with the operands' sizes.
 func runLate(ctx context.Context, p *Program, a *backend.RunArgs) error {
-	if !slices.Contains(a.Outputs, nil) {
-		return p.RunInto(ctx, a.Inputs, a.Outputs)
+	outputs := slices.Clone(a.Outputs)
+	if shapes, ok := lateShapes(p, a.Inputs); ok {
+		for i, out := range outputs {
+			if out != nil {
+				continue
+			}
+			var err error
+			if outputs[i], err = a.Alloc(i, p.g.Outputs[i].Type.DType, shapes[i]); err != nil {
+				return err
+			}
+		}
+	}
+	if !slices.Contains(outputs, nil) {
+		return p.RunInto(ctx, a.Inputs, outputs)
 	}
 	inputs := make([]tensor.Value, len(a.Inputs))
 	for i, t := range a.Inputs {
@@ -204,38 +243,94 @@ func runLate(ctx context.Context, p *Program, a *backend.RunArgs) error {
 	return nil
 }
 
+// lateShapes returns the shapes of a Program's results for these operands; ok is false where their sizes do not tell all of them.
+func lateShapes(p *Program, operands []*tensor.Tensor) (shapes [][]int, ok bool) {
+	sizes := graph.Bindings{}
+	for i, v := range p.g.Inputs {
+		for axis, d := range v.Type.Shape {
+			if name, symbol := d.Symbol(); symbol && axis < len(operands[i].Shape) {
+				sizes[name] = int64(operands[i].Shape[axis])
+			}
+		}
+	}
+	for _, v := range p.g.Outputs {
+		shape, err := v.Type.Shape.Eval(sizes, nil)
+		if !v.Type.Shape.Known() || err != nil {
+			return nil, false
+		}
+		shapes = append(shapes, shape)
+	}
+	return shapes, true
+}
+
 // program returns the Program for operands of such ranks and sizes, nil where there is none.
 func (l *lateRanks) program(ctx context.Context, operands []*tensor.Tensor) *Program {
 	key := make([]byte, len(operands))
 	for i, t := range operands {
 		key[i] = byte(min(len(t.Shape), 255))
 	}
-	for _, s := range l.sizes {
-		if len(operands[s[0]].Shape) <= s[1] {
-			return nil
-		}
-		key = binary.LittleEndian.AppendUint64(key, uint64(operands[s[0]].Shape[s[1]]))
-	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	p, known := l.programs[string(key)]
-	if known || len(l.programs) >= mostRanks {
-		return p
+	sizes := l.sizes
+	for from := 0; ; {
+		for _, s := range sizes[from:] {
+			if len(operands[s[0]].Shape) <= s[1] {
+				return nil
+			}
+			key = binary.LittleEndian.AppendUint64(key, uint64(operands[s[0]].Shape[s[1]]))
+		}
+		f := l.found[string(key)]
+		if f == nil {
+			if l.programs >= mostRanks {
+				return nil
+			}
+			if f = l.find(ctx, operands, sizes); f == nil {
+				return nil
+			}
+			l.found[string(key)] = f
+		}
+		if len(f.more) == 0 {
+			return f.p
+		}
+		from, sizes = len(sizes), slices.Concat(sizes, f.more)
 	}
-	p, err := l.compile(ctx, operands)
+}
+
+// find compiles the group for operands, with the numbers of these sizes; nil where the run has ended.
+func (l *lateRanks) find(ctx context.Context, operands []*tensor.Tensor, sizes [][2]int) *lateFound {
+	p, err := l.compile(ctx, operands, sizes)
 	if ctx.Err() != nil {
 		return nil
 	}
 	if err != nil {
 		l.o.Logger.WarnContext(ctx, "a group does not compile for the ranks and sizes of a run: the oracle's kernels run it", "group", l.body.Name, "error", err)
 	}
-	l.programs[string(key)] = p
-	return p
+	if p != nil {
+		if more := moreSizes(p); len(more) > 0 {
+			_ = p.Close() // which returns none
+			return &lateFound{more: more}
+		}
+	}
+	l.programs++
+	return &lateFound{p: p}
+}
+
+// moreSizes returns the inputs of a group's Program, and their axes, whose sizes groups in it wait for: with their numbers it has none.
+func moreSizes(p *Program) [][2]int {
+	wanted := map[string]bool{}
+	for _, e := range p.exes {
+		if x, ok := e.(*lateRanks); ok {
+			for _, s := range x.sizes {
+				x.body.Inputs[s[0]].Type.Shape[s[1]].Symbols(wanted)
+			}
+		}
+	}
+	return sizesWith(p.g.Inputs, wanted)
 }
 
 // compile returns the group for the operands' ranks and sizes on all backends, nil where no other than the oracle takes a node of it, nor
 // would for sizes, where ranks were unknown before.
-func (l *lateRanks) compile(ctx context.Context, operands []*tensor.Tensor) (*Program, error) {
+func (l *lateRanks) compile(ctx context.Context, operands []*tensor.Tensor, sizes [][2]int) (*Program, error) {
 	g, err := l.body.Clone()
 	if err != nil {
 		return nil, err
@@ -246,12 +341,7 @@ func (l *lateRanks) compile(ctx context.Context, operands []*tensor.Tensor) (*Pr
 	}
 	g.Opsets = maps.Clone(outer.Opsets)
 	untype(g)
-	for _, s := range l.sizes {
-		v := g.Inputs[s[0]]
-		v.Type.Shape = slices.Clone(v.Type.Shape)
-		v.Type.Shape[s[1]] = graph.D(operands[s[0]].Shape[s[1]])
-	}
-	shapeInputs(g, operands)
+	shapeInputs(g, operands, sizes)
 	for i, v := range g.Outputs {
 		v.Name = resultName(i)
 	}
@@ -275,8 +365,8 @@ func (l *lateRanks) compile(ctx context.Context, operands []*tensor.Tensor) (*Pr
 	return nil, p.Close()
 }
 
-// shapeInputs gives the inputs names, and symbols for dims that are no numbers: equal ones for equal dims.
-func shapeInputs(g *graph.Graph, operands []*tensor.Tensor) {
+// shapeInputs gives the inputs names, numbers for some sizes, and symbols for other dims that are no numbers: equal ones for equal dims.
+func shapeInputs(g *graph.Graph, operands []*tensor.Tensor, sizes [][2]int) {
 	symbols := map[string]graph.Dim{}
 	for i, v := range g.Inputs {
 		v.Name = operandName(i)
@@ -288,6 +378,10 @@ func shapeInputs(g *graph.Graph, operands []*tensor.Tensor) {
 			}
 		}
 		for k, d := range dims {
+			if slices.Contains(sizes, [2]int{i, k}) {
+				d = graph.D(operands[i].Shape[k])
+				dims[k] = d
+			}
 			if _, number := d.Const(); number {
 				continue
 			}

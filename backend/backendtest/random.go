@@ -11,7 +11,6 @@ import (
 
 	"github.com/carve-dev/carve/backend/reference"
 	"github.com/carve-dev/carve/graph"
-	"github.com/carve-dev/carve/graph/microsoft"
 	"github.com/carve-dev/carve/graph/tensor"
 )
 
@@ -197,12 +196,6 @@ func (m *maker) evaluate(n *graph.Node) error {
 			in[i] = m.c.Values[v]
 			exact = exact && m.exact[v]
 		}
-	}
-	if n.Op.Domain == microsoft.Domain && reference.Supports(n) != nil {
-		for _, v := range n.Outputs {
-			m.exact[v] = exact
-		}
-		return m.expanded(n)
 	}
 	out, err := reference.Evaluate(context.Background(), n, in)
 	if err != nil {

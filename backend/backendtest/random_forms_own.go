@@ -1,62 +1,12 @@
 package backendtest
 
 import (
-	"context"
 	"math"
 
-	"github.com/carve-dev/carve/backend/reference"
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/microsoft"
 	"github.com/carve-dev/carve/graph/tensor"
 )
-
-// expanded computes a node of ONNX Runtime's domain by the standard operators that it stands for.
-func (m *maker) expanded(n *graph.Node) error {
-	g := graph.New("expanded")
-	for d, v := range m.g.Opsets {
-		g.Opsets[d] = v
-	}
-	values := map[*graph.Value]tensor.Value{}
-	spec := graph.NodeSpec{Name: n.Name, Op: n.Op, Attrs: n.Attrs}
-	for _, v := range n.Inputs {
-		var u *graph.Value
-		if v != nil {
-			u = g.AddConst(v.Name, m.c.Values[v])
-		}
-		spec.Inputs = append(spec.Inputs, u)
-	}
-	for _, v := range n.Outputs {
-		spec.Outputs = append(spec.Outputs, v.Name)
-	}
-	g.SetOutputs(g.AddNode(spec).Outputs...)
-	if err := graph.InferGraph(g); err != nil {
-		return err
-	}
-	if err := microsoft.Expand(g, nil); err != nil {
-		return err
-	}
-	for inner := range g.Nodes() {
-		in := make([]tensor.Value, len(inner.Inputs))
-		for i, v := range inner.Inputs {
-			if v != nil && v.Const != nil {
-				in[i] = v.Const
-			} else if v != nil {
-				in[i] = values[v]
-			}
-		}
-		out, err := reference.Evaluate(context.Background(), inner, in)
-		if err != nil {
-			return err
-		}
-		for i, v := range inner.Outputs {
-			values[v] = out[i]
-		}
-	}
-	for i, v := range n.Outputs {
-		m.c.Values[v] = values[g.Outputs[i]].(*tensor.Tensor)
-	}
-	return nil
-}
 
 // scaled is a value with what its integers stand for, as operators of ONNX Runtime's domain take them.
 type scaled struct {

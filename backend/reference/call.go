@@ -9,6 +9,7 @@ import (
 
 	"github.com/carve-dev/carve/backend"
 	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/graph/microsoft"
 	"github.com/carve-dev/carve/graph/tensor"
 	"github.com/carve-dev/carve/property"
 )
@@ -85,7 +86,7 @@ func Run(ctx context.Context, n *graph.Node, inputs []tensor.Value,
 // operator, its version, or an element type that the operator does not admit.
 func Supports(n *graph.Node) error {
 	k, ok := table[opKey{n.Op.Domain, n.Op.Name}]
-	if !ok && n.Schema != nil && n.Schema.Evaluator != nil {
+	if !ok && n.Schema != nil && (n.Schema.Evaluator != nil || microsoft.Waits(n)) {
 		return nil
 	}
 	if !ok {
@@ -153,6 +154,9 @@ func (c *Call) Run() (results []tensor.Value, err error) {
 	c.version = version(c.Node)
 	if s := c.Node.Schema; !ok && s != nil && s.Evaluator != nil {
 		return c.external(s.Evaluator)
+	}
+	if !ok && microsoft.Waits(c.Node) {
+		k, ok = kernel{run: expanded}, true
 	}
 	if !ok || c.version < k.since {
 		return nil, &Error{Op: c.Node.Op, Node: c.Node.Name, Err: fmt.Errorf("%w: no kernel for version %d", tensor.ErrUnsupported,

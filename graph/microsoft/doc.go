@@ -86,6 +86,8 @@
 // their rows last. With peepholes, a clip, coupled
 // gates or other activations weights alone are rounded, so that results are nearer to those without quantisation.
 //
+// An operator that needs a rank, or a number for a dim, that the model leaves open stays until a run tells it (Waits, ExpandFor, OpenDims).
+//
 // What differs from ONNX Runtime: quantised element-wise operators compute in float32 and round once, ties to even. Rows of a
 // prompt of GroupQueryAttention behind its length have no meaning. Attention and MultiHeadAttention do not keep past and present in
 // one buffer.

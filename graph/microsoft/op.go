@@ -137,7 +137,10 @@ func (o *op) cast(x *graph.Value, dt tensor.DType) *graph.Value {
 }
 
 func (o *op) shape(x *graph.Value) graph.Shape {
-	o.require(x.Type.IsTensor() && x.Type.Shape != nil, ErrShape, "%s of unknown rank", x)
+	o.require(x.Type.IsTensor() || x.Type.Kind == graph.KindUnknown, ErrShape, "%s is no tensor", x)
+	if x.Type.Shape == nil {
+		panic(fault{&untold{err: fmt.Errorf("%w: %s of unknown rank", ErrShape, x)}})
+	}
 	return x.Type.Shape
 }
 
@@ -153,7 +156,9 @@ func (o *op) static(x *graph.Value, axis int) int {
 	s := o.shape(x)
 	o.require(axis < len(s), ErrShape, "%s has rank %d", x, len(s))
 	n, ok := s[axis].Const()
-	o.require(ok, ErrShape, "dim %d of %s is not a number", axis, x)
+	if !ok {
+		panic(fault{&untold{fmt.Errorf("%w: dim %d of %s is not a number", ErrShape, axis, x), s[axis]}})
+	}
 	return int(n)
 }
 

@@ -3,6 +3,7 @@ package microsoft
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/carve-dev/carve/graph"
 )
@@ -88,7 +89,7 @@ func (x *operator) bind(s *graph.Schema) {
 
 // Expand replaces all nodes of g, and of the graphs nested in it, that standard operators say by these. Types have to be inferred,
 // and are so afterwards. Names of results and provenance stay. The error names the node; it wraps one of the package's errors, or
-// is graph's. Nodes of operators that have kernels of their own beside that stay where keep says so; nil keeps none.
+// is graph's. Nodes that need a rank or a size that only a run tells stay, and are expanded where it is known. Nodes of operators that have kernels of their own beside that stay where keep says so; nil keeps none.
 func Expand(g *graph.Graph, keep func(n *graph.Node) bool) error {
 	var list []*graph.Node
 	for n := range g.Nodes() {
@@ -118,7 +119,7 @@ func Expand(g *graph.Graph, keep func(n *graph.Node) bool) error {
 // expandAll replaces some nodes of g.
 func expandAll(g *graph.Graph, list []*graph.Node) error {
 	for _, n := range list {
-		if err := expandNode(n); err != nil {
+		if err := expandNode(n); err != nil && !expansionOf(n).waits(err) {
 			return err
 		}
 	}
@@ -134,6 +135,11 @@ func expandNode(n *graph.Node) error {
 	first := g.NodeIDs()
 	o := &op{n: n, g: g, in: n.Inputs, out: make([]*graph.Value, len(n.Outputs))}
 	if err := o.run(expansionOf(n).expand); err != nil {
+		if expansionOf(n).waits(err) {
+			for _, m := range slices.Backward(o.made) {
+				g.Remove(m)
+			}
+		}
 		return err
 	}
 	for i, old := range n.Outputs {
@@ -205,7 +211,15 @@ func (x *operator) inferExpanded(c *graph.Inference) error {
 		o.in[i].Dims = substituted(v.Dims, toInner)
 	}
 	if err := o.run(x.expand); err != nil {
-		return err
+		if !x.waits(err) {
+			return err
+		}
+		for i := range o.out {
+			if err := c.SetShape(i, nil); err != nil { // of the type that the schema says
+				return err
+			}
+		}
+		return nil
 	}
 	for i, v := range o.out {
 		if v == nil {

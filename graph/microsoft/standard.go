@@ -86,12 +86,8 @@ func standardHeads(n *graph.Node, i int, attr string) (heads int64, rows graph.D
 	return 0, graph.Dim{}, false
 }
 
-// HeadDims returns the dims of operands that have to be numbers for other operators to say an Attention of the standard: numbers of heads and their
-// sizes. Of other nodes there are none.
-func HeadDims(n *graph.Node) (dims []graph.Dim) {
-	if !n.Is("Attention") {
-		return nil
-	}
+// headDims returns the numbers of heads of an Attention and their sizes.
+func headDims(n *graph.Node) (dims []graph.Dim) {
 	for i := range 3 {
 		switch s := n.Inputs[i].Type.Shape; len(s) {
 		case 3:
