@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -191,4 +192,18 @@ var _ = It("a program that is closed while a bundle is written ends behind it, a
 	p := mustCompile(ctx, m, nil)
 	Expect(p.Close()).To(Succeed())
 	Expect(p.SaveBundle(ctx, filepath.Join(GinkgoT().TempDir(), "late"), nil)).To(MatchError(carve.ErrClosed))
+})
+
+var _ = It("a bundle without a path, and one of a model that is closed, are refused for what they are", func(ctx SpecContext) {
+	m := textModel("graph {\n  opset 18\n  input %x: f32[2]\n  %y = Relu(%x)\n  output %y\n}")
+	p := mustCompile(ctx, m, nil)
+	DeferCleanup(p.Close)
+	Expect(p.SaveBundle(ctx, "", nil)).To(And(MatchError(carve.ErrInput), MatchError(ContainSubstring("no path"))))
+	Expect(m.Close()).To(Succeed())
+	closed := And(MatchError(carve.ErrClosed), MatchError(fs.ErrClosed), MatchError("model is closed"))
+	dir := GinkgoT().TempDir()
+	Expect(p.SaveBundle(ctx, filepath.Join(dir, "late"), nil)).To(closed)
+	Expect(os.ReadDir(dir)).To(BeEmpty())
+	_, err := carve.Compile(ctx, m, nil)
+	Expect(err).To(closed)
 })

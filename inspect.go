@@ -273,11 +273,15 @@ type BundleOptions struct {
 // and what backends saved of their executables. Open opens it, and Compile of that makes a Program without simplifying,
 // choosing or packing anything. The file is written under another name first, so that whoever reads path finds the old file
 // or the new one. The Program must not be closed meanwhile. The error wraps tensor.ErrUnsupported where packed constants lie in
-// the memory of a device, and ErrInput for a Program that comes from a bundle.
+// the memory of a device, ErrInput for a Program that comes from a bundle and for a path that is empty, and ErrClosed where the Program
+// or its Model is closed.
 func (p *Program) SaveBundle(ctx context.Context, path string, o *BundleOptions) error {
 	ctx = background(ctx)
 	if o == nil {
 		o = &BundleOptions{}
+	}
+	if path == "" {
+		return fmt.Errorf("%w: the bundle has no path", ErrInput)
 	}
 	release, err := p.runs().Hold()
 	if err != nil {

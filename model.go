@@ -167,12 +167,22 @@ func (m *Model) Close() error {
 	return m.freeUnused()
 }
 
-// retain counts one more user of the weights, until release. The error wraps fs.ErrClosed after Close.
+// errModelClosed is what a Model is not good for after Close. Its text says what is closed: ErrClosed's speaks of a program.
+var errModelClosed = modelClosed{}
+
+type modelClosed struct{}
+
+func (modelClosed) Error() string { return "model is closed" }
+
+// Unwrap returns what the error may be asked for.
+func (modelClosed) Unwrap() []error { return []error{ErrClosed, fs.ErrClosed} }
+
+// retain counts one more user of the weights, until release. The error wraps ErrClosed and fs.ErrClosed after Close.
 func (m *Model) retain() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.closed {
-		return fmt.Errorf("model: %w", fs.ErrClosed)
+		return errModelClosed
 	}
 	if m.outer != nil {
 		if err := m.outer.retain(); err != nil {

@@ -152,7 +152,7 @@ type Options struct {
 // Errors for errors.Is. Typed errors of the passes (graph, partition, convert, backend, onnx) are wrapped and can be
 // found with errors.As.
 var (
-	// ErrClosed says that the Program, Session, Batcher or Evaluator was closed.
+	// ErrClosed says that the Program, Session, Batcher or Evaluator was closed, or the Model.
 	ErrClosed = exec.ErrClosed
 	// ErrInput says that an option or an input is wrong, such as one that is missing or has another shape than the model's; of an
 	// input of a run the error is an *InputError.
