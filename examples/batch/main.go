@@ -34,6 +34,10 @@ func main() {
 		fmt.Fprintln(os.Stderr, "batch: --model, --input and --output are wanted")
 		os.Exit(2)
 	}
+	if err := score.Check(context.Background(), *input); err != nil {
+		fmt.Fprintln(os.Stderr, "batch: --input:", err)
+		os.Exit(1)
+	}
 	p, s := beam.NewPipelineWithRoot()
 	score.Files(s, score.Options{Model: *model, Batch: *size}, *input, *output, *output+".failed")
 	if err := beamx.Run(context.Background(), p); err != nil {

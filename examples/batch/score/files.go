@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/io/filesystem"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/io/textio"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/register"
 )
@@ -17,8 +18,22 @@ func init() {
 	register.Function1x1(formatFailure)
 }
 
+// Check returns an error where there is no file to read: Beam takes a name, or a pattern, that stands for none as an empty PCollection.
+func Check(ctx context.Context, in string) error {
+	fs, err := filesystem.New(ctx, in)
+	if err != nil {
+		return err
+	}
+	defer fs.Close()
+	found, err := fs.List(ctx, in)
+	if err == nil && len(found) == 0 {
+		return fmt.Errorf("%s: no such file", in)
+	}
+	return err
+}
+
 // Files scores the lines of a file, "ID,number,number…" each, and writes a line with the model's answer for each to another, and a line
-// "ID,error" for each record that it does not run on to a third.
+// "ID,error" for each record that it does not run on to a third. A file that would have no lines is not written.
 func Files(s beam.Scope, o Options, in, out, failed string) {
 	records, wrong := beam.ParDo2(s, parse, textio.Read(s, in))
 	results, failures := Score(s, o, records)
@@ -31,7 +46,7 @@ func parse(_ context.Context, line string, emit func(Record), fail func(Failure)
 	if strings.TrimSpace(line) == "" {
 		return
 	}
-	fields := strings.Split(line, ",")
+	fields := strings.Split(strings.TrimRight(line, "\r"), ",") // of a file with Windows' ends of lines
 	r := Record{ID: fields[0]}
 	for i, f := range fields[1:] {
 		v, err := strconv.ParseFloat(strings.TrimSpace(f), 32)

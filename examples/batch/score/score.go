@@ -202,15 +202,34 @@ func load(ctx context.Context, o Options) (*shared, error) {
 	if err != nil {
 		return nil, err
 	}
+	m, err := compile(ctx, model, o)
+	if err != nil {
+		_ = model.Close() // the next worker tries again
+	}
+	return m, err
+}
+
+// compile makes what runs a model.
+func compile(ctx context.Context, model *carve.Model, o Options) (*shared, error) {
 	program, err := carve.Compile(ctx, model, &carve.Options{Profile: carve.ProfileThroughput})
 	if err != nil {
 		return nil, err
 	}
-	batcher, err := carve.NewBatcher(program, &carve.BatchOptions{MaxBatch: o.Batch})
-	if err != nil {
-		return nil, err
+	m, err := describe(program, o)
+	if err == nil {
+		var batcher *carve.Batcher
+		if batcher, err = carve.NewBatcher(program, &carve.BatchOptions{MaxBatch: o.Batch}); err == nil {
+			m.runner = wrapped(batcher)
+			return m, nil
+		}
 	}
-	m := &shared{runner: wrapped(batcher), width: 1, output: o.Output}
+	_ = program.Close()
+	return nil, err
+}
+
+// describe returns what a program is to be asked, and for what.
+func describe(program *carve.Program, o Options) (*shared, error) {
+	m := &shared{width: 1, output: o.Output}
 	for _, in := range program.Inputs() {
 		if in.Optional {
 			continue

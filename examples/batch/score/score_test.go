@@ -200,3 +200,35 @@ func TestLoad(t *testing.T) {
 		t.Error("a process has two Programs of a model")
 	}
 }
+
+// TestParse reads lines that are records, and those that are none.
+func TestParse(t *testing.T) {
+	for line, want := range map[string]string{
+		"a,1, 2.5 ,-3e2": `{a [1 2.5 -300]}`, "a,1\r": `{a [1]}`, "a\r": `{a []}`, ",1": `{ [1]}`, "a,NaN,Inf": `{a [NaN +Inf]}`, "": "", " \r": "",
+		"a,x": `{a field 2, "x", is no number}`, "a,1,": `{a field 3, "", is no number}`, "a,1e999": `{a field 2, "1e999", is no number}`,
+	} {
+		var got string
+		parse(t.Context(), line, func(r Record) { got += fmt.Sprint(r) }, func(f Failure) { got += fmt.Sprint(f) })
+		if got != want {
+			t.Errorf("%q is %s, not %s", line, got, want)
+		}
+	}
+}
+
+// TestCheck looks for files that there are, and that there are not.
+func TestCheck(t *testing.T) {
+	dir := t.TempDir()
+	for _, in := range []string{dir + "/absent.csv", dir + "/*.csv", "nowhere://x"} {
+		if err := Check(t.Context(), in); err == nil {
+			t.Errorf("%s: no error", in)
+		}
+	}
+	if err := os.WriteFile(dir+"/a.csv", nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, in := range []string{dir + "/a.csv", dir + "/*.csv"} {
+		if err := Check(t.Context(), in); err != nil {
+			t.Error(err)
+		}
+	}
+}

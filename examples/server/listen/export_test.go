@@ -11,10 +11,10 @@ import (
 // NextBound is how the bound of Go's memory moves.
 var NextBound = nextBound
 
-// Narrow has the bound as it was before the first overload.
+// Narrow has the bound as it was before the first overload, and before the first collection.
 func (p *Processors) Narrow() {
 	p.heap.mu.Lock()
-	p.heap.least, p.heap.bound = usualGarbage, 0
+	p.heap.least, p.heap.bound, p.heap.last = usualGarbage, 0, time.Time{}
 	p.heap.mu.Unlock()
 	p.heap.settle()
 }
