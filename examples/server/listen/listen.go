@@ -56,6 +56,7 @@ type Listeners struct {
 	ports  []*entrance
 	shared *port        // of HTTP and gRPC; nil where it is closed
 	fresh  sync.Map     // net.Conn of HTTP that have not asked for anything yet, and *unread of gRPC's own port
+	kept   atomic.Int64 // connections of HTTP
 	over   atomic.Bool  // ports close
 	grpc   *grpc.Server // by its own transport
 	inner  *grpc.Server // behind net/http
@@ -232,11 +233,15 @@ func (l *Listeners) serveHTTP(name string, at net.Listener, h http.Handler) {
 		},
 	}
 	server.ConnState = func(c net.Conn, state http.ConnState) {
-		if state == http.StateNew {
+		switch state {
+		case http.StateNew:
+			l.kept.Add(1)
 			l.fresh.Store(c, nil)
-		} else {
-			l.fresh.Delete(c)
+			return
+		case http.StateClosed, http.StateHijacked:
+			l.kept.Add(-1)
 		}
+		l.fresh.Delete(c)
 	}
 	l.https = append(l.https, server)
 	l.group.Go(func() {
@@ -251,6 +256,9 @@ func (l *Listeners) serveHTTP(name string, at net.Listener, h http.Handler) {
 // ends with its handler.
 func (l *Listeners) bounded(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.ProtoMajor == 1 && l.over.Load() {
+			w.Header().Set("Connection", "close") // see letGo
+		}
 		if r.ProtoMajor > 1 || r.Body == http.NoBody {
 			h.ServeHTTP(w, r)
 			return
@@ -309,10 +317,22 @@ func (l *Listeners) closePorts(ctx context.Context) {
 	}
 }
 
+// maxKept is how long clients have to use a connection once more when ports have closed.
+const maxKept = 250 * time.Millisecond
+
+// letGo waits until clients have left their connections of HTTP: with ports closed, each answer over HTTP/1 says that it is the connection's last.
+// net/http's Shutdown closes those that are idle at the moment, as those of clients that ask again and again are between two requests: what
+// these have sent meanwhile would be lost, without a word that it may be sent again.
+func (l *Listeners) letGo(ctx context.Context) {
+	for begin := time.Now(); l.kept.Load() > 0 && time.Since(begin) < maxKept && ctx.Err() == nil; time.Sleep(2 * time.Millisecond) {
+	}
+}
+
 func (l *Listeners) stop(ctx context.Context) error {
 	var group sync.WaitGroup
 	failed := make(chan error, len(l.https))
 	l.closePorts(ctx)
+	l.letGo(ctx)
 	group.Go(func() {
 		done := context.AfterFunc(ctx, l.grpc.Stop)
 		defer done()
