@@ -13,7 +13,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	if slices.Contains(os.Args, "--serve") { // the server that --overload starts
+	if slices.Contains(os.Args, "--serve") { // the server that --overload and --apart start
 		main()
 		return
 	}
@@ -45,6 +45,15 @@ var _ = Describe("bench", func() {
 		Entry("with what an echo with the run behind it reaches", "batched", "; an echo "),
 		Entry(nil, "large", "added to a run at p50, of a round trip"),
 	)
+
+	It("measures latencies of a server in another process beside an echo's", func(ctx SpecContext) {
+		var out bytes.Buffer
+		Expect(run(ctx, &out, []string{"-apart", "-small", digits, "-time", "100ms", "-rounds", "2", "-callers", "2"})).To(Succeed())
+		for _, name := range []string{bareGRPC, gRPC, sharedGRPC, plainBinary} {
+			Expect(out.String()).To(ContainSubstring("\n" + name + ": p99 at 80 %, of p50"))
+		}
+		Expect(out.String()).To(MatchRegexp(`resident memory of the server: [1-9]`))
+	})
 
 	It("counts what a request waits for a caller, and not what a timer is late", func() {
 		first := true

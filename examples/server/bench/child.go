@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"runtime"
 	"runtime/metrics"
 	"strconv"
@@ -51,8 +52,8 @@ func checked() string {
 	return b.String()
 }
 
-// ports are where the server of --overload listens.
-type ports struct{ HTTP, GRPC, Echo string }
+// ports are where the server of --overload and --apart listens; Bare is that of an echo by grpc-go, "" with --overload.
+type ports struct{ HTTP, GRPC, Echo, Bare string }
 
 // models are those of that server: one whose requests run one by one, and one whose requests run together.
 var models = []string{"alone", "joined"}
@@ -67,6 +68,12 @@ func serveChild(ctx context.Context, out io.Writer, in io.Reader, set *settings)
 	files := fstest.MapFS{"joined/config.pbtxt": {Data: []byte("max_batch_size: 16\ndynamic_batching {}\n"), ModTime: now}}
 	for _, name := range models {
 		files[name+"/1/model.onnx"] = &fstest.MapFile{Data: b, ModTime: now}
+	}
+	if set.apart {
+		if b, err = os.ReadFile(set.small); err != nil {
+			return err
+		}
+		files[apartModel+"/1/model.onnx"] = &fstest.MapFile{Data: b, ModTime: now}
 	}
 	r, err := repository.Open(ctx, files, set.repository())
 	if err != nil {
@@ -86,7 +93,16 @@ func serveChild(ctx context.Context, out io.Writer, in io.Reader, set *settings)
 	defer e.Close()
 	go serveEcho(e, 4*width, 16)
 	say := json.NewEncoder(out)
-	if err := say.Encode(ports{l.Addr("http").String(), l.Addr("grpc").String(), e.Addr().String()}); err != nil {
+	at := ports{HTTP: l.Addr("http").String(), GRPC: l.Addr("grpc").String(), Echo: e.Addr().String()}
+	if set.apart {
+		bare, where, err := echoApart(ctx, r, at.GRPC)
+		if err != nil {
+			return err
+		}
+		defer bare.Stop()
+		at.Bare = where
+	}
+	if err := say.Encode(at); err != nil {
 		return err
 	}
 	asked := bufio.NewScanner(in)

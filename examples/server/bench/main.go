@@ -4,8 +4,10 @@
 //
 //	go run -C examples/server ./bench
 //	go run -C examples/server ./bench --large /path/to/mobilenet_v2.onnx
+//	go run -C examples/server ./bench --apart
 //	go run -C examples/server ./bench --overload 30m
 //
+// With --apart it asks a server in a process of its own for 80 % of what that can do: see README.md.
 // With --overload it asks a server, in a process of its own, for half as much again as that can do: its memory over time, how
 // soon requests are turned down, and whether each answer is that to its request.
 package main
@@ -50,6 +52,7 @@ type settings struct {
 	ways     []string
 	rounds   int
 	profile  string
+	apart    bool
 	child    bool
 }
 
@@ -69,7 +72,8 @@ func run(ctx context.Context, out io.Writer, args []string) error {
 	})
 	f.IntVar(&s.rounds, "rounds", 15, "how often each way has its turn within -time")
 	f.DurationVar(&s.overload, "overload", 0, "ask for 150 % of what a server can do for so long, and nothing else")
-	f.BoolVar(&s.child, "serve", false, "be the server of --overload, until standard input ends")
+	f.BoolVar(&s.apart, "apart", false, "measure latencies at 80 % of what a server in a process of its own can do, and nothing else")
+	f.BoolVar(&s.child, "serve", false, "be the server of --overload or --apart, until standard input ends")
 	if err := f.Parse(args); err != nil {
 		return err
 	}
@@ -90,8 +94,11 @@ func run(ctx context.Context, out io.Writer, args []string) error {
 		}
 		defer pprof.StopCPUProfile()
 	}
-	if s.child {
+	switch {
+	case s.child:
 		return serveChild(ctx, out, os.Stdin, &s)
+	case s.apart:
+		return apart(ctx, out, &s)
 	}
 	for _, sub := range subjects(&s) {
 		if !strings.Contains(sub.name, s.only) {

@@ -64,13 +64,13 @@ type child struct {
 	at      ports
 }
 
-// startChild starts one.
-func startChild(ctx context.Context, set *settings) (*child, error) {
+// startChild starts one, with more flags.
+func startChild(ctx context.Context, set *settings, more ...string) (*child, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
-	c := &child{process: exec.CommandContext(ctx, self, "--serve", "--threads", strconv.Itoa(set.threads), "--profile", set.profile)}
+	c := &child{process: exec.CommandContext(ctx, self, append([]string{"--serve", "--threads", strconv.Itoa(set.threads), "--profile", set.profile}, more...)...)}
 	c.process.Stderr = os.Stderr
 	if c.ask, err = c.process.StdinPipe(); err != nil {
 		return nil, err

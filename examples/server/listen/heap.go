@@ -25,7 +25,9 @@ import (
 //
 // A collection takes 1.5 to 3 ms of a process with few objects, however much garbage there is, and a server that is busy for 80 % of the time
 // takes four times as long to make up for that. So that fewer than one request in a hundred has to do with it, there are to be two seconds
-// between collections: garbage at a time is doubled, up to mostGarbage and to an eighth of the container's memory, where there is less.
+// between collections: garbage at a time is doubled, up to mostGarbage and to an eighth of the container's memory, where they have come
+// sooner for as long as lasting. That holds while few bytes are in use: where messages are large, what they take is to be bounded by what is
+// said to bound it.
 type heap struct {
 	share   float64 // garbage of what is in use, as GOGC has it
 	widest  int64   // mostGarbage, or less in a small container
@@ -35,8 +37,10 @@ type heap struct {
 	mu    sync.Mutex // guards what follows, and samples
 	least int64      // garbage
 	bound int64
-	count int64     // of collections that nobody has asked for
-	last  time.Time // when there was one
+	count int64         // of collections that nobody has asked for
+	last  time.Time     // when there was one
+	since time.Time     // since when each has come soon behind another
+	worth time.Duration // for how long that has to be so: lasting
 }
 
 // How much garbage is collected at a time, at least: as a rule, once requests have been turned down, and where collections would be closer
@@ -46,6 +50,8 @@ const (
 	wideGarbage  = 64 << 20
 	mostGarbage  = 256 << 20
 	apart        = 2 * time.Second
+	lasting      = 5 * time.Second
+	few          = 16 << 20
 )
 
 // The classes of memory that are looked at, by index.
@@ -61,7 +67,7 @@ const (
 
 // boundHeap bounds Go's memory from now on. It does nothing where collections are off.
 func boundHeap() *heap {
-	h := &heap{share: float64(debug.SetGCPercent(-1)) / 100, most: debug.SetMemoryLimit(-1), least: usualGarbage, widest: min(mostGarbage, containerMemory()/8)}
+	h := &heap{share: float64(debug.SetGCPercent(-1)) / 100, most: debug.SetMemoryLimit(-1), least: usualGarbage, widest: min(mostGarbage, containerMemory()/8), worth: lasting}
 	for _, name := range []string{
 		total: "/memory/classes/total:bytes", released: "/memory/classes/heap/released:bytes", free: "/memory/classes/heap/free:bytes",
 		objects: "/memory/classes/heap/objects:bytes", unused: "/memory/classes/heap/unused:bytes", live: "/gc/heap/live:bytes",
@@ -100,8 +106,12 @@ func (h *heap) settle() {
 	used, live := h.look()
 	if n := h.of(collections); n > h.count {
 		now := time.Now()
-		soon := now.Sub(h.last) < apart*time.Duration(n-h.count)
-		if h.count, h.last = n, now; soon && h.least < h.widest {
+		if now.Sub(h.last) > apart*time.Duration(n-h.count) || live > few {
+			h.since = now
+		}
+		h.count, h.last = n, now
+		if now.Sub(h.since) > h.worth && h.least < h.widest {
+			h.since = now
 			h.grow(min(2*h.least, h.widest), used, live)
 			return
 		}
@@ -136,7 +146,13 @@ func (h *heap) look() (used, alive int64) {
 func (h *heap) of(i int) int64 { return int64(h.samples[i].Value.Uint64()) }
 
 // garbage returns how many bytes of garbage there is to be room for.
-func (h *heap) garbage(live int64) int64 { return max(int64(h.share*float64(live)), h.least) }
+func (h *heap) garbage(live int64) int64 {
+	least := h.least
+	if live > few {
+		least = min(least, wideGarbage)
+	}
+	return max(int64(h.share*float64(live)), least)
+}
 
 // set sets the bound. It is called with mu held.
 func (h *heap) set(bound int64) {

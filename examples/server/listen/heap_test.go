@@ -70,7 +70,7 @@ var _ = Describe("the process's memory", func() {
 		}).Should(BeNumerically("<", before+64<<20))
 	})
 
-	It("has more garbage at a time where collections are close upon each other, up to a bound", func() {
+	It("has more garbage at a time where collections go on to be close upon each other, up to a bound", func() {
 		p := listen.PrepareProcess()
 		runtime.GC()
 		time.Sleep(100 * time.Millisecond) // the bound has followed
@@ -81,6 +81,7 @@ var _ = Describe("the process's memory", func() {
 			time.Sleep(20 * time.Millisecond)
 		}
 		Expect(bound()).To(Equal(before))
+		DeferCleanup(p.Hasten())
 		churn := func() int64 {
 			for i := range 1 << 13 { // a megabyte in a millisecond: what comes during a collection counts as in use
 				discarded = make([]byte, 16<<10)

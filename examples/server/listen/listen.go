@@ -240,6 +240,7 @@ func (l *Listeners) serveHTTP(name string, at net.Listener, h http.Handler) {
 			return
 		case http.StateClosed, http.StateHijacked:
 			l.kept.Add(-1)
+		case http.StateActive, http.StateIdle:
 		}
 		l.fresh.Delete(c)
 	}
