@@ -81,7 +81,9 @@ func serveChild(ctx context.Context, out io.Writer, in io.Reader, set *settings)
 	}
 	defer r.Close(ctx)
 	var turned refusals
-	l, err := listen.Start(serve.New(r, serve.Options{Observer: &turned}), listen.Options{HTTP: "127.0.0.1:0", GRPC: "127.0.0.1:0"})
+	server := serve.New(r, serve.Options{Observer: &turned})
+	listen.PrepareProcess().Count(server.Admitted)
+	l, err := listen.Start(server, listen.Options{HTTP: "127.0.0.1:0", GRPC: "127.0.0.1:0"})
 	if err != nil {
 		return err
 	}

@@ -26,8 +26,8 @@ import (
 // A collection takes 1.5 to 3 ms of a process with few objects, however much garbage there is, and a server that is busy for 80 % of the time
 // takes four times as long to make up for that. So that fewer than one request in a hundred has to do with it, there are to be two seconds
 // between collections: garbage at a time is doubled, up to mostGarbage and to an eighth of the container's memory, where they have come
-// sooner for as long as lasting. That holds while few bytes are in use: where messages are large, what they take is to be bounded by what is
-// said to bound it.
+// sooner for as long as lasting. That holds while few bytes are in use and many requests come between two collections: where messages are large,
+// or models are loaded, what that takes is to be bounded by what is said to bound it.
 type heap struct {
 	share   float64 // garbage of what is in use, as GOGC has it
 	widest  int64   // mostGarbage, or less in a small container
@@ -37,6 +37,8 @@ type heap struct {
 	mu    sync.Mutex // guards what follows, and samples
 	least int64      // garbage
 	bound int64
+	asked func() int64  // how many requests there have been; nil for nobody knows
+	seen  int64         // how many there had been at the last collection
 	count int64         // of collections that nobody has asked for
 	last  time.Time     // when there was one
 	since time.Time     // since when each has come soon behind another
@@ -52,6 +54,7 @@ const (
 	apart        = 2 * time.Second
 	lasting      = 5 * time.Second
 	few          = 16 << 20
+	many         = 1000 // requests
 )
 
 // The classes of memory that are looked at, by index.
@@ -106,7 +109,7 @@ func (h *heap) settle() {
 	used, live := h.look()
 	if n := h.of(collections); n > h.count {
 		now := time.Now()
-		if now.Sub(h.last) > apart*time.Duration(n-h.count) || live > few {
+		if now.Sub(h.last) > apart*time.Duration(n-h.count) || live > few || h.came() < many*(n-h.count) {
 			h.since = now
 		}
 		h.count, h.last = n, now
@@ -117,6 +120,16 @@ func (h *heap) settle() {
 		}
 	}
 	h.set(nextBound(h.bound, used, h.garbage(live)))
+}
+
+// came returns how many requests have come since it was last called. It is called with mu held.
+func (h *heap) came() int64 {
+	if h.asked == nil {
+		return 0
+	}
+	before := h.seen
+	h.seen = h.asked()
+	return h.seen - before
 }
 
 // widen makes room for what overload brings, once. It does nothing where collections are off.

@@ -5,6 +5,7 @@ import (
 	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
+	"sync/atomic"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -34,15 +35,11 @@ var _ = Describe("the process's memory", func() {
 		}
 		runtime.GC()
 		var before int64
-		Eventually(func() int64 { // comes with collections, and is larger where they are close
+		Eventually(func() int64 { // comes with the collection
 			last := before
-			for i := range 1 << 15 {
-				kept[i%len(kept)] = make([]byte, 16<<10)
-			}
-			time.Sleep(200 * time.Millisecond)
 			before = bound()
 			return before - last
-		}).WithTimeout(time.Minute).Should(BeZero())
+		}).WithPolling(200 * time.Millisecond).Should(BeZero())
 		Expect(before).To(BeNumerically("<", int64(math.MaxInt64)))
 		for i := range 1 << 15 { // half a gigabyte, in half a second or more
 			kept[i%len(kept)] = make([]byte, 16<<10)
@@ -82,6 +79,10 @@ var _ = Describe("the process's memory", func() {
 		}
 		Expect(bound()).To(Equal(before))
 		DeferCleanup(p.Hasten())
+		var requests atomic.Int64
+		p.Count(requests.Load)
+		DeferCleanup(p.Count, func() int64 { return 0 })
+		each := int64(10)
 		churn := func() int64 {
 			for i := range 1 << 13 { // a megabyte in a millisecond: what comes during a collection counts as in use
 				discarded = make([]byte, 16<<10)
@@ -89,8 +90,13 @@ var _ = Describe("the process's memory", func() {
 					time.Sleep(time.Millisecond)
 				}
 			}
+			requests.Add(each)
 			return bound() - before
 		}
+		for range 20 {
+			Expect(churn()).To(BeNumerically("<", 32<<20), "garbage of few requests")
+		}
+		each = 100_000
 		Eventually(churn).WithTimeout(time.Minute).Should(BeNumerically(">", 200<<20))
 		for range 20 {
 			Expect(churn()).To(BeNumerically("<", 256<<20))
