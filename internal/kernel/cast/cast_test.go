@@ -27,16 +27,15 @@ var _ = It("generated files are up to date", func(ctx SpecContext) {
 	Expect(err).NotTo(HaveOccurred())
 })
 
+// buffers are those of the running spec.
+var buffers guard.Set
+
 // guarded returns n bytes with a page behind them, or in front, that faults; behind is up to three bytes off where n is no multiple of four.
 func guarded(r *rand.Rand, n int) []byte {
 	GinkgoHelper()
 	side := []guard.Side{guard.End, guard.Start}[r.IntN(2)]
-	b, err := guard.New((n+3)/4, side)
+	b, err := buffers.New((n+3)/4, side, DeferCleanup)
 	Expect(err).NotTo(HaveOccurred())
-	DeferCleanup(func() {
-		Expect(b.Check()).To(Succeed())
-		Expect(b.Free()).To(Succeed())
-	})
 	all := unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(b.Data))), 4*len(b.Data))
 	if side == guard.End {
 		return all[len(all)-n:]

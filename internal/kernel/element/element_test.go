@@ -28,17 +28,16 @@ var _ = It("generated files are up to date", func(ctx SpecContext) {
 	Expect(err).NotTo(HaveOccurred())
 })
 
+// buffers are those of the running spec.
+var buffers guard.Set
+
 // guarded returns n elements with a page behind them, or in front, that faults.
 func guarded[T any](r *rand.Rand, n int) []T {
 	GinkgoHelper()
 	size := int(unsafe.Sizeof(*new(T)))
 	side := []guard.Side{guard.End, guard.Start}[r.IntN(2)]
-	b, err := guard.New((n*size+3)/4, side)
+	b, err := buffers.New((n*size+3)/4, side, DeferCleanup)
 	Expect(err).NotTo(HaveOccurred())
-	DeferCleanup(func() {
-		Expect(b.Check()).To(Succeed())
-		Expect(b.Free()).To(Succeed())
-	})
 	all := unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(b.Data))), 4*len(b.Data)/size)
 	if side == guard.End {
 		return all[len(all)-n:]

@@ -27,15 +27,14 @@ var _ = It("generated files are up to date", func(ctx SpecContext) {
 	Expect(err).NotTo(HaveOccurred())
 })
 
+// buffers are those of the running spec.
+var buffers guard.Set
+
 // guarded returns n floats with a page behind them, or in front, that faults.
 func guarded(n int, side guard.Side) []float32 {
 	GinkgoHelper()
-	b, err := guard.New(n, side)
+	b, err := buffers.New(n, side, DeferCleanup)
 	Expect(err).NotTo(HaveOccurred())
-	DeferCleanup(func() {
-		Expect(b.Check()).To(Succeed())
-		Expect(b.Free()).To(Succeed())
-	})
 	return b.Data[:n:n]
 }
 

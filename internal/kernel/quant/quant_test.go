@@ -27,6 +27,9 @@ var _ = It("generated files are up to date", func(ctx SpecContext) {
 	Expect(err).NotTo(HaveOccurred())
 })
 
+// buffers are those of the running spec.
+var buffers guard.Set
+
 // guarded returns n elements whose end (or, if front, whose start) touches a page that faults when it is read or written. What
 // lies on the other side is checked when the spec ends.
 func guarded[T any](n int, front bool) []T {
@@ -37,12 +40,8 @@ func guarded[T any](n int, front bool) []T {
 	if front {
 		side = guard.Start
 	}
-	b, err := guard.New(words, side)
+	b, err := buffers.New(words, side, DeferCleanup)
 	Expect(err).NotTo(HaveOccurred())
-	DeferCleanup(func() {
-		Expect(b.Check()).To(Succeed())
-		Expect(b.Free()).To(Succeed())
-	})
 	all := unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(b.Data))), words*4/size)
 	if front {
 		return all[:n:n]

@@ -25,15 +25,14 @@ var _ = It("generated files are up to date", func(ctx SpecContext) {
 	Expect(err).NotTo(HaveOccurred())
 })
 
+// buffers are those of the running spec.
+var buffers guard.Set
+
 // guarded returns room for numbers with a page behind them, or in front, that faults.
 func guarded(r *rand.Rand, n int) []float32 {
 	GinkgoHelper()
-	b, err := guard.New(n, []guard.Side{guard.End, guard.Start}[r.IntN(2)])
+	b, err := buffers.New(n, []guard.Side{guard.End, guard.Start}[r.IntN(2)], DeferCleanup)
 	Expect(err).NotTo(HaveOccurred())
-	DeferCleanup(func() {
-		Expect(b.Check()).To(Succeed())
-		Expect(b.Free()).To(Succeed())
-	})
 	return unsafe.Slice((*float32)(unsafe.Pointer(unsafe.SliceData(b.Data))), n)
 }
 

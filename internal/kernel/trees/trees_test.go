@@ -24,16 +24,15 @@ var _ = It("generated files are up to date", func(ctx SpecContext) {
 	Expect(err).NotTo(HaveOccurred())
 })
 
+// buffers are those of the running spec.
+var buffers guard.Set
+
 // guarded returns room for n words with a page behind them, or in front, that faults.
 func guarded[T uint32 | int32 | uint64 | float32 | float64](r *rand.Rand, n int) []T {
 	GinkgoHelper()
 	var zero T
-	b, err := guard.New(n*int(unsafe.Sizeof(zero))/4, []guard.Side{guard.End, guard.Start}[r.IntN(2)])
+	b, err := buffers.New(n*int(unsafe.Sizeof(zero))/4, []guard.Side{guard.End, guard.Start}[r.IntN(2)], DeferCleanup)
 	Expect(err).NotTo(HaveOccurred())
-	DeferCleanup(func() {
-		Expect(b.Check()).To(Succeed())
-		Expect(b.Free()).To(Succeed())
-	})
 	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(b.Data))), n)
 }
 
