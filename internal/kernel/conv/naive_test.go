@@ -19,6 +19,8 @@ func newPlain(n, c, h, w int) *plain { return &plain{n, c, h, w, make([]float64,
 
 func (p *plain) at(n, c, y, x int) *float64 { return &p.v[((n*p.c+c)*p.h+y)*p.w+x] }
 
+func (p *plain) row(n, c, y int) []float64 { return p.v[((n*p.c+c)*p.h+y)*p.w:][:p.w] }
+
 func (p *plain) random(r *rand.Rand) *plain {
 	for i := range p.v {
 		p.v[i] = float64(float32(r.NormFloat64()))
@@ -133,10 +135,14 @@ func naiveConv(s *conv.Spec, src *plain, w []float64, bias []float64, oh, ow int
 							if s.Transposed {
 								wv := w[((ic*ocg+o)*s.Kernel[0]+ky)*s.Kernel[1]+kx]
 								for y := range s.H {
-									for x := range s.W {
-										ty, tx := y*sh+ky*dh-s.Pad[0], x*sw+kx*dw-s.Pad[1]
-										if ty >= 0 && tx >= 0 && ty < oh && tx < ow {
-											*dst.at(n, oc, ty, tx) += wv * *src.at(n, ic, y, x)
+									ty := y*sh + ky*dh - s.Pad[0]
+									if ty < 0 || ty >= oh {
+										continue
+									}
+									to, from := dst.row(n, oc, ty), src.row(n, ic, y)
+									for x, v := range from {
+										if tx := x*sw + kx*dw - s.Pad[1]; tx >= 0 && tx < ow {
+											to[tx] += wv * v
 										}
 									}
 								}
@@ -144,10 +150,14 @@ func naiveConv(s *conv.Spec, src *plain, w []float64, bias []float64, oh, ow int
 							}
 							wv := w[((oc*icg+i)*s.Kernel[0]+ky)*s.Kernel[1]+kx]
 							for y := range oh {
-								for x := range ow {
-									ty, tx := y*sh+ky*dh-s.Pad[0], x*sw+kx*dw-s.Pad[1]
-									if ty >= 0 && tx >= 0 && ty < s.H && tx < s.W {
-										*dst.at(n, oc, y, x) += wv * *src.at(n, ic, ty, tx)
+								ty := y*sh + ky*dh - s.Pad[0]
+								if ty < 0 || ty >= s.H {
+									continue
+								}
+								to, from := dst.row(n, oc, y), src.row(n, ic, ty)
+								for x := range to {
+									if tx := x*sw + kx*dw - s.Pad[1]; tx >= 0 && tx < s.W {
+										to[x] += wv * from[tx]
 									}
 								}
 							}
