@@ -61,10 +61,11 @@ var programs struct {
 	built map[string]string
 }
 
-// accelerator builds the test accelerator: carve's own kernels behind the interface.
+// accelerator builds the test accelerator: carve's own kernels behind the interface. All of carve is compiled for that once more, since a shared
+// library has code of its own kind: not optimised, in little more than half of the time, as most of what it runs is assembly.
 func accelerator(t testing.TB) string {
 	t.Helper()
-	return program(t, "accelerator", "CGO_ENABLED=1", "-buildmode=c-shared")
+	return program(t, "accelerator", "CGO_ENABLED=1", "-buildmode=c-shared", "-gcflags=github.com/carve-dev/carve/...=-N -l")
 }
 
 // lists are what models are carved for.

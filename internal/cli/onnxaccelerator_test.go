@@ -59,7 +59,7 @@ var _ = Describe("carve onnxtest through a plugin", Label("slow"), Ordered, func
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(os.RemoveAll, dir)
 		accelerator = filepath.Join(dir, "accelerator.so")
-		cmd := exec.Command(gotool, "build", "-buildmode=c-shared", "-o", accelerator, "../../backend/plugin/testdata/accelerator")
+		cmd := exec.Command(gotool, "build", "-buildmode=c-shared", "-gcflags=github.com/carve-dev/carve/...=-N -l", "-o", accelerator, "../../backend/plugin/testdata/accelerator")
 		cmd.Env = append(os.Environ(), "CGO_ENABLED=1")
 		text, err := cmd.CombinedOutput()
 		Expect(err).NotTo(HaveOccurred(), string(text))
