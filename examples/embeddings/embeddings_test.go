@@ -87,7 +87,7 @@ func TestTogether(t *testing.T) {
 	}
 }
 
-// TestNear compares texts with common words with others.
+// TestNear compares texts that differ in a word with others.
 func TestNear(t *testing.T) {
 	var out bytes.Buffer
 	in := strings.NewReader("the old boat sails on the river\n\nthe old boat sails on a river\nwhy?\n")

@@ -5,7 +5,8 @@
 //
 // in this folder, which is a module of its own; from the root of the repository by go run -C examples/embeddings.
 //
-// Without --model an encoder with seeded weights stands in for a trained one, and how near texts are means nothing. With the ONNX export of a sentence encoder of BERT's family and its vocab.txt the vectors mean
+// Without --model an encoder with seeded weights stands in for a trained one: it knows nothing of meaning, and texts that
+// differ in a word are near each other. With the ONNX export of a sentence encoder of BERT's family and its vocab.txt the vectors mean
 // something. Tokens are github.com/sugarme/tokenizer's, in pure Go.
 package main
 
