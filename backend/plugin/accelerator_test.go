@@ -45,7 +45,7 @@ func program(t testing.TB, name string, env string, flags ...string) string {
 	folders = append(folders, dir)
 	out := filepath.Join(dir, name+".so")
 	cmd := exec.Command(gotool, append(append([]string{"build"}, flags...), "-o", out, "./testdata/"+name)...)
-	cmd.Env = append(os.Environ(), env)
+	cmd.Env = append(os.Environ(), env, "GOGC=400") // of the compiler
 	if text, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("go build: %v\n%s", err, text)
 	}
