@@ -96,7 +96,6 @@ var unaryOps = []struct {
 	}},
 	{"Floor", func(c *ctx, r []string) { c.round(9, r[0], r[0]) }},
 	{"Ceil", func(c *ctx, r []string) { c.round(10, r[0], r[0]) }},
-	{"Trunc", func(c *ctx, r []string) { c.round(11, r[0], r[0]) }},
 	{"Round", func(c *ctx, r []string) { c.round(8, r[0], r[0]) }},
 	{"Sin", func(c *ctx, r []string) { c.sine(0, r[0], r[1:5]) }},
 	{"Cos", func(c *ctx, r []string) { c.sine(1, r[0], r[1:5]) }},

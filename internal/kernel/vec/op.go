@@ -33,7 +33,6 @@ const (
 	Mish                   // x · tanh(ln(1 + e^x))
 	Floor                  // the greatest integer not above x
 	Ceil                   // the least integer not below x
-	Trunc                  // x without its fraction
 	Round                  // the nearest integer, ties to even
 	Sin                    // sin x
 	Cos                    // cos x
@@ -53,7 +52,7 @@ const (
 
 var opNames = [numOps]string{"exp", "log", "tanh", "sigmoid", "erf", "sqrt", "rsqrt", "reciprocal", "abs", "neg", "square", "cube",
 	"relu", "leaky-relu", "clip", "elu", "hard-sigmoid", "hard-swish", "silu", "swish", "gelu-erf", "gelu-tanh", "softplus", "mish",
-	"floor", "ceil", "trunc", "round", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "softsign", "sign", "threshold", "shrink", "fake-quantize"}
+	"floor", "ceil", "round", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "softsign", "sign", "threshold", "shrink", "fake-quantize"}
 
 // Ops returns every function, in order.
 func Ops() []Op {

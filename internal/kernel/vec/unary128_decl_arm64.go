@@ -134,11 +134,6 @@ func floor128(dst *float32, src *float32, n int, rows int, ldd int, lds int, p *
 //go:noescape
 func ceil128(dst *float32, src *float32, n int, rows int, ldd int, lds int, p *float32)
 
-// trunc128 applies Trunc to rows of n elements; strides in bytes; rows > 0.
-//
-//go:noescape
-func trunc128(dst *float32, src *float32, n int, rows int, ldd int, lds int, p *float32)
-
 // round128 applies Round to rows of n elements; strides in bytes; rows > 0.
 //
 //go:noescape
@@ -265,8 +260,6 @@ func callUnary128(op Op, dst, src *float32, n, rows, ldd, lds int, params *Param
 		floor128(dst, src, n, rows, ldd, lds, p)
 	case Ceil:
 		ceil128(dst, src, n, rows, ldd, lds, p)
-	case Trunc:
-		trunc128(dst, src, n, rows, ldd, lds, p)
 	case Round:
 		round128(dst, src, n, rows, ldd, lds, p)
 	case Sin:

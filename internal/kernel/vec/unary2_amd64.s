@@ -3491,50 +3491,6 @@ rowend4:
 	VZEROUPPER
 	RET
 
-// func trunc2(dst *float32, src *float32, n int, rows int, ldd int, lds int, p *float32)
-TEXT ·trunc2(SB), NOSPLIT, $0-56
-	MOVQ dst+0(FP), DI
-	MOVQ src+8(FP), SI
-	MOVQ p+48(FP), R8
-	MOVQ n+16(FP), CX
-	ANDQ $7, CX
-	SHLQ $2, CX
-	NEGQ CX
-	LEAQ tail<>+0(SB), DX
-	VMOVUPS 32(DX)(CX*1), Y15
-
-row1:
-	MOVQ SI, AX
-	MOVQ DI, BX
-	MOVQ n+16(FP), CX
-	SUBQ $8, CX
-	JLT done3
-
-loop2:
-	VMOVUPS (AX), Y0
-	VROUNDPS $11, Y0, Y0
-	VMOVUPS Y0, (BX)
-	ADDQ $32, AX
-	ADDQ $32, BX
-	SUBQ $8, CX
-	JGE loop2
-
-done3:
-	ADDQ $8, CX
-	TESTQ CX, CX
-	JZ rowend4
-	VMASKMOVPS (AX), Y15, Y0
-	VROUNDPS $11, Y0, Y0
-	VMASKMOVPS Y0, Y15, (BX)
-
-rowend4:
-	ADDQ ldd+32(FP), DI
-	ADDQ lds+40(FP), SI
-	DECQ rows+24(FP)
-	JNZ row1
-	VZEROUPPER
-	RET
-
 // func round2(dst *float32, src *float32, n int, rows int, ldd int, lds int, p *float32)
 TEXT ·round2(SB), NOSPLIT, $0-56
 	MOVQ dst+0(FP), DI

@@ -134,11 +134,6 @@ func floor2(dst *float32, src *float32, n int, rows int, ldd int, lds int, p *fl
 //go:noescape
 func ceil2(dst *float32, src *float32, n int, rows int, ldd int, lds int, p *float32)
 
-// trunc2 applies Trunc to rows of n elements; strides in bytes; rows > 0.
-//
-//go:noescape
-func trunc2(dst *float32, src *float32, n int, rows int, ldd int, lds int, p *float32)
-
 // round2 applies Round to rows of n elements; strides in bytes; rows > 0.
 //
 //go:noescape
@@ -265,8 +260,6 @@ func callUnary2(op Op, dst, src *float32, n, rows, ldd, lds int, params *Params)
 		floor2(dst, src, n, rows, ldd, lds, p)
 	case Ceil:
 		ceil2(dst, src, n, rows, ldd, lds, p)
-	case Trunc:
-		trunc2(dst, src, n, rows, ldd, lds, p)
 	case Round:
 		round2(dst, src, n, rows, ldd, lds, p)
 	case Sin:

@@ -2789,50 +2789,6 @@ rowend4:
 	VZEROUPPER
 	RET
 
-// func trunc512(dst *float32, src *float32, n int, rows int, ldd int, lds int, p *float32)
-TEXT ·trunc512(SB), NOSPLIT, $0-56
-	MOVQ dst+0(FP), DI
-	MOVQ src+8(FP), SI
-	MOVQ p+48(FP), R8
-	MOVQ n+16(FP), CX
-	ANDQ $15, CX
-	MOVL $1, DX
-	SHLL CX, DX
-	DECL DX
-	KMOVW DX, K1
-
-row1:
-	MOVQ SI, AX
-	MOVQ DI, BX
-	MOVQ n+16(FP), CX
-	SUBQ $16, CX
-	JLT done3
-
-loop2:
-	VMOVUPS (AX), Z0
-	VRNDSCALEPS $11, Z0, Z0
-	VMOVUPS Z0, (BX)
-	ADDQ $64, AX
-	ADDQ $64, BX
-	SUBQ $16, CX
-	JGE loop2
-
-done3:
-	ADDQ $16, CX
-	TESTQ CX, CX
-	JZ rowend4
-	VMOVUPS.Z (AX), K1, Z0
-	VRNDSCALEPS $11, Z0, Z0
-	VMOVUPS Z0, K1, (BX)
-
-rowend4:
-	ADDQ ldd+32(FP), DI
-	ADDQ lds+40(FP), SI
-	DECQ rows+24(FP)
-	JNZ row1
-	VZEROUPPER
-	RET
-
 // func round512(dst *float32, src *float32, n int, rows int, ldd int, lds int, p *float32)
 TEXT ·round512(SB), NOSPLIT, $0-56
 	MOVQ dst+0(FP), DI

@@ -134,11 +134,6 @@ func floor512(dst *float32, src *float32, n int, rows int, ldd int, lds int, p *
 //go:noescape
 func ceil512(dst *float32, src *float32, n int, rows int, ldd int, lds int, p *float32)
 
-// trunc512 applies Trunc to rows of n elements; strides in bytes; rows > 0.
-//
-//go:noescape
-func trunc512(dst *float32, src *float32, n int, rows int, ldd int, lds int, p *float32)
-
 // round512 applies Round to rows of n elements; strides in bytes; rows > 0.
 //
 //go:noescape
@@ -265,8 +260,6 @@ func callUnary512(op Op, dst, src *float32, n, rows, ldd, lds int, params *Param
 		floor512(dst, src, n, rows, ldd, lds, p)
 	case Ceil:
 		ceil512(dst, src, n, rows, ldd, lds, p)
-	case Trunc:
-		trunc512(dst, src, n, rows, ldd, lds, p)
 	case Round:
 		round512(dst, src, n, rows, ldd, lds, p)
 	case Sin:

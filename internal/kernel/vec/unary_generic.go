@@ -117,8 +117,6 @@ func function(op Op) func(x float32, p Params) float32 {
 		return func(x float32, _ Params) float32 { return float32(math.Floor(float64(x))) }
 	case Ceil:
 		return func(x float32, _ Params) float32 { return float32(math.Ceil(float64(x))) }
-	case Trunc:
-		return func(x float32, _ Params) float32 { return float32(math.Trunc(float64(x))) }
 	case Sin:
 		return func(x float32, _ Params) float32 { return float32(math.Sin(float64(x))) }
 	case Cos:

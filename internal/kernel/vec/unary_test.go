@@ -100,7 +100,6 @@ var unaryCases = []unaryCase{
 	{vec.Mish, vec.Params{}, 4, func(x float64) float64 { return x * math.Tanh(softplus(x)) }},
 	{vec.Floor, vec.Params{}, 0.5, math.Floor},
 	{vec.Ceil, vec.Params{}, 0.5, math.Ceil},
-	{vec.Trunc, vec.Params{}, 0.5, math.Trunc},
 	{vec.Round, vec.Params{}, 0.5, math.RoundToEven},
 	{vec.Sin, vec.Params{}, 2, math.Sin},
 	{vec.Cos, vec.Params{}, 2, math.Cos},
