@@ -57,10 +57,10 @@ func binarySignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 	return append([]graph.Signature{block}, plain...), nil
 }
 
-// alignsByAxis turns down the broadcasting of operator sets before 7 where an attribute says which axes of the operands
-// belong together.
+// alignsByAxis turns down the broadcasting of operator sets before 7 where an attribute says which axes of two operands
+// belong together. An axis of operators of one operand is another matter.
 func alignsByAxis(n *graph.Node) *property.Reason {
-	if n.Op.Since < 7 && n.Attrs.Lookup("axis") != nil {
+	if n.Op.Since < 7 && len(n.Inputs) == 2 && n.Attrs.Lookup("axis") != nil {
 		return property.Because(property.Version, "broadcasting along an axis, as %v before operator set 7", n.Op.Name)
 	}
 	return nil

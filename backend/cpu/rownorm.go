@@ -14,8 +14,8 @@ import (
 	"github.com/carve-dev/carve/property"
 )
 
-// LpNormalization of float32 and float64, MeanVarianceNormalization and Hardmax of float32: rows of what is normalised together, which is brought to the end where it lies
-// elsewhere.
+// LpNormalization of float32 and float64: rows, or columns that lie side by side. MeanVarianceNormalization and Hardmax of float32: rows of what is normalised together, which is
+// brought to the end where it lies elsewhere.
 
 // alongAxes emits fn for rows of count elements along axes of the node's operand. A row of dst may be that of src.
 func alongAxes[T tensor.Element](p *planner, n *graph.Node, axes []int, fn func(dst, src []T, count int)) {
@@ -75,27 +75,64 @@ func reduceRow(k vec.Kernels, op vec.ReduceOp, row []float32) float32 {
 	return one[0]
 }
 
+// lpRows is an LpNormalization of outer matrices of count rows and inner columns, each of which has a norm of one then. Where there is one column it is a row.
+type lpRows struct{ outer, count, inner int }
+
+func (p *planner) lpRows(n *graph.Node) lpRows {
+	d := p.Dims[n.Inputs[0].ID]
+	axis := axisOf(n, -1, len(d))
+	return lpRows{outer: product(d[:axis]), count: d[axis], inner: product(d[axis+1:])}
+}
+
+// besidesOf emits fn for columns side by side, at most so many at a time: x and y begin with the first of them, work has room for one number of each.
+func besidesOf[T float32 | float64](p *planner, n *graph.Node, l lpRows, most int, fn func(y, x, work []T)) {
+	src, dst := p.In(n.Inputs[0]), p.Out(n.Outputs[0])
+	width := min(most, l.inner)
+	parts, room := ceilDiv(l.inner, width), p.scratch(8*width)
+	p.emit(step{chunks: l.outer * parts, grain: grainFor(float64(l.count*width)*0.3 + 50), body: func(st *state, worker, lo, hi int) {
+		x, y, work := of[T](st, src), of[T](st, dst), of[T](st, room.at.Part(worker*room.size, room.size))
+		for i := lo; i < hi; i++ {
+			from := i % parts * width
+			at := i/parts*l.count*l.inner + from
+			fn(y[at:], x[at:], work[:min(width, l.inner-from)])
+		}
+	}}, []place.Memory{src}, []place.Memory{dst, room.at})
+}
+
+// divisors makes what numbers are divided by of their norms, or where squared is set of the squares of these. Numbers whose norm is 0 are 0 then.
+func divisors[T float32 | float64](norms []T, squared bool) {
+	for i, x := range norms {
+		if squared {
+			x = T(math.Sqrt(float64(x)))
+		}
+		if x == 0 {
+			x = T(math.Inf(1))
+		}
+		norms[i] = x
+	}
+}
+
 func planLpNorm(p *planner, n *graph.Node) error {
 	kernels, op := p.kernels, vec.ReduceSumSquares
 	if n.Int("p", 2) == 1 {
 		op = vec.ReduceSumAbs
 	}
-	alongAxes(p, n, []int{axisOf(n, -1, len(p.Dims[n.Inputs[0].ID]))}, func(dst, src []float32, count int) {
+	l, squared := p.lpRows(n), op == vec.ReduceSumSquares
+	if l.inner > 1 {
+		besidesOf(p, n, l, mostBeside, func(y, x, norms []float32) {
+			kernels.ReduceColumns(op, norms, x, l.inner, l.count, len(norms))
+			divisors(norms, squared)
+			kernels.BinaryRows(vec.Div, vec.VV, y, l.inner, x, l.inner, norms, 0, l.count, len(norms))
+		})
+		return nil
+	}
+	eachRow(p, p.In(n.Inputs[0]), p.Out(n.Outputs[0]), l.outer, l.count, func(dst, src []float32, count int) {
 		for len(src) > 0 {
 			var norms [32]float32
 			rows := min(len(src)/count, len(norms))
 			kernels.ReduceRows(op, norms[:rows], src, count, rows, count)
-			if op == vec.ReduceSumSquares {
-				for r, square := range norms[:rows] {
-					norms[r] = float32(math.Sqrt(float64(square)))
-				}
-			}
+			divisors(norms[:rows], squared)
 			kernels.BinaryRows(vec.Div, vec.VS, dst, count, src, count, norms[:rows], 1, rows, count)
-			for r, norm := range norms[:rows] {
-				if norm == 0 {
-					clear(dst[r*count:][:count])
-				}
-			}
 			dst, src = dst[rows*count:], src[rows*count:]
 		}
 	})
@@ -103,19 +140,24 @@ func planLpNorm(p *planner, n *graph.Node) error {
 }
 
 func planDoubleLpNorm(p *planner, n *graph.Node) error {
-	kernels, op := p.doubles(), double.SumSquares
+	kernels, r := p.doubles(), doubleReductions["ReduceSumSquare"]
 	if n.Int("p", 2) == 1 {
-		op = double.SumAbs
+		r = doubleReductions["ReduceL1"]
 	}
-	alongAxes(p, n, []int{axisOf(n, -1, len(p.Dims[n.Inputs[0].ID]))}, eachOf(func(dst, src []float64) {
-		norm := [1]float64{kernels.Reduce(op, src)}
-		if op == double.SumSquares {
-			norm[0] = math.Sqrt(norm[0])
-		}
-		if norm[0] == 0 {
-			clear(dst)
-			return
-		}
+	l, squared := p.lpRows(n), r.op == double.SumSquares
+	if l.inner > 1 {
+		besidesOf(p, n, l, doubleScratch, func(y, x, norms []float64) {
+			r.columns(kernels, norms, x, l.count, l.inner)
+			divisors(norms, squared)
+			for k := range l.count {
+				kernels.Binary(double.Div, double.VV, y[k*l.inner:][:len(norms)], x[k*l.inner:], norms)
+			}
+		})
+		return nil
+	}
+	eachRow(p, p.In(n.Inputs[0]), p.Out(n.Outputs[0]), l.outer, l.count, eachOf(func(dst, src []float64) {
+		norm := [1]float64{kernels.Reduce(r.op, src)}
+		divisors(norm[:], squared)
 		kernels.Binary(double.Div, double.VS, dst, src, norm[:])
 	}))
 	return nil

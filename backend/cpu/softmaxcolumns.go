@@ -7,7 +7,7 @@ import (
 
 // Columns of a softmax along an axis that others follow: at least so many that calls of kernels for them are worth it, and at most so many at a time.
 const (
-	leastBeside = 64
+	leastBeside = 32
 	mostBeside  = 1024
 )
 
@@ -42,7 +42,7 @@ func (p *planner) softmaxColumns(src, dst place.Memory, dims []int, logarithm bo
 
 // columnsAtOnce is how many columns of so many rows stay in half of the first cache, but enough for calls of kernels to be worth it.
 func (p *planner) columnsAtOnce(rows int) int {
-	const few = 2 * leastBeside
+	const few = 128
 	return min(max(p.target.FirstCache()/2/4/rows/few, 1)*few, mostBeside)
 }
 
