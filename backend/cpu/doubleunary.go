@@ -200,9 +200,11 @@ func planDoubleClip(p *planner, n *graph.Node) error {
 			return [1]float64{x}
 		}
 		a, b := bound(low, lo), bound(high, hi)
-		from, to = from*elementsPerChunk, min(to*elementsPerChunk, count)
-		kernels.Binary(double.Max, double.VS, d[from:to], s[from:to], a[:])
-		kernels.Binary(double.Min, double.VS, d[from:to], d[from:to], b[:])
+		for at, to := from*elementsPerChunk, min(to*elementsPerChunk, count); at < to; at += nearDoubles {
+			out := d[at:min(at+nearDoubles, to)]
+			kernels.Binary(double.Max, double.VS, out, s[at:], a[:])
+			kernels.Binary(double.Min, double.VS, out, out, b[:])
+		}
 	}}, []place.Memory{src, low, high}, []place.Memory{dst})
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/tensor"
 	"github.com/carve-dev/carve/internal/fuse"
+	"github.com/carve-dev/carve/internal/kernel/element"
 	"github.com/carve-dev/carve/internal/operators"
 	"github.com/carve-dev/carve/internal/place"
 	"github.com/carve-dev/carve/property"
@@ -48,7 +49,7 @@ func (p *planner) strided(c copySpec, src, dst place.Memory) {
 			return
 		}
 	}
-	c = c.coalesced()
+	c = c.coalesced().wider()
 	if last := len(c.dims) - 1; c.size <= 8 && last >= 1 && c.src[last] != 1 && c.dst[last] == 1 && p.transposed(c, src, dst) {
 		return
 	}
@@ -97,6 +98,10 @@ func (c copySpec) pieces() (chunks, grain int, body func(d, s []byte, lo, hi int
 func (c *copySpec) copyRows(d, s []byte, n, parts, per, lo, hi int) {
 	last := len(c.dims) - 1
 	if parts == 1 {
+		if n <= element.LongestShort && last > 0 && c.src[last-1] >= 0 && c.dst[last-1] >= 0 {
+			c.copyShort(d, s, n, lo, hi)
+			return
+		}
 		w := c.walk(lo, last)
 		for ; w.row < hi; w.next() {
 			copy(d[w.dst*c.size:][:n], s[w.src*c.size:][:n])

@@ -86,4 +86,31 @@ var _ = Describe("Transpose of elements of one and two bytes", func() {
 		}
 		m.exact(m.op("Transpose", m.feed(x), graph.IntsAttr("perm", perm...)))
 	}))
+	It("of narrow matrices agrees with the reference kernels", seeds(40, func(m *model) {
+		few, long := m.between(5, 15), pick(m, m.between(10, 40), m.between(200, 600))
+		shape, perm := []int{m.between(1, 3), few, long}, []int64{0, 2, 1}
+		switch m.r.IntN(4) {
+		case 0:
+			shape = []int{shape[0], long, few}
+		case 1:
+			shape, perm = []int{few, shape[0], long}, []int64{2, 1, 0}
+		case 2:
+			shape, perm = []int{long, shape[0], few}, []int64{2, 1, 0}
+		}
+		m.exact(m.op("Transpose", m.feed(bytesOf(m, pick(m, tensor.Uint8, tensor.Int16, tensor.Float16), shape...)), graph.IntsAttr("perm", perm...)))
+	}))
+
+	It("of short rows agrees with the reference kernels", seeds(60, func(m *model) {
+		dt := pick(m, tensor.Uint8, tensor.Int16, tensor.Int32, tensor.Int64)
+		shape := append(m.shape(3, 1, 9), pick(m, m.between(1, 36), 2, 4, 8))
+		x := m.feed(bytesOf(m, dt, shape...))
+		perm := []int64{0, 1, 2, 3}
+		for i, a := range m.r.Perm(3) {
+			perm[i] = int64(a)
+		}
+		y := m.op("Transpose", x, graph.IntsAttr("perm", perm...))
+		last := int64(shape[3])
+		from := m.r.Int64N(last)
+		m.exact(y, m.op("Concat", x, m.op("Slice", x, m.ints(from), m.ints(last), m.ints(3)), x, axis(3)))
+	}))
 })

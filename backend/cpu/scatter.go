@@ -63,6 +63,23 @@ func (x *indices) point(i int, dims []int) (at int) {
 	return at
 }
 
+// places writes n times what point returns for indices from i on, one after the other.
+func (x *indices) places(at []int, i int, dims []int, n int) {
+	if len(dims) != 1 || x.wide == nil {
+		for r := range at {
+			at[r] = x.point(i+r*len(dims), dims) * n
+		}
+		return
+	}
+	length := dims[0]
+	for r, k := range x.wide[i:][:len(at)] {
+		if uint64(k) >= uint64(length) {
+			k = int64(x.at(i+r, length))
+		}
+		at[r] = int(k) * n
+	}
+}
+
 // move copies an element, or some, of size bytes.
 func move(dst, src []byte, size int) {
 	switch size {

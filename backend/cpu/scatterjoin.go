@@ -15,6 +15,8 @@ const (
 	leastRun   = 8       // elements of one index that are worth a call of a kernel
 	leastPoint = 32      // elements of a row of ScatterND that are, half as many of which are compared
 	pieceOfRow = 1 << 14 // elements of a row that are looked at together
+
+	pointsTogether = 256 // rows of ScatterND that a kernel joins together
 )
 
 // reduced is a reduction, as a branch in a loop tells it.
@@ -65,7 +67,17 @@ var joinings = map[tensor.DType]func(p *planner, reduction string) joining{
 
 func joinsFloats(p *planner, reduction string) joining {
 	kernels, op := p.kernels, map[string]vec.BinaryOp{"add": vec.Add, "mul": vec.Mul, "max": vec.Max, "min": vec.Min}[reduction]
-	return joins(reduction, func(d, s []float32) { kernels.Binary(op, d, d, s) })
+	j := joins(reduction, func(d, s []float32) { kernels.Binary(op, d, d, s) })
+	j.points = func(x indices, o, u []byte, dims []int, rows, n int) {
+		var at [pointsTogether]int
+		d, s := place.Elements[float32](o), place.Elements[float32](u)
+		for r := 0; r < rows; r += len(at) {
+			some := at[:min(len(at), rows-r)]
+			x.places(some, r*len(dims), dims, n)
+			kernels.JoinRows(op, d, s[r*n:], some, n)
+		}
+	}
+	return j
 }
 
 func joinsDoubles(p *planner, reduction string) joining {

@@ -59,6 +59,14 @@ func (p *planner) transposed(c copySpec, src, dst place.Memory) bool {
 		}
 		return true
 	}
+	if few := min(rows, cols); c.size == 1 && few < 16 && few*max(rows, cols) >= leastNarrow {
+		transposeNarrow(p, rest, rows, cols, ldSrc, ldDst, 16, p.integers.Transpose, src, dst)
+		return true
+	} else if c.size == 2 && few < 8 && few*max(rows, cols) >= leastNarrow {
+		set := p.target.Set
+		transposeNarrow(p, rest, rows, cols, ldSrc, ldDst, 8, func(d, s []uint16, rows, cols, lds, ldd int) { element.Transpose(set, d, s, rows, cols, lds, ldd) }, src, dst)
+		return true
+	}
 	const band = 64
 	bands, target, bytes := ceilDiv(cols, band), p.target, p.integers
 	p.emit(step{chunks: batches * bands, grain: grainFor(float64(rows*min(band, cols)) * 0.5), body: func(st *state, _, lo, hi int) {
@@ -80,6 +88,9 @@ func (p *planner) transposed(c copySpec, src, dst place.Memory) bool {
 	}}, []place.Memory{src}, []place.Memory{dst})
 	return true
 }
+
+// leastNarrow is of how many elements a matrix of bytes or of 16 bits is at least whose transposition takes less by blocks that are filled up than by loops.
+const leastNarrow = 128
 
 // fewSides is up to how many rows or columns loops take less than blocks of kernels.
 const fewSides = 4

@@ -271,6 +271,31 @@ func triples[T uint8 | uint16](r *rand.Rand) {
 	}
 }
 
+// shortRows compares copies of short rows, between pages that fault.
+func shortRows(r *rand.Rand) {
+	n, rows := r.IntN(element.LongestShort+1), r.IntN(20)
+	lds, ldd := n+r.IntN(3), n+r.IntN(3)
+	if r.IntN(4) == 0 {
+		lds = 0 // one row for all
+	}
+	reach := func(ld int) int { return max(rows-1, 0)*ld + n }
+	src, dst := guarded[byte](r, reach(lds)), guarded[byte](r, reach(ldd))
+	for i := range src {
+		src[i] = byte(1 + r.IntN(255))
+	}
+	clear(dst)
+	element.ShortRows(dst, src, n, rows, ldd, lds)
+	for i, x := range dst {
+		want := byte(0) // between rows nothing is written
+		if k := i % ldd; k < n && i/ldd < rows {
+			want = src[i/ldd*lds+k]
+		}
+		if x != want {
+			Fail(fmt.Sprintf("%d rows of %d, %d and %d apart: byte %d is %d for %d", rows, n, lds, ldd, i, x, want))
+		}
+	}
+}
+
 // fewTransposed compares matrices of few rows or columns of any size, between pages that fault.
 func fewTransposed[T element.Bits](r *rand.Rand) {
 	rows, cols := 1+r.IntN(5), r.IntN(60)
@@ -594,6 +619,7 @@ var _ = Describe("elements", func() {
 			pairs(r)
 			triples[uint8](r)
 			triples[uint16](r)
+			shortRows(r)
 			fewTransposed[uint8](r)
 			fewTransposed[uint16](r)
 			fewTransposed[uint32](r)

@@ -1,6 +1,9 @@
 package vec
 
-import "math"
+import (
+	"math"
+	"unsafe"
+)
 
 // BinaryOp is an element-wise function of two operands.
 type BinaryOp uint8
@@ -134,6 +137,37 @@ func genericBinary(op BinaryOp, form Form, dst, a, b *float32, n, rows, ldd, lda
 				}
 			}
 		}
+	}
+}
+
+// JoinRows writes a op b, op being one of Add, Mul, Max and Min, in place of rows a of n elements that begin at elements at of dst, one after the other; rows b are those of src. A row
+// that at names twice is joined twice, in that order.
+func (v Kernels) JoinRows(op BinaryOp, dst, src []float32, at []int, n int) {
+	if n <= 0 || len(at) == 0 {
+		return
+	}
+	for _, i := range at {
+		_ = dst[i : i+n]
+	}
+	_ = src[:len(at)*n]
+	if n > blockElements {
+		for r, i := range at {
+			row := dst[i : i+n]
+			v.Binary(op, row, row, src[r*n:][:n])
+		}
+		return
+	}
+	d, s := unsafe.SliceData(dst), unsafe.SliceData(src)
+	for r, some := 0, blockElements/n; r < len(at); r += some {
+		joinRows(v.set, op, d, advance(s, r*n), &at[r], n, min(some, len(at)-r))
+	}
+}
+
+// genericJoinRows is the portable version of the kernels that join rows.
+func genericJoinRows(op BinaryOp, dst, src *float32, at *int, n, rows int) {
+	for r, i := range unsafe.Slice(at, rows) {
+		row := advance(dst, i)
+		genericBinary(op, VV, row, row, advance(src, r*n), n, 1, n, n, n)
 	}
 }
 

@@ -2082,6 +2082,426 @@ rowend6:
 	BNE row1
 	RET
 
+// func joinAdd128(dst *float32, src *float32, at *int, n int, rows int, lds int)
+TEXT ·joinAdd128(SB), NOSPLIT, $0-48
+	MOVD dst+0(FP), R0
+	MOVD src+8(FP), R1
+	MOVD at+16(FP), R2
+	MOVD n+24(FP), R8
+	AND $3, R8
+	MOVD $tail<>+0(SB), R9
+	SUB R8<<2, R9
+	FMOVQ 16(R9), F31
+
+row1:
+	MOVD (R2), R7
+	ADD R7, R7
+	ADD R7, R7
+	ADD R0, R7
+	MOVD R1, R6
+	MOVD n+24(FP), R8
+	SUBS $8, R8, R8
+	BLT done3
+
+loop2:
+	FMOVQ (R7), F0
+	FMOVQ (R6), F1
+	WORD $0x4e21d404
+	FMOVQ F4, (R7)
+	FMOVQ 16(R7), F2
+	FMOVQ 16(R6), F3
+	WORD $0x4e23d444
+	FMOVQ F4, 16(R7)
+	ADD $32, R7
+	ADD $32, R6
+	SUBS $8, R8, R8
+	BGE loop2
+
+done3:
+	ADD $8, R8, R8
+	SUBS $4, R8, R8
+	BLT done5
+
+loop4:
+	FMOVQ (R7), F0
+	FMOVQ (R6), F1
+	WORD $0x4e21d404
+	FMOVQ F4, (R7)
+	ADD $16, R7
+	ADD $16, R6
+	SUBS $4, R8, R8
+	BGE loop4
+
+done5:
+	ADD $4, R8, R8
+	CMP $0, R8
+	BEQ rowend6
+	FMOVS (R7), F0
+	CMP $1, R8
+	BLE tail7
+	ADD $(0+4), R7, R25
+	VLD1 (R25), V0.S[1]
+	CMP $2, R8
+	BLE tail7
+	ADD $(0+8), R7, R25
+	VLD1 (R25), V0.S[2]
+
+tail7:
+	FMOVS (R6), F1
+	CMP $1, R8
+	BLE tail8
+	ADD $(0+4), R6, R25
+	VLD1 (R25), V1.S[1]
+	CMP $2, R8
+	BLE tail8
+	ADD $(0+8), R6, R25
+	VLD1 (R25), V1.S[2]
+
+tail8:
+	WORD $0x4e21d404
+	FMOVS F4, (R7)
+	CMP $1, R8
+	BLE tail9
+	ADD $(0+4), R7, R25
+	VST1 V4.S[1], (R25)
+	CMP $2, R8
+	BLE tail9
+	ADD $(0+8), R7, R25
+	VST1 V4.S[2], (R25)
+
+tail9:
+
+rowend6:
+	ADD $8, R2
+	MOVD lds+40(FP), R25
+	ADD R25, R1
+	MOVD rows+32(FP), R25
+	SUBS $1, R25, R25
+	MOVD R25, rows+32(FP)
+	BNE row1
+	RET
+
+// func joinMul128(dst *float32, src *float32, at *int, n int, rows int, lds int)
+TEXT ·joinMul128(SB), NOSPLIT, $0-48
+	MOVD dst+0(FP), R0
+	MOVD src+8(FP), R1
+	MOVD at+16(FP), R2
+	MOVD n+24(FP), R8
+	AND $3, R8
+	MOVD $tail<>+0(SB), R9
+	SUB R8<<2, R9
+	FMOVQ 16(R9), F31
+
+row1:
+	MOVD (R2), R7
+	ADD R7, R7
+	ADD R7, R7
+	ADD R0, R7
+	MOVD R1, R6
+	MOVD n+24(FP), R8
+	SUBS $8, R8, R8
+	BLT done3
+
+loop2:
+	FMOVQ (R7), F0
+	FMOVQ (R6), F1
+	WORD $0x6e21dc04
+	FMOVQ F4, (R7)
+	FMOVQ 16(R7), F2
+	FMOVQ 16(R6), F3
+	WORD $0x6e23dc44
+	FMOVQ F4, 16(R7)
+	ADD $32, R7
+	ADD $32, R6
+	SUBS $8, R8, R8
+	BGE loop2
+
+done3:
+	ADD $8, R8, R8
+	SUBS $4, R8, R8
+	BLT done5
+
+loop4:
+	FMOVQ (R7), F0
+	FMOVQ (R6), F1
+	WORD $0x6e21dc04
+	FMOVQ F4, (R7)
+	ADD $16, R7
+	ADD $16, R6
+	SUBS $4, R8, R8
+	BGE loop4
+
+done5:
+	ADD $4, R8, R8
+	CMP $0, R8
+	BEQ rowend6
+	FMOVS (R7), F0
+	CMP $1, R8
+	BLE tail7
+	ADD $(0+4), R7, R25
+	VLD1 (R25), V0.S[1]
+	CMP $2, R8
+	BLE tail7
+	ADD $(0+8), R7, R25
+	VLD1 (R25), V0.S[2]
+
+tail7:
+	FMOVS (R6), F1
+	CMP $1, R8
+	BLE tail8
+	ADD $(0+4), R6, R25
+	VLD1 (R25), V1.S[1]
+	CMP $2, R8
+	BLE tail8
+	ADD $(0+8), R6, R25
+	VLD1 (R25), V1.S[2]
+
+tail8:
+	WORD $0x6e21dc04
+	FMOVS F4, (R7)
+	CMP $1, R8
+	BLE tail9
+	ADD $(0+4), R7, R25
+	VST1 V4.S[1], (R25)
+	CMP $2, R8
+	BLE tail9
+	ADD $(0+8), R7, R25
+	VST1 V4.S[2], (R25)
+
+tail9:
+
+rowend6:
+	ADD $8, R2
+	MOVD lds+40(FP), R25
+	ADD R25, R1
+	MOVD rows+32(FP), R25
+	SUBS $1, R25, R25
+	MOVD R25, rows+32(FP)
+	BNE row1
+	RET
+
+// func joinMax128(dst *float32, src *float32, at *int, n int, rows int, lds int)
+TEXT ·joinMax128(SB), NOSPLIT, $0-48
+	MOVD dst+0(FP), R0
+	MOVD src+8(FP), R1
+	MOVD at+16(FP), R2
+	MOVD n+24(FP), R8
+	AND $3, R8
+	MOVD $tail<>+0(SB), R9
+	SUB R8<<2, R9
+	FMOVQ 16(R9), F31
+
+row1:
+	MOVD (R2), R7
+	ADD R7, R7
+	ADD R7, R7
+	ADD R0, R7
+	MOVD R1, R6
+	MOVD n+24(FP), R8
+	SUBS $8, R8, R8
+	BLT done3
+
+loop2:
+	FMOVQ (R7), F0
+	FMOVQ (R6), F1
+	WORD $0x4e21f404
+	WORD $0x4e20e407
+	WORD $0x6e2058e7
+	VBIT V7.B16, V0.B16, V4.B16
+	FMOVQ F4, (R7)
+	FMOVQ 16(R7), F2
+	FMOVQ 16(R6), F3
+	WORD $0x4e23f444
+	WORD $0x4e22e447
+	WORD $0x6e2058e7
+	VBIT V7.B16, V2.B16, V4.B16
+	FMOVQ F4, 16(R7)
+	ADD $32, R7
+	ADD $32, R6
+	SUBS $8, R8, R8
+	BGE loop2
+
+done3:
+	ADD $8, R8, R8
+	SUBS $4, R8, R8
+	BLT done5
+
+loop4:
+	FMOVQ (R7), F0
+	FMOVQ (R6), F1
+	WORD $0x4e21f404
+	WORD $0x4e20e407
+	WORD $0x6e2058e7
+	VBIT V7.B16, V0.B16, V4.B16
+	FMOVQ F4, (R7)
+	ADD $16, R7
+	ADD $16, R6
+	SUBS $4, R8, R8
+	BGE loop4
+
+done5:
+	ADD $4, R8, R8
+	CMP $0, R8
+	BEQ rowend6
+	FMOVS (R7), F0
+	CMP $1, R8
+	BLE tail7
+	ADD $(0+4), R7, R25
+	VLD1 (R25), V0.S[1]
+	CMP $2, R8
+	BLE tail7
+	ADD $(0+8), R7, R25
+	VLD1 (R25), V0.S[2]
+
+tail7:
+	FMOVS (R6), F1
+	CMP $1, R8
+	BLE tail8
+	ADD $(0+4), R6, R25
+	VLD1 (R25), V1.S[1]
+	CMP $2, R8
+	BLE tail8
+	ADD $(0+8), R6, R25
+	VLD1 (R25), V1.S[2]
+
+tail8:
+	WORD $0x4e21f404
+	WORD $0x4e20e407
+	WORD $0x6e2058e7
+	VBIT V7.B16, V0.B16, V4.B16
+	FMOVS F4, (R7)
+	CMP $1, R8
+	BLE tail9
+	ADD $(0+4), R7, R25
+	VST1 V4.S[1], (R25)
+	CMP $2, R8
+	BLE tail9
+	ADD $(0+8), R7, R25
+	VST1 V4.S[2], (R25)
+
+tail9:
+
+rowend6:
+	ADD $8, R2
+	MOVD lds+40(FP), R25
+	ADD R25, R1
+	MOVD rows+32(FP), R25
+	SUBS $1, R25, R25
+	MOVD R25, rows+32(FP)
+	BNE row1
+	RET
+
+// func joinMin128(dst *float32, src *float32, at *int, n int, rows int, lds int)
+TEXT ·joinMin128(SB), NOSPLIT, $0-48
+	MOVD dst+0(FP), R0
+	MOVD src+8(FP), R1
+	MOVD at+16(FP), R2
+	MOVD n+24(FP), R8
+	AND $3, R8
+	MOVD $tail<>+0(SB), R9
+	SUB R8<<2, R9
+	FMOVQ 16(R9), F31
+
+row1:
+	MOVD (R2), R7
+	ADD R7, R7
+	ADD R7, R7
+	ADD R0, R7
+	MOVD R1, R6
+	MOVD n+24(FP), R8
+	SUBS $8, R8, R8
+	BLT done3
+
+loop2:
+	FMOVQ (R7), F0
+	FMOVQ (R6), F1
+	WORD $0x4ea1f404
+	WORD $0x4e20e407
+	WORD $0x6e2058e7
+	VBIT V7.B16, V0.B16, V4.B16
+	FMOVQ F4, (R7)
+	FMOVQ 16(R7), F2
+	FMOVQ 16(R6), F3
+	WORD $0x4ea3f444
+	WORD $0x4e22e447
+	WORD $0x6e2058e7
+	VBIT V7.B16, V2.B16, V4.B16
+	FMOVQ F4, 16(R7)
+	ADD $32, R7
+	ADD $32, R6
+	SUBS $8, R8, R8
+	BGE loop2
+
+done3:
+	ADD $8, R8, R8
+	SUBS $4, R8, R8
+	BLT done5
+
+loop4:
+	FMOVQ (R7), F0
+	FMOVQ (R6), F1
+	WORD $0x4ea1f404
+	WORD $0x4e20e407
+	WORD $0x6e2058e7
+	VBIT V7.B16, V0.B16, V4.B16
+	FMOVQ F4, (R7)
+	ADD $16, R7
+	ADD $16, R6
+	SUBS $4, R8, R8
+	BGE loop4
+
+done5:
+	ADD $4, R8, R8
+	CMP $0, R8
+	BEQ rowend6
+	FMOVS (R7), F0
+	CMP $1, R8
+	BLE tail7
+	ADD $(0+4), R7, R25
+	VLD1 (R25), V0.S[1]
+	CMP $2, R8
+	BLE tail7
+	ADD $(0+8), R7, R25
+	VLD1 (R25), V0.S[2]
+
+tail7:
+	FMOVS (R6), F1
+	CMP $1, R8
+	BLE tail8
+	ADD $(0+4), R6, R25
+	VLD1 (R25), V1.S[1]
+	CMP $2, R8
+	BLE tail8
+	ADD $(0+8), R6, R25
+	VLD1 (R25), V1.S[2]
+
+tail8:
+	WORD $0x4ea1f404
+	WORD $0x4e20e407
+	WORD $0x6e2058e7
+	VBIT V7.B16, V0.B16, V4.B16
+	FMOVS F4, (R7)
+	CMP $1, R8
+	BLE tail9
+	ADD $(0+4), R7, R25
+	VST1 V4.S[1], (R25)
+	CMP $2, R8
+	BLE tail9
+	ADD $(0+8), R7, R25
+	VST1 V4.S[2], (R25)
+
+tail9:
+
+rowend6:
+	ADD $8, R2
+	MOVD lds+40(FP), R25
+	ADD R25, R1
+	MOVD rows+32(FP), R25
+	SUBS $1, R25, R25
+	MOVD R25, rows+32(FP)
+	BNE row1
+	RET
+
 // func mulAddLanes128(dst *float32, x *float32, scale *float32, shift *float32, n int, rows int, ldd int, ldx int, lo float32, hi float32)
 TEXT ·mulAddLanes128(SB), NOSPLIT, $0-72
 	MOVD dst+0(FP), R0

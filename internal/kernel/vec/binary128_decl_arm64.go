@@ -107,6 +107,26 @@ func preluVS128(dst *float32, a *float32, b *float32, n int, rows int, ldd int, 
 //go:noescape
 func preluSV128(dst *float32, a *float32, b *float32, n int, rows int, ldd int, lda int, ldb int)
 
+// joinAdd128 writes a Add b for rows a of n elements that lie where at says, in elements from dst on, and rows b of src; the stride is in bytes; rows > 0.
+//
+//go:noescape
+func joinAdd128(dst *float32, src *float32, at *int, n int, rows int, lds int)
+
+// joinMul128 writes a Mul b for rows a of n elements that lie where at says, in elements from dst on, and rows b of src; the stride is in bytes; rows > 0.
+//
+//go:noescape
+func joinMul128(dst *float32, src *float32, at *int, n int, rows int, lds int)
+
+// joinMax128 writes a Max b for rows a of n elements that lie where at says, in elements from dst on, and rows b of src; the stride is in bytes; rows > 0.
+//
+//go:noescape
+func joinMax128(dst *float32, src *float32, at *int, n int, rows int, lds int)
+
+// joinMin128 writes a Min b for rows a of n elements that lie where at says, in elements from dst on, and rows b of src; the stride is in bytes; rows > 0.
+//
+//go:noescape
+func joinMin128(dst *float32, src *float32, at *int, n int, rows int, lds int)
+
 // mulAddLanes128 writes rows of x*scale + shift, with n scales and shifts, one per column, bounded by lo and hi; strides in bytes; rows > 0.
 //
 //go:noescape
@@ -162,5 +182,21 @@ func callBinary128(op BinaryOp, form Form, dst, a, b *float32, n, rows, ldd, lda
 		preluVS128(dst, a, b, n, rows, ldd, lda, ldb)
 	case uint8(PRelu)<<2 | uint8(SV):
 		preluSV128(dst, a, b, n, rows, ldd, lda, ldb)
+	}
+}
+
+// callJoin128 runs the kernel of op, if there is one. The stride is in bytes.
+func callJoin128(op BinaryOp, dst, src *float32, at *int, n, rows, lds int) {
+	switch op {
+	case Add:
+		joinAdd128(dst, src, at, n, rows, lds)
+	case Mul:
+		joinMul128(dst, src, at, n, rows, lds)
+	case Max:
+		joinMax128(dst, src, at, n, rows, lds)
+	case Min:
+		joinMin128(dst, src, at, n, rows, lds)
+	default:
+		panic("vec: no such kernel")
 	}
 }

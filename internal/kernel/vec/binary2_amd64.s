@@ -1883,6 +1883,370 @@ rowend6:
 	VZEROUPPER
 	RET
 
+// func joinAdd2(dst *float32, src *float32, at *int, n int, rows int, lds int)
+TEXT ·joinAdd2(SB), NOSPLIT, $0-48
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ at+16(FP), R8
+	MOVQ n+24(FP), CX
+	ANDQ $7, CX
+	SHLQ $2, CX
+	NEGQ CX
+	LEAQ tail<>+0(SB), DX
+	VMOVUPS 32(DX)(CX*1), Y15
+
+row1:
+	MOVQ (R8), BX
+	ADDQ BX, BX
+	ADDQ BX, BX
+	ADDQ DI, BX
+	MOVQ SI, AX
+	MOVQ n+24(FP), CX
+	SUBQ $16, CX
+	JLT done3
+
+loop2:
+	VMOVUPS (BX), Y0
+	VMOVUPS (AX), Y1
+	VADDPS Y1, Y0, Y4
+	VMOVUPS Y4, (BX)
+	VMOVUPS 32(BX), Y2
+	VMOVUPS 32(AX), Y3
+	VADDPS Y3, Y2, Y4
+	VMOVUPS Y4, 32(BX)
+	ADDQ $64, BX
+	ADDQ $64, AX
+	SUBQ $16, CX
+	JGE loop2
+
+done3:
+	ADDQ $16, CX
+	SUBQ $8, CX
+	JLT done5
+
+loop4:
+	VMOVUPS (BX), Y0
+	VMOVUPS (AX), Y1
+	VADDPS Y1, Y0, Y4
+	VMOVUPS Y4, (BX)
+	ADDQ $32, BX
+	ADDQ $32, AX
+	SUBQ $8, CX
+	JGE loop4
+
+done5:
+	ADDQ $8, CX
+	TESTQ CX, CX
+	JZ rowend6
+	VMASKMOVPS (BX), Y15, Y0
+	VMASKMOVPS (AX), Y15, Y1
+	VADDPS Y1, Y0, Y4
+	TESTQ $4, CX
+	JZ none7
+	VMOVUPS X4, (BX)
+	VEXTRACTF128 $1, Y4, X4
+	ADDQ $16, BX
+
+none7:
+	TESTQ $2, CX
+	JZ none8
+	VMOVLPS X4, (BX)
+	VMOVHLPS X4, X4, X4
+	ADDQ $8, BX
+
+none8:
+	TESTQ $1, CX
+	JZ none9
+	VMOVSS X4, (BX)
+	ADDQ $4, BX
+
+none9:
+
+rowend6:
+	ADDQ $8, R8
+	ADDQ lds+40(FP), SI
+	DECQ rows+32(FP)
+	JNZ row1
+	VZEROUPPER
+	RET
+
+// func joinMul2(dst *float32, src *float32, at *int, n int, rows int, lds int)
+TEXT ·joinMul2(SB), NOSPLIT, $0-48
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ at+16(FP), R8
+	MOVQ n+24(FP), CX
+	ANDQ $7, CX
+	SHLQ $2, CX
+	NEGQ CX
+	LEAQ tail<>+0(SB), DX
+	VMOVUPS 32(DX)(CX*1), Y15
+
+row1:
+	MOVQ (R8), BX
+	ADDQ BX, BX
+	ADDQ BX, BX
+	ADDQ DI, BX
+	MOVQ SI, AX
+	MOVQ n+24(FP), CX
+	SUBQ $16, CX
+	JLT done3
+
+loop2:
+	VMOVUPS (BX), Y0
+	VMOVUPS (AX), Y1
+	VMULPS Y1, Y0, Y4
+	VMOVUPS Y4, (BX)
+	VMOVUPS 32(BX), Y2
+	VMOVUPS 32(AX), Y3
+	VMULPS Y3, Y2, Y4
+	VMOVUPS Y4, 32(BX)
+	ADDQ $64, BX
+	ADDQ $64, AX
+	SUBQ $16, CX
+	JGE loop2
+
+done3:
+	ADDQ $16, CX
+	SUBQ $8, CX
+	JLT done5
+
+loop4:
+	VMOVUPS (BX), Y0
+	VMOVUPS (AX), Y1
+	VMULPS Y1, Y0, Y4
+	VMOVUPS Y4, (BX)
+	ADDQ $32, BX
+	ADDQ $32, AX
+	SUBQ $8, CX
+	JGE loop4
+
+done5:
+	ADDQ $8, CX
+	TESTQ CX, CX
+	JZ rowend6
+	VMASKMOVPS (BX), Y15, Y0
+	VMASKMOVPS (AX), Y15, Y1
+	VMULPS Y1, Y0, Y4
+	TESTQ $4, CX
+	JZ none7
+	VMOVUPS X4, (BX)
+	VEXTRACTF128 $1, Y4, X4
+	ADDQ $16, BX
+
+none7:
+	TESTQ $2, CX
+	JZ none8
+	VMOVLPS X4, (BX)
+	VMOVHLPS X4, X4, X4
+	ADDQ $8, BX
+
+none8:
+	TESTQ $1, CX
+	JZ none9
+	VMOVSS X4, (BX)
+	ADDQ $4, BX
+
+none9:
+
+rowend6:
+	ADDQ $8, R8
+	ADDQ lds+40(FP), SI
+	DECQ rows+32(FP)
+	JNZ row1
+	VZEROUPPER
+	RET
+
+// func joinMax2(dst *float32, src *float32, at *int, n int, rows int, lds int)
+TEXT ·joinMax2(SB), NOSPLIT, $0-48
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ at+16(FP), R8
+	MOVQ n+24(FP), CX
+	ANDQ $7, CX
+	SHLQ $2, CX
+	NEGQ CX
+	LEAQ tail<>+0(SB), DX
+	VMOVUPS 32(DX)(CX*1), Y15
+
+row1:
+	MOVQ (R8), BX
+	ADDQ BX, BX
+	ADDQ BX, BX
+	ADDQ DI, BX
+	MOVQ SI, AX
+	MOVQ n+24(FP), CX
+	SUBQ $16, CX
+	JLT done3
+
+loop2:
+	VMOVUPS (BX), Y0
+	VMOVUPS (AX), Y1
+	VMAXPS Y1, Y0, Y4
+	VCMPPS $3, Y0, Y0, Y7
+	VBLENDVPS Y7, Y0, Y4, Y4
+	VMOVUPS Y4, (BX)
+	VMOVUPS 32(BX), Y2
+	VMOVUPS 32(AX), Y3
+	VMAXPS Y3, Y2, Y4
+	VCMPPS $3, Y2, Y2, Y7
+	VBLENDVPS Y7, Y2, Y4, Y4
+	VMOVUPS Y4, 32(BX)
+	ADDQ $64, BX
+	ADDQ $64, AX
+	SUBQ $16, CX
+	JGE loop2
+
+done3:
+	ADDQ $16, CX
+	SUBQ $8, CX
+	JLT done5
+
+loop4:
+	VMOVUPS (BX), Y0
+	VMOVUPS (AX), Y1
+	VMAXPS Y1, Y0, Y4
+	VCMPPS $3, Y0, Y0, Y7
+	VBLENDVPS Y7, Y0, Y4, Y4
+	VMOVUPS Y4, (BX)
+	ADDQ $32, BX
+	ADDQ $32, AX
+	SUBQ $8, CX
+	JGE loop4
+
+done5:
+	ADDQ $8, CX
+	TESTQ CX, CX
+	JZ rowend6
+	VMASKMOVPS (BX), Y15, Y0
+	VMASKMOVPS (AX), Y15, Y1
+	VMAXPS Y1, Y0, Y4
+	VCMPPS $3, Y0, Y0, Y7
+	VBLENDVPS Y7, Y0, Y4, Y4
+	TESTQ $4, CX
+	JZ none7
+	VMOVUPS X4, (BX)
+	VEXTRACTF128 $1, Y4, X4
+	ADDQ $16, BX
+
+none7:
+	TESTQ $2, CX
+	JZ none8
+	VMOVLPS X4, (BX)
+	VMOVHLPS X4, X4, X4
+	ADDQ $8, BX
+
+none8:
+	TESTQ $1, CX
+	JZ none9
+	VMOVSS X4, (BX)
+	ADDQ $4, BX
+
+none9:
+
+rowend6:
+	ADDQ $8, R8
+	ADDQ lds+40(FP), SI
+	DECQ rows+32(FP)
+	JNZ row1
+	VZEROUPPER
+	RET
+
+// func joinMin2(dst *float32, src *float32, at *int, n int, rows int, lds int)
+TEXT ·joinMin2(SB), NOSPLIT, $0-48
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ at+16(FP), R8
+	MOVQ n+24(FP), CX
+	ANDQ $7, CX
+	SHLQ $2, CX
+	NEGQ CX
+	LEAQ tail<>+0(SB), DX
+	VMOVUPS 32(DX)(CX*1), Y15
+
+row1:
+	MOVQ (R8), BX
+	ADDQ BX, BX
+	ADDQ BX, BX
+	ADDQ DI, BX
+	MOVQ SI, AX
+	MOVQ n+24(FP), CX
+	SUBQ $16, CX
+	JLT done3
+
+loop2:
+	VMOVUPS (BX), Y0
+	VMOVUPS (AX), Y1
+	VMINPS Y1, Y0, Y4
+	VCMPPS $3, Y0, Y0, Y7
+	VBLENDVPS Y7, Y0, Y4, Y4
+	VMOVUPS Y4, (BX)
+	VMOVUPS 32(BX), Y2
+	VMOVUPS 32(AX), Y3
+	VMINPS Y3, Y2, Y4
+	VCMPPS $3, Y2, Y2, Y7
+	VBLENDVPS Y7, Y2, Y4, Y4
+	VMOVUPS Y4, 32(BX)
+	ADDQ $64, BX
+	ADDQ $64, AX
+	SUBQ $16, CX
+	JGE loop2
+
+done3:
+	ADDQ $16, CX
+	SUBQ $8, CX
+	JLT done5
+
+loop4:
+	VMOVUPS (BX), Y0
+	VMOVUPS (AX), Y1
+	VMINPS Y1, Y0, Y4
+	VCMPPS $3, Y0, Y0, Y7
+	VBLENDVPS Y7, Y0, Y4, Y4
+	VMOVUPS Y4, (BX)
+	ADDQ $32, BX
+	ADDQ $32, AX
+	SUBQ $8, CX
+	JGE loop4
+
+done5:
+	ADDQ $8, CX
+	TESTQ CX, CX
+	JZ rowend6
+	VMASKMOVPS (BX), Y15, Y0
+	VMASKMOVPS (AX), Y15, Y1
+	VMINPS Y1, Y0, Y4
+	VCMPPS $3, Y0, Y0, Y7
+	VBLENDVPS Y7, Y0, Y4, Y4
+	TESTQ $4, CX
+	JZ none7
+	VMOVUPS X4, (BX)
+	VEXTRACTF128 $1, Y4, X4
+	ADDQ $16, BX
+
+none7:
+	TESTQ $2, CX
+	JZ none8
+	VMOVLPS X4, (BX)
+	VMOVHLPS X4, X4, X4
+	ADDQ $8, BX
+
+none8:
+	TESTQ $1, CX
+	JZ none9
+	VMOVSS X4, (BX)
+	ADDQ $4, BX
+
+none9:
+
+rowend6:
+	ADDQ $8, R8
+	ADDQ lds+40(FP), SI
+	DECQ rows+32(FP)
+	JNZ row1
+	VZEROUPPER
+	RET
+
 // func mulAddLanes2(dst *float32, x *float32, scale *float32, shift *float32, n int, rows int, ldd int, ldx int, lo float32, hi float32)
 TEXT ·mulAddLanes2(SB), NOSPLIT, $0-72
 	MOVQ dst+0(FP), DI

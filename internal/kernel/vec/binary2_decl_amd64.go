@@ -107,6 +107,26 @@ func preluVS2(dst *float32, a *float32, b *float32, n int, rows int, ldd int, ld
 //go:noescape
 func preluSV2(dst *float32, a *float32, b *float32, n int, rows int, ldd int, lda int, ldb int)
 
+// joinAdd2 writes a Add b for rows a of n elements that lie where at says, in elements from dst on, and rows b of src; the stride is in bytes; rows > 0.
+//
+//go:noescape
+func joinAdd2(dst *float32, src *float32, at *int, n int, rows int, lds int)
+
+// joinMul2 writes a Mul b for rows a of n elements that lie where at says, in elements from dst on, and rows b of src; the stride is in bytes; rows > 0.
+//
+//go:noescape
+func joinMul2(dst *float32, src *float32, at *int, n int, rows int, lds int)
+
+// joinMax2 writes a Max b for rows a of n elements that lie where at says, in elements from dst on, and rows b of src; the stride is in bytes; rows > 0.
+//
+//go:noescape
+func joinMax2(dst *float32, src *float32, at *int, n int, rows int, lds int)
+
+// joinMin2 writes a Min b for rows a of n elements that lie where at says, in elements from dst on, and rows b of src; the stride is in bytes; rows > 0.
+//
+//go:noescape
+func joinMin2(dst *float32, src *float32, at *int, n int, rows int, lds int)
+
 // mulAddLanes2 writes rows of x*scale + shift, with n scales and shifts, one per column, bounded by lo and hi; strides in bytes; rows > 0.
 //
 //go:noescape
@@ -162,5 +182,21 @@ func callBinary2(op BinaryOp, form Form, dst, a, b *float32, n, rows, ldd, lda, 
 		preluVS2(dst, a, b, n, rows, ldd, lda, ldb)
 	case uint8(PRelu)<<2 | uint8(SV):
 		preluSV2(dst, a, b, n, rows, ldd, lda, ldb)
+	}
+}
+
+// callJoin2 runs the kernel of op, if there is one. The stride is in bytes.
+func callJoin2(op BinaryOp, dst, src *float32, at *int, n, rows, lds int) {
+	switch op {
+	case Add:
+		joinAdd2(dst, src, at, n, rows, lds)
+	case Mul:
+		joinMul2(dst, src, at, n, rows, lds)
+	case Max:
+		joinMax2(dst, src, at, n, rows, lds)
+	case Min:
+		joinMin2(dst, src, at, n, rows, lds)
+	default:
+		panic("vec: no such kernel")
 	}
 }

@@ -1466,6 +1466,294 @@ rowend6:
 	VZEROUPPER
 	RET
 
+// func joinAdd512(dst *float32, src *float32, at *int, n int, rows int, lds int)
+TEXT ·joinAdd512(SB), NOSPLIT, $0-48
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ at+16(FP), R8
+	MOVQ n+24(FP), CX
+	ANDQ $15, CX
+	MOVL $1, DX
+	SHLL CX, DX
+	DECL DX
+	KMOVW DX, K1
+
+row1:
+	MOVQ (R8), BX
+	ADDQ BX, BX
+	ADDQ BX, BX
+	ADDQ DI, BX
+	MOVQ SI, AX
+	MOVQ n+24(FP), CX
+	SUBQ $32, CX
+	JLT done3
+
+loop2:
+	VMOVUPS (BX), Z0
+	VMOVUPS (AX), Z1
+	VADDPS Z1, Z0, Z4
+	VMOVUPS Z4, (BX)
+	VMOVUPS 64(BX), Z2
+	VMOVUPS 64(AX), Z3
+	VADDPS Z3, Z2, Z4
+	VMOVUPS Z4, 64(BX)
+	ADDQ $128, BX
+	ADDQ $128, AX
+	SUBQ $32, CX
+	JGE loop2
+
+done3:
+	ADDQ $32, CX
+	SUBQ $16, CX
+	JLT done5
+
+loop4:
+	VMOVUPS (BX), Z0
+	VMOVUPS (AX), Z1
+	VADDPS Z1, Z0, Z4
+	VMOVUPS Z4, (BX)
+	ADDQ $64, BX
+	ADDQ $64, AX
+	SUBQ $16, CX
+	JGE loop4
+
+done5:
+	ADDQ $16, CX
+	TESTQ CX, CX
+	JZ rowend6
+	VMOVUPS.Z (BX), K1, Z0
+	VMOVUPS.Z (AX), K1, Z1
+	VADDPS Z1, Z0, Z4
+	VMOVUPS Z4, K1, (BX)
+
+rowend6:
+	ADDQ $8, R8
+	ADDQ lds+40(FP), SI
+	DECQ rows+32(FP)
+	JNZ row1
+	VZEROUPPER
+	RET
+
+// func joinMul512(dst *float32, src *float32, at *int, n int, rows int, lds int)
+TEXT ·joinMul512(SB), NOSPLIT, $0-48
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ at+16(FP), R8
+	MOVQ n+24(FP), CX
+	ANDQ $15, CX
+	MOVL $1, DX
+	SHLL CX, DX
+	DECL DX
+	KMOVW DX, K1
+
+row1:
+	MOVQ (R8), BX
+	ADDQ BX, BX
+	ADDQ BX, BX
+	ADDQ DI, BX
+	MOVQ SI, AX
+	MOVQ n+24(FP), CX
+	SUBQ $32, CX
+	JLT done3
+
+loop2:
+	VMOVUPS (BX), Z0
+	VMOVUPS (AX), Z1
+	VMULPS Z1, Z0, Z4
+	VMOVUPS Z4, (BX)
+	VMOVUPS 64(BX), Z2
+	VMOVUPS 64(AX), Z3
+	VMULPS Z3, Z2, Z4
+	VMOVUPS Z4, 64(BX)
+	ADDQ $128, BX
+	ADDQ $128, AX
+	SUBQ $32, CX
+	JGE loop2
+
+done3:
+	ADDQ $32, CX
+	SUBQ $16, CX
+	JLT done5
+
+loop4:
+	VMOVUPS (BX), Z0
+	VMOVUPS (AX), Z1
+	VMULPS Z1, Z0, Z4
+	VMOVUPS Z4, (BX)
+	ADDQ $64, BX
+	ADDQ $64, AX
+	SUBQ $16, CX
+	JGE loop4
+
+done5:
+	ADDQ $16, CX
+	TESTQ CX, CX
+	JZ rowend6
+	VMOVUPS.Z (BX), K1, Z0
+	VMOVUPS.Z (AX), K1, Z1
+	VMULPS Z1, Z0, Z4
+	VMOVUPS Z4, K1, (BX)
+
+rowend6:
+	ADDQ $8, R8
+	ADDQ lds+40(FP), SI
+	DECQ rows+32(FP)
+	JNZ row1
+	VZEROUPPER
+	RET
+
+// func joinMax512(dst *float32, src *float32, at *int, n int, rows int, lds int)
+TEXT ·joinMax512(SB), NOSPLIT, $0-48
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ at+16(FP), R8
+	MOVQ n+24(FP), CX
+	ANDQ $15, CX
+	MOVL $1, DX
+	SHLL CX, DX
+	DECL DX
+	KMOVW DX, K1
+
+row1:
+	MOVQ (R8), BX
+	ADDQ BX, BX
+	ADDQ BX, BX
+	ADDQ DI, BX
+	MOVQ SI, AX
+	MOVQ n+24(FP), CX
+	SUBQ $32, CX
+	JLT done3
+
+loop2:
+	VMOVUPS (BX), Z0
+	VMOVUPS (AX), Z1
+	VMAXPS Z1, Z0, Z4
+	VCMPPS $3, Z0, Z0, K2
+	VMOVUPS Z0, K2, Z4
+	VMOVUPS Z4, (BX)
+	VMOVUPS 64(BX), Z2
+	VMOVUPS 64(AX), Z3
+	VMAXPS Z3, Z2, Z4
+	VCMPPS $3, Z2, Z2, K2
+	VMOVUPS Z2, K2, Z4
+	VMOVUPS Z4, 64(BX)
+	ADDQ $128, BX
+	ADDQ $128, AX
+	SUBQ $32, CX
+	JGE loop2
+
+done3:
+	ADDQ $32, CX
+	SUBQ $16, CX
+	JLT done5
+
+loop4:
+	VMOVUPS (BX), Z0
+	VMOVUPS (AX), Z1
+	VMAXPS Z1, Z0, Z4
+	VCMPPS $3, Z0, Z0, K2
+	VMOVUPS Z0, K2, Z4
+	VMOVUPS Z4, (BX)
+	ADDQ $64, BX
+	ADDQ $64, AX
+	SUBQ $16, CX
+	JGE loop4
+
+done5:
+	ADDQ $16, CX
+	TESTQ CX, CX
+	JZ rowend6
+	VMOVUPS.Z (BX), K1, Z0
+	VMOVUPS.Z (AX), K1, Z1
+	VMAXPS Z1, Z0, Z4
+	VCMPPS $3, Z0, Z0, K2
+	VMOVUPS Z0, K2, Z4
+	VMOVUPS Z4, K1, (BX)
+
+rowend6:
+	ADDQ $8, R8
+	ADDQ lds+40(FP), SI
+	DECQ rows+32(FP)
+	JNZ row1
+	VZEROUPPER
+	RET
+
+// func joinMin512(dst *float32, src *float32, at *int, n int, rows int, lds int)
+TEXT ·joinMin512(SB), NOSPLIT, $0-48
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ at+16(FP), R8
+	MOVQ n+24(FP), CX
+	ANDQ $15, CX
+	MOVL $1, DX
+	SHLL CX, DX
+	DECL DX
+	KMOVW DX, K1
+
+row1:
+	MOVQ (R8), BX
+	ADDQ BX, BX
+	ADDQ BX, BX
+	ADDQ DI, BX
+	MOVQ SI, AX
+	MOVQ n+24(FP), CX
+	SUBQ $32, CX
+	JLT done3
+
+loop2:
+	VMOVUPS (BX), Z0
+	VMOVUPS (AX), Z1
+	VMINPS Z1, Z0, Z4
+	VCMPPS $3, Z0, Z0, K2
+	VMOVUPS Z0, K2, Z4
+	VMOVUPS Z4, (BX)
+	VMOVUPS 64(BX), Z2
+	VMOVUPS 64(AX), Z3
+	VMINPS Z3, Z2, Z4
+	VCMPPS $3, Z2, Z2, K2
+	VMOVUPS Z2, K2, Z4
+	VMOVUPS Z4, 64(BX)
+	ADDQ $128, BX
+	ADDQ $128, AX
+	SUBQ $32, CX
+	JGE loop2
+
+done3:
+	ADDQ $32, CX
+	SUBQ $16, CX
+	JLT done5
+
+loop4:
+	VMOVUPS (BX), Z0
+	VMOVUPS (AX), Z1
+	VMINPS Z1, Z0, Z4
+	VCMPPS $3, Z0, Z0, K2
+	VMOVUPS Z0, K2, Z4
+	VMOVUPS Z4, (BX)
+	ADDQ $64, BX
+	ADDQ $64, AX
+	SUBQ $16, CX
+	JGE loop4
+
+done5:
+	ADDQ $16, CX
+	TESTQ CX, CX
+	JZ rowend6
+	VMOVUPS.Z (BX), K1, Z0
+	VMOVUPS.Z (AX), K1, Z1
+	VMINPS Z1, Z0, Z4
+	VCMPPS $3, Z0, Z0, K2
+	VMOVUPS Z0, K2, Z4
+	VMOVUPS Z4, K1, (BX)
+
+rowend6:
+	ADDQ $8, R8
+	ADDQ lds+40(FP), SI
+	DECQ rows+32(FP)
+	JNZ row1
+	VZEROUPPER
+	RET
+
 // func mulAddLanes512(dst *float32, x *float32, scale *float32, shift *float32, n int, rows int, ldd int, ldx int, lo float32, hi float32)
 TEXT ·mulAddLanes512(SB), NOSPLIT, $0-72
 	MOVQ dst+0(FP), DI

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -30,6 +31,50 @@ var binaryOps = []struct {
 		return a
 	}},
 }
+
+var _ = Describe("JoinRows", func() {
+	It("joins rows where a list says, in order", func() {
+		rng := rand.New(rand.NewPCG(1, 3))
+		special := []float32{0, nan, inf, -inf, 1, -2.5}
+		fill := func(x []float32) []float32 {
+			for i := range x {
+				if x[i] = rng.Float32()*8 - 4; rng.IntN(8) == 0 {
+					x[i] = special[rng.IntN(len(special))]
+				}
+			}
+			return x
+		}
+		onTargets(func(t isa.Target, k vec.Kernels) {
+			for _, o := range binaryOps {
+				if o.op == vec.Sub || o.op == vec.Div || o.op == vec.PRelu {
+					continue
+				}
+				for _, n := range []int{1, 2, 7, 8, 15, 16, 17, 33, 70, 40_001} {
+					places, rows := 5, 1+rng.IntN(12)
+					if n == 1 {
+						rows = 40_000
+					}
+					got, src, at := fill(make([]float32, places*n)), fill(make([]float32, rows*n)), make([]int, rows)
+					want := slices.Clone(got)
+					for r := range at {
+						at[r] = rng.IntN(places) * n
+						for i := range n {
+							want[at[r]+i] = o.f(want[at[r]+i], src[r*n+i])
+						}
+					}
+					k.JoinRows(o.op, got, src, at, n)
+					for i, x := range want {
+						if got[i] != x && (got[i] == got[i] || x == x) {
+							Fail(fmt.Sprint(t, o.op, n, i, got[i], x))
+						}
+					}
+				}
+			}
+			Expect(func() { k.JoinRows(vec.Add, make([]float32, 8), make([]float32, 8), []int{0, 5}, 4) }).To(Panic())
+			Expect(func() { k.JoinRows(vec.Add, make([]float32, 8), make([]float32, 7), []int{0, 4}, 4) }).To(Panic())
+		})
+	})
+})
 
 var _ = Describe("BinaryRows", func() {
 	It("computes every function, form, length and stride", func() {

@@ -33,6 +33,18 @@ func binary(set isa.Set, op BinaryOp, form Form, dst, a, b *float32, n, rows, ld
 	}
 }
 
+// joinRows writes a op b for rows a of n elements that lie where at says, in elements from dst on, and rows b of src, one after the other.
+func joinRows(set isa.Set, op BinaryOp, dst, src *float32, at *int, n, rows int) {
+	switch set {
+	case isa.AVX512:
+		callJoin512(op, dst, src, at, n, rows, 4*n)
+	case isa.AVX2:
+		callJoin2(op, dst, src, at, n, rows, 4*n)
+	default:
+		genericJoinRows(op, dst, src, at, n, rows)
+	}
+}
+
 // mulAdd writes x*scale + shift, bounded, with one scale and shift per row or per column.
 func mulAdd(set isa.Set, perRow bool, dst, x, scale, shift *float32, n, rows, ldd, ldx int, lo, hi float32) {
 	switch set {

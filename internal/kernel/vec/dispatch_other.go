@@ -18,6 +18,11 @@ func binary(set isa.Set, op BinaryOp, form Form, dst, a, b *float32, n, rows, ld
 	genericBinary(op, form, dst, a, b, n, rows, ldd, lda, ldb)
 }
 
+// joinRows writes a op b for rows a of n elements that lie where at says, in elements from dst on, and rows b of src, one after the other.
+func joinRows(set isa.Set, op BinaryOp, dst, src *float32, at *int, n, rows int) {
+	genericJoinRows(op, dst, src, at, n, rows)
+}
+
 // mulAdd writes x*scale + shift, bounded, with one scale and shift per row or per column.
 func mulAdd(set isa.Set, perRow bool, dst, x, scale, shift *float32, n, rows, ldd, ldx int, lo, hi float32) {
 	genericMulAdd(perRow, dst, x, scale, shift, n, rows, ldd, ldx, lo, hi)

@@ -38,6 +38,8 @@ var entries = []asm.Entry{
 	{Name: "binary", Doc: "writes a op b for rows of n elements.",
 		Params:   "op BinaryOp, form Form, dst, a, b *float32, n, rows, ldd, lda, ldb int",
 		Portable: "genericBinary(op, form, dst, a, b, n, rows, ldd, lda, ldb)"},
+	{Name: "joinRows", Doc: "writes a op b for rows a of n elements that lie where at says, in elements from dst on, and rows b of src, one after the other.",
+		Params: "op BinaryOp, dst, src *float32, at *int, n, rows int", Portable: "genericJoinRows(op, dst, src, at, n, rows)"},
 	{Name: "mulAdd", Doc: "writes x*scale + shift, bounded, with one scale and shift per row or per column.",
 		Params:   "perRow bool, dst, x, scale, shift *float32, n, rows, ldd, ldx int, lo, hi float32",
 		Portable: "genericMulAdd(perRow, dst, x, scale, shift, n, rows, ldd, ldx, lo, hi)"},

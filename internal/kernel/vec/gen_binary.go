@@ -30,6 +30,7 @@ func binaries(f *asm.File, isa asm.ISA, suffix string) {
 	table.WriteString("\t}\n}\n")
 	f.Go(table.String())
 	f.Serve("binary", isa, fmt.Sprintf("callBinary%s(op, form, dst, a, b, n, rows, 4*ldd, 4*lda, 4*ldb)", suffix))
+	joins(f, isa, suffix)
 	for _, perRow := range []bool{false, true} {
 		mulAdd(f, isa, suffix, perRow)
 	}
@@ -77,6 +78,51 @@ func binary(c *ctx, op, instruction, form string) {
 				c.selectIf(cmpUnord, a, a, a, d, c.r(7))
 			case "PRelu":
 				c.selectIf(cmpNLT, a, c.reg(0), a, d, c.r(7))
+			}
+			c.storeLast(d, "BX", u, tail)
+		})
+	})
+	c.Ret()
+}
+
+// joins writes a = a op b of rows a that lie where a list says, for functions that updates of tensors have.
+func joins(f *asm.File, isa asm.ISA, suffix string) {
+	var table strings.Builder
+	fmt.Fprintf(&table, "// callJoin%s runs the kernel of op, if there is one. The stride is in bytes.\n", suffix)
+	fmt.Fprintf(&table, "func callJoin%s(op BinaryOp, dst, src *float32, at *int, n, rows, lds int) {\n\tswitch op {\n", suffix)
+	for _, op := range binaryOps {
+		if op.name == "Sub" || op.name == "Div" || op.name == "PRelu" {
+			continue
+		}
+		name := "join" + op.name + suffix
+		kernel(f, isa, name, name+" writes a "+op.name+" b for rows a of n elements that lie where at says, in elements from dst on, and rows b of src; the stride is in bytes; rows > 0.",
+			args("dst", "src", "at:*int", "n", "rows", "lds"), func(c *ctx) { join(c, op.name, op.instruction) })
+		fmt.Fprintf(&table, "\tcase %s:\n\t\t%s(dst, src, at, n, rows, lds)\n", op.name, name)
+	}
+	table.WriteString("\tdefault:\n\t\tpanic(\"vec: no such kernel\")\n\t}\n}\n")
+	f.Go(table.String())
+	f.Serve("joinRows", isa, fmt.Sprintf("callJoin%s(op, dst, src, at, n, rows, 4*n)", suffix))
+}
+
+func join(c *ctx, op, instruction string) {
+	c.Load("dst", "DI")
+	c.Load("src", "SI")
+	c.Load("at", "R8")
+	c.tailMask()
+	c.preload("")
+	c.rows(map[string]string{"SI": "lds", "R8": "$8"}, func() {
+		c.I("MOVQ (R8), BX")
+		c.I("ADDQ BX, BX")
+		c.I("ADDQ BX, BX")
+		c.I("ADDQ DI, BX")
+		c.I("MOVQ SI, AX")
+		c.rowUnrolled([]string{"BX", "AX"}, 2, func(u int, tail bool) {
+			a, b, d := c.r(2*u), c.r(2*u+1), c.r(4)
+			c.load(c.vector("BX", u), a, tail)
+			c.load(c.vector("AX", u), b, tail)
+			c.I("%s %s, %s, %s", instruction, b, a, d)
+			if op == "Max" || op == "Min" { // the instruction returns b where either is NaN
+				c.selectIf(cmpUnord, a, a, a, d, c.r(7))
 			}
 			c.storeLast(d, "BX", u, tail)
 		})
