@@ -10,6 +10,7 @@ import (
 // arm that it chooses. Random operators, nodes with other regions, carve's own operators and unknown ones stay, and so does an
 // Einsum that lowerEinsums makes products of, for those to be folded.
 func (s *simplifier) foldConstants() error {
+	var f foldedTwins
 	return s.each(func(n *Node) error {
 		switch {
 		case len(n.Regions) > 0:
@@ -30,6 +31,10 @@ func (s *simplifier) foldConstants() error {
 				inputs[i] = v.Const
 			}
 		}
+		if results := f.find(n, inputs); results != nil && s.acceptable(n, results) {
+			s.becomeConstants(n, results)
+			return nil
+		}
 		results, err := s.o.Evaluator.Eval(s.ctx, n, inputs)
 		if s.ctx.Err() != nil {
 			return s.ctx.Err()
@@ -38,9 +43,59 @@ func (s *simplifier) foldConstants() error {
 			s.failed[n] = true
 			return nil
 		}
+		f.add(n, inputs, results)
 		s.becomeConstants(n, results)
 		return nil
 	})
+}
+
+// foldedTwins are nodes on large constants that one pass has folded. Layers that share weights transpose the same ones, each for itself, and would have
+// a copy each until the copies are found to be equal.
+type foldedTwins map[int][]foldedTwin // by the bytes of the first operand
+
+type foldedTwin struct {
+	n               *Node
+	inputs, results []tensor.Value
+}
+
+// leastTwin is the fewest bytes of a first operand for which a twin is sought.
+const leastTwin = 1 << 16
+
+func twinKey(inputs []tensor.Value) int {
+	if len(inputs) > 0 {
+		if t, ok := inputs[0].(*tensor.Tensor); ok && t.DType != tensor.String {
+			return int(t.NumBytes())
+		}
+	}
+	return 0
+}
+
+// find returns the results of a node with the same operator, attributes and operands, nil where there was none.
+func (f foldedTwins) find(n *Node, inputs []tensor.Value) []tensor.Value {
+	for _, o := range f[twinKey(inputs)] {
+		same := func(a, b tensor.Value) bool {
+			x, _ := a.(*tensor.Tensor)
+			y, _ := b.(*tensor.Tensor)
+			return x == y || x != nil && y != nil && equalTensors(x, y)
+		}
+		if o.n.Op == n.Op && len(o.n.Outputs) == len(n.Outputs) && slices.EqualFunc(o.n.Attrs, n.Attrs, equalAttrs) && slices.EqualFunc(o.inputs, inputs, same) {
+			return o.results
+		}
+	}
+	return nil
+}
+
+func (f *foldedTwins) add(n *Node, inputs, results []tensor.Value) {
+	key := twinKey(inputs)
+	if key < leastTwin {
+		return
+	}
+	if *f == nil {
+		*f = foldedTwins{}
+	}
+	if len((*f)[key]) < mostAlike {
+		(*f)[key] = append((*f)[key], foldedTwin{n, inputs, results})
+	}
 }
 
 // kept reports whether n expands a constant, and nobody has said yet that it may be folded. Numbers and vectors are the weights of nothing: where

@@ -165,6 +165,24 @@ var _ = Describe("Simplify, of constants and shapes,", func() {
   output %s
 `, ""),
 	)
+
+	It("computes large constants of nodes that are alike once", func() {
+		g := graph.New("g")
+		g.Opsets[""] = 17
+		x, w := g.AddInput("x", graph.TensorType(tensor.Float32, graph.Shape{graph.D(1), graph.D(130)})), g.AddConst("w", tensor.From(make([]float32, 130*131), 131, 130))
+		var out []*graph.Value
+		for range 3 {
+			t := g.AddNode(graph.NodeSpec{Op: graph.Op{Name: "Transpose"}, Inputs: []*graph.Value{w}, Outputs: []string{""}})
+			y := g.AddNode(graph.NodeSpec{Op: graph.Op{Name: "MatMul"}, Inputs: []*graph.Value{x, t.Outputs[0]}, Outputs: []string{""}})
+			x2 := g.AddNode(graph.NodeSpec{Op: graph.Op{Name: "MatMul"}, Inputs: []*graph.Value{y.Outputs[0], w}, Outputs: []string{""}})
+			x = x2.Outputs[0]
+			out = append(out, x)
+		}
+		g.SetOutputs(out...)
+		var asked asked
+		simplify(g, graph.SimplifyOptions{Evaluator: &asked})
+		Expect(asked.ops).To(Equal([]string{"Transpose"}))
+	})
 })
 
 // fixed is an evaluator that always returns the same.
