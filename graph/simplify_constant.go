@@ -64,7 +64,7 @@ const leastTwin = 1 << 16
 func twinKey(inputs []tensor.Value) int {
 	if len(inputs) > 0 {
 		if t, ok := inputs[0].(*tensor.Tensor); ok && t.DType != tensor.String {
-			return int(t.NumBytes())
+			return t.NumBytes()
 		}
 	}
 	return 0
