@@ -84,7 +84,7 @@ func layerOf(n *Node) (l layer, ok bool) {
 func (s *simplifier) convolveBefore(transpose *Node) {
 	v, image := transpose.Inputs[0], transpose.Outputs[0]
 	rank := len(image.Type.Shape)
-	if rank < 4 || !v.HasOneUse() || v.Format != image.Format || !slices.Equal(permutation(transpose), channelsSecond(rank)) || !readByConvolutions(image) {
+	if rank < 4 || len(v.Type.Shape) != rank || !v.HasOneUse() || v.Format != image.Format || !slices.Equal(permutation(transpose), channelsSecond(rank)) || !readByConvolutions(image) {
 		return
 	}
 	view, tokens := s.tokensOf(v)
@@ -132,7 +132,7 @@ func (s *simplifier) convolveBehind(product *Node) {
 		return
 	}
 	image, x, y, made := transpose.Inputs[0], l.x, last.Outputs[0], l.product.Outputs[0]
-	if image.Format != v.Format || !image.Type.Shape[1].Is(int64(l.rows)) || !madeByConvolution(image) || !s.canConvolve(&l, view, y.Type.Shape) {
+	if image.Format != v.Format || len(image.Type.Shape) != rank || !image.Type.Shape[1].Is(int64(l.rows)) || !madeByConvolution(image) || !s.canConvolve(&l, view, y.Type.Shape) {
 		return
 	}
 	s.replace(y, x)
