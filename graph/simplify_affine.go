@@ -30,7 +30,7 @@ func (s *simplifier) absorbOperand(conv *Node) {
 	n := x.Producer
 	l, ok := linearOf(conv)
 	group := int(conv.Int("group", 1))
-	if !ok || l.weight.Const == nil || l.weight.Const.DType != tensor.Float32 || int64(l.weight.Const.NumBytes()) > s.o.MaxFold || group < 1 || l.channels%group != 0 {
+	if !ok || l.weight.Const == nil || !l.weight.HasOneUse() || l.weight.Const.DType != tensor.Float32 || int64(l.weight.Const.NumBytes()) > s.o.MaxFold || group < 1 || l.channels%group != 0 {
 		return
 	}
 	bias, ok := l.biasOf(conv)
