@@ -106,7 +106,7 @@ var _ = Describe("answers that a client does not read", func() {
 			Expect(f.Close()).To(Succeed())
 		}
 		GinkgoWriter.Println("peak before and after:", before>>20, p.peak()>>20, "MiB")
-		Expect(p.peak()-before).To(BeNumerically("<", 2*limit), "240 MiB and more without a bound")
+		Expect(p.peak()-before).To(BeNumerically("<", 5*limit/2), "240 MiB and more without a bound; 60 as a rule, and what a busy machine collects late")
 		for range 2 * limit / (4 << 20) { // what is read is not counted any more
 			code, text := raw(ctx, p.addresses[port], append(frame(uint32(len(question))), question...), false)
 			Expect(code).To(Equal(codes.OK), text)
