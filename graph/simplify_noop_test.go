@@ -334,7 +334,7 @@ var _ = Describe("Simplify, of what exporters write around the operands they mea
   %c: f32[3,2] = ScatterND(%x, %k, %v; reduction="add") "c"
   output %a, %b, %c
 `, ""),
-		Entry("where one is repeated that is broadcast anyway", 18, `
+		Entry("where one is repeated that is broadcast anyway, unless it is what others are broadcast to", 18, `
   input %x: f32[N,4]
   const %shape = i64[2]{1, 4}
   const %axes = i64[1]{-1}
@@ -342,8 +342,10 @@ var _ = Describe("Simplify, of what exporters write around the operands they mea
   %e = Expand(%n, %shape) "e"
   %y = Div(%x, %e) "y"
   %z = Add(%e, %e) "z"
+  %p = PRelu(%e, %x) "p"
   output %y
   output %z
+  output %p
 `, `
   input %x: f32[N,4]
   const %shape = i64[2]{1, 4}
@@ -352,7 +354,8 @@ var _ = Describe("Simplify, of what exporters write around the operands they mea
   %e: f32[N,4] = Expand(%n, %shape) "e"
   %y: f32[N,4] = Div(%x, %n) "y"
   %z: f32[N,4] = Add(%e, %e) "z"
-  output %y, %z
+  %p: f32[N,4] = PRelu(%e, %x) "p"
+  output %y, %z, %p
 `, ""),
 	)
 })
