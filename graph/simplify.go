@@ -107,7 +107,8 @@ const maxRounds = 16
 // exporters write for LayerNormalization, GroupNormalization, Gelu, HardSwish, Swish and Mish replaced by the
 // operator; classifiers' labels that are strings are looked up by a LabelEncoder; constant weights of uint8 become int8, and
 // their zero points with them, where they are multiplied by uint8; taps of convolutions that
-// see nothing but padding are taken away; nodes of half precision compute in float32 where
+// see nothing but padding are taken away; tokens that are images are transposed and multiplied as images where these have fewer
+// channels to move; scales of channels fold into the convolution behind them, too, where it pads nothing; nodes of half precision compute in float32 where
 // SimplifyOptions.Rank wants that. Results are the same up to
 // rounding, and exactly the same where only folding, removal and merging took place.
 //
