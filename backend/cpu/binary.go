@@ -387,6 +387,10 @@ func (p *planner) binaryOver(op vec.BinaryOp, b *broadcast, ma, mb, dst place.Me
 func (b *broadcast) runRows(kernels vec.Kernels, op vec.BinaryOp, d, x, y []float32, rows int) {
 	last := len(b.outer) - 1
 	lda, ldb, ldd := b.strides[0][last], b.strides[1][last], b.strides[2][last]
+	if b.repeats(lda, ldb, ldd) && rows > 1 {
+		b.runRepeated(kernels, op, d, x, y, rows)
+		return
+	}
 	form := vec.VV
 	switch {
 	case b.step[0] == 0 && b.step[1] == 0:
@@ -400,6 +404,38 @@ func (b *broadcast) runRows(kernels vec.Kernels, op vec.BinaryOp, d, x, y []floa
 		form = vec.SV
 	}
 	kernels.BinaryRows(op, form, d, ldd, x, lda, y, ldb, rows, b.inner)
+}
+
+// shortInner is how many elements a row has that are computed with others as one.
+const shortInner = 16
+
+// repeats reports whether rows are short, lie one behind the other, and have one operand that is the same for all.
+func (b *broadcast) repeats(lda, ldb, ldd int) bool {
+	return b.inner < shortInner && b.step[0] == 1 && b.step[1] == 1 && ldd == b.inner && (lda == b.inner && ldb == 0 || lda == 0 && ldb == b.inner)
+}
+
+// runRepeated computes such rows, as many at a time as it writes copies of the operand that they share.
+func (b *broadcast) runRepeated(kernels vec.Kernels, op vec.BinaryOp, d, x, y []float32, rows int) {
+	var copies [16 * shortInner]float32
+	shared, first := y, b.strides[0][len(b.outer)-1] == 0
+	if first {
+		shared = x
+	}
+	n := min(rows, len(copies)/b.inner)
+	long := copies[:n*b.inner]
+	for at := copy(long, shared[:b.inner]); at < len(long); at *= 2 {
+		copy(long[at:], long[:at])
+	}
+	for from := 0; from < rows; {
+		pieces := max((rows-from)/n, 1)
+		cols := min(n, rows-from) * b.inner
+		if first {
+			kernels.BinaryRows(op, vec.VV, d[from*b.inner:], cols, long, 0, y[from*b.inner:], cols, pieces, cols)
+		} else {
+			kernels.BinaryRows(op, vec.VV, d[from*b.inner:], cols, x[from*b.inner:], cols, long, 0, pieces, cols)
+		}
+		from += pieces * cols / b.inner
+	}
 }
 
 // run computes elements [from, to) of one row.

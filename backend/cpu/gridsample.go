@@ -103,7 +103,7 @@ func planBilinear[T float32 | float64](p *planner, s *gridSampler, images, chann
 				j := i/blocks*s.count + begin + k
 				var inside bool
 				if at[j], inside = within(s, g[2*j], g[2*j+1], weight[4*j:][:4]); !inside {
-					gridPoint(s, g[2*j:][:2], off[4*j:][:4], weight[4*j:][:4])
+					atEdge(s, g[2*j:][:2], off[4*j:][:4], weight[4*j:][:4])
 					list = append(list, byte(k))
 				}
 			}
@@ -139,6 +139,31 @@ func within[T float32 | float64](s *gridSampler, gx, gy T, weight []T) (first in
 	weight[0], weight[1], weight[2], weight[3] = T((1-u)*(1-v)), T(u*(1-v)), T((1-u)*v), T(u*v)
 	return int32(j*width + i), true // a pixel's number
 }
+
+// atEdge is gridPoint for the two by two pixels of a plane.
+func atEdge[T float32 | float64](s *gridSampler, g []T, off []int32, weight []T) {
+	height, width := s.dims[0], s.dims[1]
+	x, y := s.coordinate(float64(g[0]), width), s.coordinate(float64(g[1]), height)
+	if !reachable(x) || !reachable(y) {
+		gridPoint(s, g, off, weight)
+		return
+	}
+	i, j := math.Floor(x), math.Floor(y)
+	u, v := x-i, y-j
+	_, _ = off[3], weight[3]
+	weight[0], weight[1], weight[2], weight[3] = T((1-u)*(1-v)), T(u*(1-v)), T((1-u)*v), T(u*v)
+	left, right, up, down := s.pixel(int(i), width), s.pixel(int(i)+1, width), s.pixel(int(j), height), s.pixel(int(j)+1, height)
+	place := func(row, column int) int32 {
+		if row < 0 || column < 0 {
+			return -1
+		}
+		return int32(row*width + column) // a pixel's number
+	}
+	off[0], off[1], off[2], off[3] = place(up, left), place(up, right), place(down, left), place(down, right)
+}
+
+// reachable reports whether a coordinate is a number and not beyond every padding.
+func reachable(x float64) bool { return math.Abs(x) <= 1<<40 }
 
 // coordinate returns where among n pixels a normalised coordinate lies.
 func (s *gridSampler) coordinate(g float64, n int) float64 {
@@ -178,7 +203,7 @@ func gridPoint[T float32 | float64](s *gridSampler, g []T, off []int32, weight [
 // axis finds the taps of a normalised coordinate along an axis of n pixels.
 func (s *gridSampler) axis(g float64, n int, at *[4]int, weight *[4]float64) {
 	x := s.coordinate(g, n)
-	if !(math.Abs(x) <= 1<<40) { // beyond every padding, or no number
+	if !reachable(x) {
 		for k := range at {
 			at[k], weight[k] = -1, 0
 		}
@@ -200,18 +225,21 @@ func (s *gridSampler) axis(g float64, n int, at *[4]int, weight *[4]float64) {
 		first--
 	}
 	for k := range s.taps {
-		i := int(first) + k
-		switch {
-		case i >= 0 && i < n:
-		case s.padding == "border":
-			i = min(max(i, 0), n-1)
-		case s.padding == "reflection":
-			i = s.reflect(float64(i), n)
-		default:
-			i = -1
-		}
-		at[k] = i
+		at[k] = s.pixel(int(first)+k, n)
 	}
+}
+
+// pixel returns the pixel that is read at place i along an axis of n pixels, -1 for a zero.
+func (s *gridSampler) pixel(i, n int) int {
+	switch {
+	case i >= 0 && i < n:
+		return i
+	case s.padding == "border":
+		return min(max(i, 0), n-1)
+	case s.padding == "reflection":
+		return s.reflect(float64(i), n)
+	}
+	return -1
 }
 
 // reflect folds a coordinate at the image's edges: its corner points when corners are aligned, else half a pixel beyond.
