@@ -86,6 +86,9 @@ var passes = []pass{
 	{"fuse-layernorm", (*simplifier).fuseLayerNorms},
 	{"fuse-activation", (*simplifier).fuseActivations},
 	{"fold-affine", (*simplifier).foldAffine},
+	{"fold-pads", (*simplifier).foldPads},
+	{"convolve-along", (*simplifier).convolveAlong},
+	{"lift-lines", (*simplifier).liftLines},
 	{"remove-dead", (*simplifier).removeDead},
 }
 
@@ -109,7 +112,8 @@ const maxRounds = 16
 // their zero points with them, where they are multiplied by uint8; taps of convolutions that
 // see nothing but padding are taken away; tokens that are images are transposed and multiplied as images where these have fewer
 // channels to move; scales of channels fold into the convolution behind them, too, where it pads nothing; nodes of half precision compute in float32 where
-// SimplifyOptions.Rank wants that. Results are the same up to
+// SimplifyOptions.Rank wants that; convolutions pad themselves what a Pad before them does, and become such of images of one row, with what stands
+// between them, where lines or whole rows or columns are convolved. Results are the same up to
 // rounding, and exactly the same where only folding, removal and merging took place.
 //
 // Types must have been inferred; they are inferred again where they improve. Inputs and the number of outputs stay;

@@ -1,10 +1,6 @@
 package graph
 
-import (
-	"slices"
-
-	"github.com/carve-dev/carve/graph/tensor"
-)
+import "slices"
 
 // partBatches takes out the views that merge dims in front of batched products and divide them again behind, as exporters write
 // attention, [batch, heads, rows, size], in products of rank 3:
@@ -122,12 +118,7 @@ func (b *batches) stays(v *Value) bool {
 }
 
 // viewed reports whether a Reshape may divide v.
-func (b *batches) viewed(v *Value) bool {
-	if !b.batched(v) || !b.s.computable(b.divided(v)) {
-		return false
-	}
-	return versionFor(b.s.g, Op{}) >= 14 || !slices.ContainsFunc(b.divided(v), func(d Dim) bool { _, ok := d.Const(); return !ok })
-}
+func (b *batches) viewed(v *Value) bool { return b.batched(v) && b.s.canView(b.divided(v)) }
 
 // divide computes v, of which divides holds or which is an operand of such a node, with its dim 0 divided, and returns it.
 func (b *batches) divide(v *Value) *Value {
@@ -135,7 +126,7 @@ func (b *batches) divide(v *Value) *Value {
 		return src
 	}
 	if !b.divides(v, 0) {
-		return b.view(v)
+		return b.s.view(v, b.divided(v))
 	}
 	n, extra := v.Producer, int64(len(b.parts)-1)
 	switch {
@@ -159,18 +150,4 @@ func (b *batches) divide(v *Value) *Value {
 	v.Type.Shape = b.divided(v)
 	b.s.stale(n)
 	return v
-}
-
-// view returns v with its dim 0 divided by a Reshape.
-func (b *batches) view(v *Value) *Value {
-	dims := b.divided(v)
-	op, attrs := Op{Name: "Reshape"}, []Attr(nil)
-	if versionFor(b.s.g, Op{}) >= 14 {
-		attrs = []Attr{IntAttr("allowzero", 1)}
-	}
-	shape := b.s.g.addKnown("", dims, TensorType(tensor.Int64, Shape{D(len(dims))}))
-	n := b.s.g.AddNode(NodeSpec{Op: op, Attrs: attrs, Inputs: []*Value{v, shape}, Outputs: []string{""}, Origins: []string{}})
-	n.Outputs[0].Type, n.Outputs[0].Format = Type{Kind: KindTensor, DType: v.Type.DType, Shape: dims}, v.Format
-	b.s.stale(n)
-	return n.Outputs[0]
 }

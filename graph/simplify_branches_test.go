@@ -112,7 +112,7 @@ var _ = Describe("Convolutions of one operand that are added or subtracted", fun
   %b = Conv(%x, %w7) "b"
   %y = Add(%a, %b) "add"
   output %y
-`, "Conv Conv Add"),
+`, "Conv Reshape Conv Add"),
 		Entry("not of different operands", `
   %z = Relu(%x) "z"
   %a = `+three+` "a"

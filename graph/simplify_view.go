@@ -201,6 +201,19 @@ func (s *simplifier) viewAttrs(n *Node, dims Shape) (attrs Attrs, ok bool) {
 	return n.Attrs.With(IntAttr("allowzero", 1)), true
 }
 
+// view returns v with those dims, by a Reshape.
+func (s *simplifier) view(v *Value, dims Shape) *Value {
+	var attrs []Attr
+	if versionFor(s.g, Op{}) >= 14 {
+		attrs = []Attr{IntAttr("allowzero", 1)}
+	}
+	shape := s.g.addKnown("", dims, TensorType(tensor.Int64, Shape{D(len(dims))}))
+	n := s.g.AddNode(NodeSpec{Op: Op{Name: "Reshape"}, Attrs: attrs, Inputs: []*Value{v, shape}, Outputs: []string{""}, Origins: []string{}})
+	n.Outputs[0].Type, n.Outputs[0].Format = Type{Kind: KindTensor, DType: v.Type.DType, Shape: dims}, v.Format
+	s.stale(n)
+	return n.Outputs[0]
+}
+
 // exchanged gives the results of two nodes that were exchanged their dims, and the second one's the name that others know.
 func (s *simplifier) exchanged(first, second *Node, between, dims Shape) {
 	x, y := first.Outputs[0], second.Outputs[0]
