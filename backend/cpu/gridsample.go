@@ -98,16 +98,8 @@ func planBilinear[T float32 | float64](p *planner, s *gridSampler, images, chann
 		g, at, weight, off := of[T](st, grid), of[int32](st, first), of[T](st, weights), of[int32](st, edge)
 		for i := lo; i < hi; i++ {
 			begin := i % blocks * pointBlock
-			list := st.Bytes(numbers)[i*pointBlock:][:0]
-			for k := range min(pointBlock, s.count-begin) {
-				j := i/blocks*s.count + begin + k
-				var inside bool
-				if at[j], inside = within(s, g[2*j], g[2*j+1], weight[4*j:][:4]); !inside {
-					atEdge(s, g[2*j:][:2], off[4*j:][:4], weight[4*j:][:4])
-					list = append(list, byte(k))
-				}
-			}
-			st.Bytes(counts)[i] = byte(len(list))
+			j, n := i/blocks*s.count+begin, min(pointBlock, s.count-begin)
+			st.Bytes(counts)[i] = byte(planePoints(s, g[2*j:][:2*n], at[j:][:n], weight[4*j:][:4*n], off[4*j:][:4*n], (*[pointBlock]byte)(st.Bytes(numbers)[i*pointBlock:])))
 		}
 	}}, []place.Memory{grid}, []place.Memory{first, weights, edge, numbers, counts})
 	p.emit(step{chunks: images * channels, grain: grainFor(float64(s.count)), body: func(st *state, _, lo, hi int) {
@@ -127,39 +119,40 @@ func planBilinear[T float32 | float64](p *planner, s *gridSampler, images, chann
 	}}, []place.Memory{src, first, weights, edge, numbers, counts}, []place.Memory{dst})
 }
 
-// within finds the first pixel of a point, 0 where its four do not lie in the image, and their weights, as gridPoint does.
-func within[T float32 | float64](s *gridSampler, gx, gy T, weight []T) (first int32, ok bool) {
+// planePoints finds the first pixels of points of a plane, 0 where their two by two do not lie in it, and their weights, as gridPoint does. It finds all four pixels of
+// those others, writes their numbers, and returns how many they are.
+func planePoints[T float32 | float64](s *gridSampler, g []T, first []int32, weights []T, off []int32, numbers *[pointBlock]byte) (outside int) {
 	height, width := s.dims[0], s.dims[1]
-	x, y := s.coordinate(float64(gx), width), s.coordinate(float64(gy), height)
-	if !(x >= 0 && y >= 0 && x < float64(width-1) && y < float64(height-1)) {
-		return 0, false
+	across, down, half := float64(width), float64(height), 1.0
+	if s.align {
+		across, down, half = across-1, down-1, 0
 	}
-	i, j := int(x), int(y)
-	u, v := x-float64(i), y-float64(j)
-	weight[0], weight[1], weight[2], weight[3] = T((1-u)*(1-v)), T(u*(1-v)), T((1-u)*v), T(u*v)
-	return int32(j*width + i), true // a pixel's number
-}
-
-// atEdge is gridPoint for the two by two pixels of a plane.
-func atEdge[T float32 | float64](s *gridSampler, g []T, off []int32, weight []T) {
-	height, width := s.dims[0], s.dims[1]
-	x, y := s.coordinate(float64(g[0]), width), s.coordinate(float64(g[1]), height)
-	if !reachable(x) || !reachable(y) {
-		gridPoint(s, g, off, weight)
-		return
-	}
-	i, j := math.Floor(x), math.Floor(y)
-	u, v := x-i, y-j
-	_, _ = off[3], weight[3]
-	weight[0], weight[1], weight[2], weight[3] = T((1-u)*(1-v)), T(u*(1-v)), T((1-u)*v), T(u*v)
-	left, right, up, down := s.pixel(int(i), width), s.pixel(int(i)+1, width), s.pixel(int(j), height), s.pixel(int(j)+1, height)
-	place := func(row, column int) int32 {
-		if row < 0 || column < 0 {
-			return -1
+	for k := range first {
+		x, y := ((float64(g[2*k])+1)*across-half)/2, ((float64(g[2*k+1])+1)*down-half)/2
+		left, up := math.Floor(x), math.Floor(y)
+		u, v := x-left, y-up
+		w := (*[4]T)(weights[4*k:])
+		w[0], w[1], w[2], w[3] = T((1-u)*(1-v)), T(u*(1-v)), T((1-u)*v), T(u*v)
+		i, j := int(left), int(up)
+		if uint(i) < uint(width-1) && uint(j) < uint(height-1) {
+			first[k] = int32(j*width + i) // a pixel's number
+			continue
 		}
-		return int32(row*width + column) // a pixel's number
+		first[k], numbers[outside%pointBlock] = 0, byte(k)
+		outside++
+		o := (*[4]int32)(off[4*k:])
+		if !reachable(x) || !reachable(y) {
+			gridPoint(s, g[2*k:][:2], o[:], w[:])
+			continue
+		}
+		columns, rows := [2]int{s.pixel(i, width), s.pixel(i+1, width)}, [2]int{s.pixel(j, height), s.pixel(j+1, height)}
+		for t := range o {
+			if o[t] = -1; rows[t/2] >= 0 && columns[t%2] >= 0 {
+				o[t] = int32(rows[t/2]*width + columns[t%2])
+			}
+		}
 	}
-	off[0], off[1], off[2], off[3] = place(up, left), place(up, right), place(down, left), place(down, right)
+	return outside
 }
 
 // reachable reports whether a coordinate is a number and not beyond every padding.

@@ -6,6 +6,7 @@ import (
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/internal/kernel/conv"
 	"github.com/carve-dev/carve/internal/kernel/reorder"
+	"github.com/carve-dev/carve/internal/kernel/winograd"
 	"github.com/carve-dev/carve/internal/operators"
 	"github.com/carve-dev/carve/internal/place"
 )
@@ -158,6 +159,7 @@ func (p *planner) volumeConv(n *graph.Node, in []*graph.Value, out *graph.Value,
 		v.residual = p.In(t.residual)
 	}
 	v.dst = p.Out(out)
+	v.m = winogradOf(w.Format.Layout)
 	for _, run := range depthRuns(&window, v.spec.Transposed, dx[2], dy[2], begin) {
 		s := v.spec
 		if len(run.taps) == 0 { // bias and tail are all there is
@@ -182,6 +184,7 @@ type volumeSteps struct {
 	w          *graph.Value
 	dx, dw, dy []int // of source, weights and result
 	from, to   int   // floats of a slice of source and result
+	m          int   // of F(m) where slices are convolved by Winograd's algorithm, else 0
 }
 
 // emitTap emits the convolutions, one per image, of a run's slices with the slice of the kernel of tap i. The first adds bias and
@@ -200,15 +203,11 @@ func (v *volumeSteps) emitTap(s conv.Spec, run *depthRun, i int) error {
 	if i > 0 {
 		c.bias, c.biasAt, c.residual, s.Residual = nil, place.Nowhere, v.dst, true
 	}
-	var err error
-	if c.plan, err = conv.NewConv(p.target, s); err != nil {
+	emit, size, err := v.planSlices(s)
+	if err != nil {
 		return err
 	}
-	one := 4 * c.plan.WeightFloats()
-	if err := v.ready(c.plan, one); err != nil {
-		return err
-	}
-	c.weights = v.weights.Part(tap.kernel*one, one)
+	c.weights = v.weights.Part(tap.kernel*size, size)
 	for b := range v.dx[0] {
 		part := func(m place.Memory, slices, first, apart, size int) place.Memory {
 			if m.Slot < 0 {
@@ -220,9 +219,34 @@ func (v *volumeSteps) emitTap(s conv.Spec, run *depthRun, i int) error {
 		one.src = part(v.src, v.dx[2], tap.source, run.step, v.from)
 		one.residual = part(c.residual, v.dy[2], run.first, run.apart, v.to)
 		one.dst = part(v.dst, v.dy[2], run.first, run.apart, v.to)
-		p.emitConv(one)
+		emit(one)
 	}
 	return nil
+}
+
+// planSlices plans the convolution of slices, makes the weights ready, and returns what emits it, and the bytes of the weights of a slice of the kernel.
+func (v *volumeSteps) planSlices(s conv.Spec) (emit func(convCall), size int, err error) {
+	p := v.p
+	if v.m > 0 {
+		plan, err := winograd.NewPlan(p.target, v.m, s, p.e.threads)
+		if err != nil {
+			return nil, 0, err
+		}
+		size = 4 * plan.WeightFloats()
+		if v.weights.Slot < 0 {
+			v.weights = p.ConstantIn(v.w, v.w.Format, v.dw[2]*size)
+		}
+		return func(c convCall) { p.emitWinograd(plan, &c) }, size, nil
+	}
+	plan, err := conv.NewConv(p.target, s)
+	if err != nil {
+		return nil, 0, err
+	}
+	size = 4 * plan.WeightFloats()
+	return func(c convCall) {
+		c.plan = plan
+		p.emitConv(c)
+	}, size, v.ready(plan, size)
 }
 
 // ready makes the weights ready, of which those of a slice have so many bytes, once for all plans: these differ in their maps alone. Weights that

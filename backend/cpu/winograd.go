@@ -2,6 +2,7 @@ package cpu
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strconv"
 	"strings"
@@ -49,7 +50,7 @@ func (b cpu) withWinograd(n *graph.Node, list []graph.Signature) []graph.Signatu
 		}
 		head, in = l.Head, fuse.Outers(n, l.Head.Inputs)
 	}
-	if !head.Is("Conv") || !is4D(in[0]) || !in[1].IsConst() || in[1] == in[0] {
+	if !head.Is("Conv") || !is4D(in[0]) && !is5D(in[0]) || !in[1].IsConst() || in[1] == in[0] {
 		return list
 	}
 	if kind, why := convKindOf(head); why != nil || kind != convDense {
@@ -59,7 +60,9 @@ func (b cpu) withWinograd(n *graph.Node, list []graph.Signature) []graph.Signatu
 	if !ok {
 		return list
 	}
-	spec.Pairs = b.pairs
+	if !is5D(in[0]) {
+		spec.Pairs = b.pairs
+	}
 	m := b.best.of(b.target, spec)
 	if m == 0 {
 		return list
@@ -110,12 +113,13 @@ func (w *winogradChoices) of(t isa.Target, s conv.Spec) int {
 	return m
 }
 
-// staticSpec returns a convolution whose images have sizes that are known, as it is for one image where their number is not.
+// staticSpec returns a convolution whose images have sizes that are known, as it is for one image where their number is not. Of one over three axes it is that of the
+// slices of the result that a slice of the kernel meets, at most.
 func staticSpec(head *graph.Node, in []*graph.Value) (s conv.Spec, ok bool) {
 	var dims [3][]int
 	for i, v := range []*graph.Value{in[0], in[1], head.Outputs[0]} {
 		shape := slices.Clone(v.Type.Shape)
-		if len(shape) != 4 {
+		if len(shape) != 4 && len(shape) != 5 {
 			return s, false
 		}
 		if _, known := shape[0].Const(); !known {
@@ -127,6 +131,9 @@ func staticSpec(head *graph.Node, in []*graph.Value) (s conv.Spec, ok bool) {
 	}
 	x, w, y := dims[0], dims[1], dims[2]
 	s = conv.Spec{N: x[0], C: x[1], OC: y[1], Groups: int(head.Int("group", 1))}
+	if len(x) == 5 {
+		s.N = min(x[2], y[2])
+	}
 	var err error
 	s.Map, err = convWindow(head, x[2:], w[2:], y[2:])
 	return s, err == nil
@@ -146,6 +153,12 @@ func (p *planner) winograd(m int, spec conv.Spec, c *convCall, w, bias, residual
 		c.residual = p.In(residual)
 	}
 	c.dst = p.Out(out)
+	p.emitWinograd(plan, c)
+	return nil
+}
+
+// emitWinograd emits a convolution of known places by F(m).
+func (p *planner) emitWinograd(plan *winograd.Plan, c *convCall) {
 	work, chunks := p.scratch(4*plan.Workspace()), plan.Chunks()
 	s := step{work: c.work, chunks: chunks, grain: grainFor(float64(plan.Cost()) / 3 / float64(chunks)), body: func(st *state, worker, lo, hi int) {
 		t := c.tensors(st)
@@ -154,39 +167,86 @@ func (p *planner) winograd(m int, spec conv.Spec, c *convCall, w, bias, residual
 		}
 	}}
 	p.emit(s, []place.Memory{c.src, c.weights, c.biasAt, c.residual}, []place.Memory{c.dst, work.at})
-	return nil
 }
 
-// winogradConverters are those between row-major weights and weights for F(m).
+// winogradConverters are those between row-major weights and weights for F(m). Of a kernel over three axes each slice is transformed, one behind the other.
 func (b cpu) winogradConverters(l graph.Layout, m int) []convert.Converter {
-	of := func(dims []int) (w winograd.Weights, err error) {
-		if len(dims) != 4 || dims[2] != 3 || dims[3] != 3 {
-			return w, tensor.ErrShape
+	of := func(dims []int) (w winograd.Weights, depth int, err error) {
+		rank := len(dims)
+		if rank != 4 && rank != 5 || dims[rank-2] != 3 || dims[rank-1] != 3 {
+			return w, 0, tensor.ErrShape
 		}
-		return winograd.NewWeights(b.target, m, dims[0], dims[1])
+		w, err = winograd.NewWeights(b.target, m, dims[0], dims[1])
+		return w, product(dims[2 : rank-2]), err
 	}
 	size := func(_ graph.Format, _ tensor.DType, dims []int) (int64, error) {
-		w, err := of(dims)
-		return 4 * int64(w.Floats()), err
+		w, depth, err := of(dims)
+		return 4 * int64(w.Floats()) * int64(depth), err
 	}
-	one := func(name string, from, to graph.Format, move func(w winograd.Weights, dst, src []byte, lo, hi int) error) convert.Converter {
+	one := func(name string, from, to graph.Format, move func(w winograd.Weights, dst, src []byte, lo, hi int) error, deep func(w winograd.Weights, filters, depth int) convert.Move) convert.Converter {
 		return convert.Converter{Name: name, From: from, To: to, Cost: convert.HostCost, Rounds: true, Spreads: true, Size: size,
-			Supports: func(dt tensor.DType, rank int) bool { return dt == tensor.Float32 && rank == 4 },
+			Supports: func(dt tensor.DType, rank int) bool { return dt == tensor.Float32 && (rank == 4 || rank == 5) },
 			Plan: func(_ tensor.DType, dims []int) (convert.Move, error) {
-				w, err := of(dims)
+				w, depth, err := of(dims)
 				if err != nil {
 					return nil, err
+				}
+				if depth != 1 {
+					return deep(w, dims[0]*dims[1], depth), nil
 				}
 				return spread(w.Chunks(), func(dst, src []byte, lo, hi int) error { return move(w, dst, src, lo, hi) }), nil
 			}}
 	}
+	pack := func(w winograd.Weights, dst, src []byte, lo, hi int) error {
+		return w.Pack(place.Elements[float32](dst), src, lo, hi)
+	}
+	unpack := func(w winograd.Weights, dst, src []byte, lo, hi int) error {
+		return w.Unpack(dst, place.Elements[float32](src), lo, hi)
+	}
 	return []convert.Converter{
-		one("cpu-winograd", graph.HostFormat, graph.On(l), func(w winograd.Weights, dst, src []byte, lo, hi int) error {
-			return w.Pack(place.Elements[float32](dst), src, lo, hi)
+		one("cpu-winograd", graph.HostFormat, graph.On(l), pack, func(w winograd.Weights, filters, depth int) convert.Move {
+			return bySlice(depth, 4*w.Floats(), func(dst, src []byte, k int) error {
+				taps := make([]byte, filters*sliceBytes)
+				for i := range filters {
+					copy(taps[i*sliceBytes:], src[(i*depth+k)*sliceBytes:][:sliceBytes])
+				}
+				return pack(w, dst, taps, 0, w.Chunks())
+			})
 		}),
-		one("cpu-unwinograd", graph.On(l), graph.HostFormat, func(w winograd.Weights, dst, src []byte, lo, hi int) error {
-			return w.Unpack(dst, place.Elements[float32](src), lo, hi)
+		one("cpu-unwinograd", graph.On(l), graph.HostFormat, unpack, func(w winograd.Weights, filters, depth int) convert.Move {
+			return bySlice(depth, 0, func(dst, src []byte, k int) error {
+				taps := make([]byte, filters*sliceBytes)
+				if err := unpack(w, taps, src[k*4*w.Floats():], 0, w.Chunks()); err != nil {
+					return err
+				}
+				for i := range filters {
+					copy(dst[(i*depth+k)*sliceBytes:], taps[i*sliceBytes:][:sliceBytes])
+				}
+				return nil
+			})
 		})}
+}
+
+// sliceBytes is what a slice of the taps of a filter takes.
+const sliceBytes = 9 * 4
+
+// bySlice makes a Move of one that converts a slice of kernels, the result of which begins so many bytes behind that of the one before.
+func bySlice(depth, apart int, one func(dst, src []byte, k int) error) convert.Move {
+	return func(ctx context.Context, dst, src *tensor.Tensor, x convert.Exec) error {
+		to, from := dst.Data[dst.Offset:], src.Data[src.Offset:]
+		errs := make([]error, depth)
+		x.Workers.Parallel(depth, func(lo, hi int) {
+			for k := lo; k < hi && ctx.Err() == nil; k++ {
+				if errs[k] = one(to[k*apart:], from, k); x.Progress != nil {
+					x.Progress(len(from) / depth)
+				}
+			}
+		})
+		if err := errors.Join(errs...); err != nil {
+			return err
+		}
+		return ctx.Err()
+	}
 }
 
 // spread makes a Move of one that converts chunks, at least one and each of about as many bytes. The errors of part depend on sizes alone.

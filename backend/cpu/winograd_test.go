@@ -50,6 +50,23 @@ var _ = Describe("Winograd's algorithms", func() {
 		m.sample(activate(m, y))
 	}))
 
+	It("compute convolutions over three axes, of the slices of their kernels", seeds(10, func(m *model) {
+		c, oc, depth, k := m.between(32, 50), m.between(32, 50), m.between(2, 5), m.between(1, 3)
+		x := m.input(m.between(1, 2), c, depth, m.between(17, 24), m.between(17, 24))
+		args := []any{x, m.scaled(0.1, oc, c, k, 3, 3), strides(int64(m.between(1, 2)), 1, 1)}
+		if m.chance(2) {
+			args = slices.Insert(args, 2, any(m.constant(oc)))
+		}
+		p := m.int64s(6, 0, 2)
+		p[0], p[3] = int64(m.between(0, k)), int64(m.between(0, k)) // slices of padding alone among them
+		y := m.op("Conv", append(args, pads(p...))...)
+		Expect(winogradSignature(y, nil)).To(ContainSubstring("winograd"))
+		if m.chance(2) {
+			y = m.op("Add", y, m.input(m.known[y].Shape...))
+		}
+		m.sample(activate(m, y))
+	}))
+
 	It("run in every way, one behind the other and into a concatenation", func() {
 		m := newModel(3)
 		x := m.op("Relu", m.input(1, 48, 30, 30))
@@ -94,15 +111,15 @@ var _ = Describe("Winograd's algorithms", func() {
 		}
 	})
 
-	It("give weights back to who needs them row-major", func(ctx context.Context) {
+	DescribeTable("give weights back to who needs them row-major", func(ctx context.Context, image, dims []int) {
 		m := newModel(1)
-		weights := m.constant(64, 64, 3, 3)
-		y := m.op("Conv", m.input(1, 64, 56, 56), weights, padded)
+		weights := m.constant(dims...)
+		y := m.op("Conv", m.input(image...), weights)
 		b, err := cpu.Open(backend.Config{Name: "cpu"})
 		Expect(err).NotTo(HaveOccurred())
 		format := b.Supports(y.Producer).Signatures[0].Inputs[1].Format
 		Expect(format.Layout.IsOpaque()).To(BeTrue())
-		dims, w := []int{64, 64, 3, 3}, m.known[weights]
+		w := m.known[weights]
 		for _, c := range b.(convert.Source).ConvertersOf(format.Layout) {
 			size, err := c.Size(format, tensor.Float32, dims)
 			Expect(err).NotTo(HaveOccurred())
@@ -114,7 +131,11 @@ var _ = Describe("Winograd's algorithms", func() {
 			_, err = c.Plan(tensor.Float32, []int{64, 64, 5, 5})
 			Expect(err).To(MatchError(tensor.ErrShape))
 		}
-		got, want := tensor.Of[float32](w)[:64*64*9], tensor.Of[float32](m.known[weights])
+		want := tensor.Of[float32](m.known[weights])
+		got := tensor.Of[float32](w)[:len(want)]
 		Expect(slices.EqualFunc(got, want, func(a, b float32) bool { return a-b < 1e-5 && b-a < 1e-5 })).To(BeTrue())
-	})
+	},
+		Entry("of images", []int{1, 64, 56, 56}, []int{64, 64, 3, 3}),
+		Entry("of volumes", []int{1, 64, 4, 56, 56}, []int{64, 64, 2, 3, 3}),
+	)
 })
