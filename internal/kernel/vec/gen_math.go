@@ -57,9 +57,35 @@ func (c *ctx) expNegative(x, n, p string) {
 		c.expReduced(x, n, p)
 		return
 	}
+	c.expMasked(x, n, p)
+}
+
+// leastExp is the least x of which e^x is no less than 2^-126.
+const leastExp = -87.33654
+
+// expNormal writes e^x, on x86 0 where that is below 2^-126: numbers such as e^(-x²) that are as good as 0 would make whatever reads them slow.
+func (c *ctx) expNormal(x string, r []string) {
+	const notLess = 0x15
+	switch {
+	case c.isa.Exponents:
+		c.op("VMINPS", x, c.reg(89), x)
+		c.expMasked(x, r[0], r[1])
+	case c.narrow():
+		c.op("VCMPPS", fmt.Sprintf("$%d", notLess), c.reg(leastExp), x, r[2])
+		c.clamp(x, leastExp, 89)
+		c.reduceExp(x, r[0])
+		c.expReduced(x, r[0], r[1])
+		c.I("VANDPS %s, %s, %s", r[2], x, x)
+	default:
+		c.exp(x, r[0], r[1])
+	}
+}
+
+// expMasked writes e^x with AVX-512 for x that it does not make infinite, 0 where that is below 2^-126.
+func (c *ctx) expMasked(x, n, p string) {
 	const notLess = 0x15
 	mask := fmt.Sprintf("K%d", 2+c.first/softmaxSet) // others may be computed between these instructions
-	c.op("VCMPPS", fmt.Sprintf("$%d", notLess), c.reg(-87.33654), x, mask)
+	c.op("VCMPPS", fmt.Sprintf("$%d", notLess), c.reg(leastExp), x, mask)
 	c.reduceExp(x, n)
 	c.expPolynomial(x, p)
 	c.I("VSCALEFPS.Z %s, %s, %s, %s", n, p, mask, x)

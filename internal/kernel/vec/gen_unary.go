@@ -14,7 +14,7 @@ var unaryOps = []struct {
 	name string
 	emit func(c *ctx, r []string)
 }{
-	{"Exp", func(c *ctx, r []string) { c.exp(r[0], r[1], r[2]) }},
+	{"Exp", func(c *ctx, r []string) { c.expNormal(r[0], r[1:4]) }},
 	{"Log", func(c *ctx, r []string) { c.log(r[0], r[1], r[2], r[3], r[4]) }},
 	{"Tanh", func(c *ctx, r []string) { c.tanh(r[0], r[1], r[2], r[3]) }},
 	{"Sigmoid", func(c *ctx, r []string) { c.sigmoid(r[0], r[1:5]) }},

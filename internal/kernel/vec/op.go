@@ -7,7 +7,7 @@ type Op uint8
 
 // The functions. Where one has parameters, they are fields of Params.
 const (
-	Exp          Op = iota // e^x
+	Exp          Op = iota // e^x; on x86 0 where that is below 2^-126
 	Log                    // ln x; -Inf for 0, NaN below
 	Tanh                   // tanh x
 	Sigmoid                // 1 / (1 + e^-x)
