@@ -6,8 +6,9 @@ import (
 	"github.com/carve-dev/carve/graph/tensor"
 )
 
-// liftLines makes convolutions over one axis, and what stands between them, operators on images of one row, [N, C, 1, W] of [N, C, W]. Backends keep images in
-// layouts of their own from convolution to convolution, and lines not. It does so where two convolutions or more come one behind the other, or beside each other.
+// liftLines makes convolutions over one axis, and what stands between them, operators on images of one row, [N, C, 1, W] of [N, C, W] and of [N, C, W, 1]. Backends
+// keep images in layouts of their own from convolution to convolution, and lines not, and their kernels go along rows. It does so where two convolutions or more of
+// lines come one behind the other, or beside each other, and with each of images of one column.
 func (s *simplifier) liftLines() error {
 	var lifts []*lift
 	of := map[*Node]*lift{}
@@ -37,7 +38,7 @@ func (s *simplifier) liftLines() error {
 	}
 	lines := lines{s: s, lifted: map[*Value]bool{}, images: map[*Value]*Value{}, lowered: map[*Value]*Value{}}
 	for _, l := range lifts {
-		if convolutions[l.root()] > 1 {
+		if convolutions[l.root()] > 4-l.rank { // views of columns cost nothing
 			lines.lift(l, func(u Use) bool {
 				m := of[u.Node]
 				return m != nil && m.root() == l.root() && slices.Contains(m.lines, u.Slot)
@@ -50,6 +51,7 @@ func (s *simplifier) liftLines() error {
 // A lift is how a node on lines becomes one on images.
 type lift struct {
 	n       *Node
+	rank    int            // of lines: 3, or 4 where they are images of one column
 	lines   []int          // operands that are lines; those that are constants become images, too
 	other   map[int]*Value // other operands that change
 	attrs   Attrs
@@ -79,6 +81,14 @@ func (s *simplifier) liftOf(n *Node) *lift {
 		return nil
 	}
 	l := &lift{n: n, lines: []int{0}, attrs: n.Attrs, results: true}
+	if v := n.Inputs[0]; broadcasting[n.Op.Name] {
+		l.rank = len(n.Outputs[0].Type.Shape)
+	} else if v != nil {
+		l.rank = len(v.Type.Shape)
+	}
+	if l.rank != 3 && l.rank != 4 {
+		return nil
+	}
 	ok := false
 	switch {
 	case isConvolution(n):
@@ -118,7 +128,7 @@ func (s *simplifier) liftOf(n *Node) *lift {
 // areLines reports whether the operands and results that are to be lifted are lines of float32 whose dims are known in a run.
 func (s *simplifier) areLines(l *lift) bool {
 	isLine := func(v *Value) bool {
-		return v != nil && len(v.Type.Shape) == 3 && v.Type.DType == tensor.Float32 && v.Format == l.n.Outputs[0].Format && s.canView(v.Type.Shape)
+		return v != nil && len(v.Type.Shape) == l.rank && (l.rank == 3 || v.Type.Shape[3].Is(1)) && v.Type.DType == tensor.Float32 && v.Format == l.n.Outputs[0].Format && s.canView(v.Type.Shape)
 	}
 	for _, slot := range l.lines {
 		if slot >= len(l.n.Inputs) || !isLine(l.n.Inputs[slot]) {
@@ -140,31 +150,60 @@ func (l *lift) rows() {
 		of   int64
 	}{{"kernel_shape", 1}, {"strides", 1}, {"dilations", 1}, {"output_padding", 0}} {
 		if v, ok := l.n.Ints(a.name); ok {
-			l.attrs = l.attrs.With(IntsAttr(a.name, append([]int64{a.of}, v...)...))
+			l.attrs = l.attrs.With(IntsAttr(a.name, l.spatial(v, a.of)...))
 		}
 	}
-	if v, ok := l.n.Ints("pads"); ok && len(v) == 2 {
-		l.attrs = l.attrs.With(IntsAttr("pads", 0, v[0], 0, v[1]))
+	if v, ok := l.n.Ints("pads"); ok {
+		half := len(v) / 2
+		l.attrs = l.attrs.With(IntsAttr("pads", append(l.spatial(v[:half], 0), l.spatial(v[half:], 0)...)...))
 	}
 }
 
+// spatial returns numbers of the spatial axes of lines as those of images, one being that of the axis that is added.
+func (l *lift) spatial(v []int64, one int64) []int64 {
+	if l.rank == 3 {
+		return append([]int64{one}, v...)
+	}
+	return exchangeLast(v)
+}
+
+// exchangeLast returns a list with its last two elements exchanged.
+func exchangeLast[T any, L ~[]T](list L) L {
+	out := slices.Clone(list)
+	if n := len(out); n > 1 {
+		out[n-2], out[n-1] = out[n-1], out[n-2]
+	}
+	return out
+}
+
 func (l *lift) convolution() bool {
-	w := l.n.Input(1)
-	if w == nil || w.Const == nil || w.Const.Rank() != 3 || !w.Const.IsCompact() || w.Const.DType != tensor.Float32 {
+	w, x := l.n.Input(1), l.n.Inputs[0]
+	if w == nil || w.Const == nil || w.Const.Rank() != l.rank || !w.Const.IsCompact() || w.Const.DType != tensor.Float32 {
 		return false
 	}
-	if _, ok := l.n.Ints("output_shape"); ok || l.n.Is("Conv") && l.n.Int("group", 1) == 1 && w.Const.Shape[1] < fewestLifted {
+	if _, ok := l.n.Ints("output_shape"); ok || l.rank == 4 && (w.Const.Shape[3] != 1 || x.Type.Shape[2].Is(1)) {
+		return false
+	}
+	if l.rank == 3 && l.n.Is("Conv") && l.n.Int("group", 1) == 1 && w.Const.Shape[1] < fewestLifted {
 		return false
 	}
 	l.rows()
 	return l.view(1)
 }
 
-// view lets a constant operand have a row.
+// view lets a constant operand of more than one dim be one of images.
 func (l *lift) view(slot int) bool {
 	v := l.n.Inputs[slot]
-	row := len(v.Const.Shape) - 1
-	c, err := v.Const.View(slices.Insert(slices.Clone(v.Const.Shape), row, 1)...)
+	dims := v.Const.Shape
+	switch {
+	case l.rank == 3:
+		dims = slices.Insert(slices.Clone(dims), len(dims)-1, 1)
+	case dims[len(dims)-1] != 1:
+		return false
+	default:
+		dims = exchangeLast(dims)
+	}
+	c, err := v.Const.View(dims...)
 	if err != nil {
 		return false
 	}
@@ -189,10 +228,10 @@ func (l *lift) broadcast() bool {
 		case v == nil || v.Type.Shape == nil:
 			return false
 		case v.Const != nil && v.Const.Rank() > 1:
-			if v.Const.Rank() > 3 || !v.Const.IsCompact() || !l.view(i) {
+			if v.Const.Rank() > l.rank || !v.Const.IsCompact() || !l.view(i) {
 				return false
 			}
-		case len(v.Type.Shape) == 3:
+		case len(v.Type.Shape) == l.rank:
 			l.lines, varies = append(l.lines, i), true
 		case len(v.Type.Shape) > 1:
 			return false
@@ -202,18 +241,21 @@ func (l *lift) broadcast() bool {
 }
 
 // imageAxis returns the axis of images that an axis of lines becomes.
-func imageAxis(axis int64) (int64, bool) {
+func (l *lift) imageAxis(axis int64) (int64, bool) {
 	if axis < 0 {
-		axis += 3
+		axis += int64(l.rank)
 	}
-	if axis == 2 {
+	switch axis {
+	case 2:
 		return 3, true
+	case 3:
+		return 2, l.rank == 4
 	}
 	return axis, axis == 0 || axis == 1
 }
 
 func (l *lift) axis(name string, absent int64) bool {
-	axis, ok := imageAxis(l.n.Int(name, absent))
+	axis, ok := l.imageAxis(l.n.Int(name, absent))
 	l.attrs = l.attrs.With(IntAttr(name, axis))
 	return ok
 }
@@ -232,7 +274,7 @@ func (l *lift) axes(slot int) bool {
 	axes := slices.Clone(numbersOf(v))
 	for i := range axes {
 		var ok bool
-		if axes[i], ok = imageAxis(axes[i]); !ok {
+		if axes[i], ok = l.imageAxis(axes[i]); !ok {
 			return false
 		}
 	}
@@ -246,17 +288,21 @@ func (l *lift) slice() bool { return l.n.Op.Since >= 10 && l.axes(3) }
 
 func (l *lift) pad() bool {
 	p := numbersOf(l.n.Input(1))
-	if l.n.Op.Since < 11 || len(p) != 6 || l.n.Input(3) != nil {
+	if l.n.Op.Since < 11 || len(p) != 2*l.rank || l.n.Input(3) != nil {
 		return false
 	}
-	l.with(1, l.n.Inputs[1].Name, tensor.From([]int64{p[0], p[1], 0, p[2], p[3], p[4], 0, p[5]}, 8))
+	list := slices.Concat(p[:2], l.spatial(p[2:l.rank], 0), p[l.rank:l.rank+2], l.spatial(p[l.rank+2:], 0))
+	l.with(1, l.n.Inputs[1].Name, tensor.From(list, len(list)))
 	return true
 }
 
 // reduce takes reductions along lines: of images they are along rows, too, which are one.
 func (l *lift) reduce() bool {
-	axes, err := ReduceAxes(l.n, numbersOf(l.n.Input(1)), 3)
-	if err != nil || !slices.Equal(axes, []int{2}) {
+	axes, err := ReduceAxes(l.n, numbersOf(l.n.Input(1)), l.rank)
+	if err != nil || len(axes) == 0 || axes[0] != 2 {
+		return false
+	}
+	if l.results = l.n.Int("keepdims", 1) != 0; !l.results && len(axes) < l.rank-2 {
 		return false
 	}
 	if _, ok := l.n.Ints("axes"); ok {
@@ -264,7 +310,6 @@ func (l *lift) reduce() bool {
 	} else {
 		l.with(1, l.n.Inputs[1].Name, tensor.From([]int64{2, 3}, 2))
 	}
-	l.results = l.n.Int("keepdims", 1) != 0
 	return true
 }
 
@@ -298,7 +343,7 @@ func (c *lines) lift(l *lift, inside func(Use) bool) {
 			continue
 		}
 		line := y.Type
-		y.Type.Shape = withRow(line.Shape)
+		y.Type.Shape = ofRows(line.Shape)
 		c.lifted[y] = true
 		if y.output == 0 && !slices.ContainsFunc(y.uses, func(u Use) bool { return !inside(u) }) {
 			continue
@@ -319,10 +364,15 @@ func (c *lines) image(v *Value) *Value {
 		return v
 	}
 	if c.images[v] == nil {
-		c.images[v] = c.s.view(v, withRow(v.Type.Shape))
+		c.images[v] = c.s.view(v, ofRows(v.Type.Shape))
 	}
 	return c.images[v]
 }
 
-// withRow returns the dims of a line as those of an image of one row.
-func withRow(s Shape) Shape { return slices.Insert(slices.Clone(s), 2, D(1)) }
+// ofRows returns the dims of a line as those of an image of one row.
+func ofRows(s Shape) Shape {
+	if len(s) == 4 {
+		return exchangeLast(s)
+	}
+	return slices.Insert(slices.Clone(s), 2, D(1))
+}

@@ -117,6 +117,50 @@ var _ = Describe("Simplify, of lines,", func() {
   $1: f32[1,6,1,5] = Reshape(%x, $0; allowzero=1) from()
   output %y
 `, ""),
+		Entry("and images of one column, where one convolution is enough", `
+  input %x: f32[2,3,7,1]
+  input %g: f32[2,3,1,1]
+  const %w = f32[3,1,2,1]{1, 2, 3, 4, 5, 6}
+  const %c = f32[3,1,1]{1, 2, 3}
+  const %e = f32[4,1]{1, 2, 3, 4}
+  const %pads = i64[8]{0, 0, 1, 0, 0, 0, 2, 0}
+  const %image = i64[2]{2, 3}
+  const %scales = f32[4]{1, 1, 2, 2}
+  %m = Mul(%x, %g) "m"
+  %p = Pad(%m, %pads; mode="edge") "p"
+  %a = Conv(%p, %w; group=3, strides=[2, 1], dilations=[3, 1], pads=[1, 0, 0, 0]) "a"
+  %d = Add(%a, %c) "d"
+  %b = Mul(%d, %e) "b"
+  %q = AveragePool(%b; kernel_shape=[2, 1]) "q"
+  %h = Softmax(%q; axis=2) "h"
+  %k = Concat(%h, %b; axis=2) "k"
+  %y = ReduceMean(%k, %image; keepdims=0) "y"
+  %z = Resize(%k, _, %scales) "z"
+  output %y, %z
+`, `
+  input %x: f32[2,3,7,1]
+  input %g: f32[2,3,1,1]
+  const %scales = f32[4]{1, 1, 2, 2}
+  const %w.bias = f32[3]{1, 2, 3}
+  const $0 = i64[4]{2, 3, 1, 7}
+  const %pads = i64[8]{0, 0, 0, 1, 0, 0, 0, 2}
+  const %w = f32[3,1,1,2]{1, 2, 3, 4, 5, 6}
+  const %e = f32[1,4]{1, 2, 3, 4}
+  const $1 = i64[4]{2, 3, 7, 1}
+  const %image = i64[2]{2, 3}
+  %m: f32[2,3,1,7] = Mul($2, %g) "m"
+  %p: f32[2,3,1,10] = Pad(%m, %pads; mode="edge") "p"
+  %a: f32[2,3,1,4] = Conv(%p, %w, %w.bias; dilations=[1, 3], group=3, pads=[0, 1, 0, 0], strides=[1, 2]) "a" from("a", "d")
+  %b: f32[2,3,1,4] = Mul(%a, %e) "b"
+  %q: f32[2,3,1,3] = AveragePool(%b; kernel_shape=[1, 2]) "q"
+  %h: f32[2,3,1,3] = Softmax(%q; axis=3) "h"
+  %k: f32[2,3,1,7] = Concat(%h, %b; axis=3) "k"
+  %y: f32[2,3] = ReduceMean(%k, %image; keepdims=0) "y"
+  %z: f32[2,3,14,2] = Resize($3, _, %scales) "z"
+  $2: f32[2,3,1,7] = Reshape(%x, $0; allowzero=1) from()
+  $3: f32[2,3,7,1] = Reshape(%k, $1; allowzero=1) from()
+  output %y, %z
+`, ""),
 		Entry("but not one convolution", `
   input %x: f32[1,5,4]
   const %w = f32[5,1,1]{1, 2, 3, 4, 5}
