@@ -11,8 +11,8 @@ import (
 // wait is the context of a request in a Batcher, and how long it has waited there.
 type wait struct {
 	context.Context
-	priority uint64
-	queued   time.Duration
+	rank   int
+	queued time.Duration
 }
 
 // waitKey is the key under which a wait has itself.

@@ -72,18 +72,53 @@ func (c *Config) check() error {
 	if c.batch = int(number(c.message, "max_batch_size")); c.batch < 0 {
 		return fmt.Errorf("%w: max_batch_size is %d", ErrConfig, c.batch)
 	}
+	instances := int64(0)
 	for _, g := range list(c.message, "instance_group") {
 		if kind := enum(g, "kind"); kind == "KIND_GPU" {
 			return fmt.Errorf("%w: instance_group.kind %s: processors are chosen by the server's backends", ErrConfig, kind)
 		}
-		if n := number(g, "count"); n < 0 || n > 1024 {
-			return fmt.Errorf("%w: instance_group.count is %d", ErrConfig, n)
+		n := number(g, "count")
+		if instances += max(n, 1); n < 0 || instances > maxInstances {
+			return fmt.Errorf("%w: instance_group.count is %d, at most %d are taken together", ErrConfig, n, maxInstances)
+		}
+	}
+	if d := sub(c.message, "dynamic_batching"); d != nil {
+		if err := checkBatching(d, c.batch); err != nil {
+			return err
 		}
 	}
 	switch platform := text(c.message, "platform"); platform {
 	case "", Platform, "onnxruntime_onnx":
 	default:
 		return fmt.Errorf("%w: platform %q", ErrConfig, platform)
+	}
+	return nil
+}
+
+// maxInstances bounds the counts of all instance_groups together.
+const maxInstances = 1024
+
+// maxLevels bounds priority_levels.
+const maxLevels = 1 << 20
+
+// checkBatching turns down a dynamic_batching that says what cannot be, or what the server does not do.
+func checkBatching(d protoreflect.Message, most int) error {
+	levels, level := number(d, "priority_levels"), number(d, "default_priority_level")
+	switch p := sub(d, "default_queue_policy"); {
+	case p != nil && enum(p, "timeout_action") != "REJECT":
+		return fmt.Errorf("%w: dynamic_batching.default_queue_policy.timeout_action is %s, only REJECT is done", ErrConfig, enum(p, "timeout_action"))
+	case d.Has(field(d, "priority_queue_policy")):
+		return fmt.Errorf("%w: dynamic_batching.priority_queue_policy: all levels have the default_queue_policy", ErrConfig)
+	case levels > maxLevels:
+		return fmt.Errorf("%w: dynamic_batching.priority_levels is %d, at most %d are taken", ErrConfig, levels, maxLevels)
+	case levels > 0 && (level == 0 || level > levels), levels == 0 && level > 0:
+		return fmt.Errorf("%w: dynamic_batching.default_priority_level is %d, which is none of the %d priority_levels", ErrConfig, level, levels)
+	}
+	sizes := d.Get(field(d, "preferred_batch_size")).List()
+	for i := range sizes.Len() {
+		if n := sizes.Get(i).Int(); n <= 0 || n > int64(most) {
+			return fmt.Errorf("%w: dynamic_batching.preferred_batch_size is %d, max_batch_size %d", ErrConfig, n, most)
+		}
 	}
 	return nil
 }
@@ -118,7 +153,6 @@ func (c *Config) Batching() *Batching {
 	b := &Batching{Delay: micros(d, "max_queue_delay_microseconds"), Levels: int(number(d, "priority_levels")), Level: int(number(d, "default_priority_level"))}
 	if p := sub(d, "default_queue_policy"); p != nil {
 		b.Queue, b.Timeout = int(number(p, "max_queue_size")), micros(p, "default_timeout_microseconds")
-		b.Override = boolean(p, "allow_timeout_override")
 	}
 	sizes := d.Get(field(d, "preferred_batch_size")).List()
 	for i := range sizes.Len() {
@@ -131,10 +165,18 @@ func (c *Config) Batching() *Batching {
 type Batching struct {
 	Preferred     []int         // sizes of batches
 	Delay         time.Duration // that a request may wait for others
-	Levels, Level int           // of priority, 1 the highest; the default level, 0 for none
+	Levels, Level int           // of priority, 1 the highest, and the default one among them; 0 for none
 	Queue         int           // most requests that wait; 0 for the default
 	Timeout       time.Duration // of a request that waits; 0 for none
-	Override      bool          // a request may shorten Timeout
+}
+
+// rank returns how many levels behind the default one, or before it where that is negative, a request of a priority is to wait: 0 where there
+// are no levels. What runs of several models wait for together is so shared as if none had levels.
+func (b *Batching) rank(priority uint64) int {
+	if b == nil || priority == 0 || priority > uint64(b.Levels) {
+		return 0
+	}
+	return int(priority) - b.Level
 }
 
 // versions returns which of the versions that there are, in ascending order, are served: the newest, by default.
@@ -178,7 +220,7 @@ func (c *Config) labels() map[string]string {
 }
 
 // complete returns the configuration with name, platform, inputs and outputs of a model, as clients ask for it. Declared ports are
-// compared with the model's.
+// compared with the model's, whose open dims become what is declared of them.
 func (c *Config) complete(name string, inputs, outputs []Port) (*Config, error) {
 	full := &Config{message: proto.Clone(c.message).(*dynamicpb.Message), batch: c.batch}
 	m := full.message
@@ -188,6 +230,11 @@ func (c *Config) complete(name string, inputs, outputs []Port) (*Config, error) 
 	m.Set(field(m, "name"), protoreflect.ValueOfString(name))
 	m.Set(field(m, "platform"), protoreflect.ValueOfString(Platform))
 	m.Set(field(m, "backend"), protoreflect.ValueOfString("carve"))
+	for _, p := range inputs {
+		if c.MaxBatch() > 0 && p.Shape != nil && (len(p.Shape) == 0 || p.Shape[0] >= 0) {
+			return nil, fmt.Errorf("%w: max_batch_size is %d, the first dim of input %q of shape %v is not open", ErrConfig, c.MaxBatch(), p.Name, p.Shape)
+		}
+	}
 	if err := full.ports("input", inputs); err != nil {
 		return nil, err
 	}
@@ -199,15 +246,26 @@ func (c *Config) ports(name string, ports []Port) error {
 	f := field(c.message, name)
 	declared := map[string]protoreflect.Message{}
 	for _, d := range list(c.message, name) {
-		declared[text(d, "name")] = d
+		if own := text(d, "name"); declared[own] == nil {
+			declared[own] = d
+		} else {
+			return fmt.Errorf("%w: %s %q is declared twice", ErrConfig, name, own)
+		}
 	}
 	out := c.message.NewField(f)
-	for _, p := range ports {
-		e := out.List().NewElement()
+	for i := range ports {
+		p, e := &ports[i], out.List().NewElement()
 		m := e.Message()
+		shape := p.Shape
+		if c.MaxBatch() > 0 && len(shape) > 0 {
+			shape = shape[1:]
+		}
 		if d := declared[p.Name]; d != nil {
 			if kind := "TYPE_" + configName(p.Datatype); enum(d, "data_type") != kind && enum(d, "data_type") != "TYPE_INVALID" {
 				return fmt.Errorf("%w: %s %q is declared %s, the model has %s", ErrConfig, name, p.Name, enum(d, "data_type"), kind)
+			}
+			if err := narrow(shape, d.Get(field(d, "dims")).List()); err != nil {
+				return fmt.Errorf("%w: %s %q: %w", ErrConfig, name, p.Name, err)
 			}
 			proto.Merge(m.Interface(), d.Interface())
 			m.Clear(field(m, "dims"))
@@ -215,10 +273,7 @@ func (c *Config) ports(name string, ports []Port) error {
 		}
 		m.Set(field(m, "name"), protoreflect.ValueOfString(p.Name))
 		m.Set(field(m, "data_type"), protoreflect.ValueOfEnum(field(m, "data_type").Enum().Values().ByName(protoreflect.Name("TYPE_"+configName(p.Datatype))).Number()))
-		dims, shape := m.Mutable(field(m, "dims")).List(), p.Shape
-		if c.MaxBatch() > 0 && len(shape) > 0 {
-			shape = shape[1:]
-		}
+		dims := m.Mutable(field(m, "dims")).List()
 		for _, d := range shape {
 			dims.Append(protoreflect.ValueOfInt64(d))
 		}
@@ -231,6 +286,29 @@ func (c *Config) ports(name string, ports []Port) error {
 		return fmt.Errorf("%w: the model has no %s %q", ErrConfig, name, d)
 	}
 	c.message.Set(f, out)
+	return nil
+}
+
+// narrow gives the open dims of a shape the sizes that are declared for them. No declared dims, and a shape whose rank is open, agree with
+// everything.
+func narrow(shape []int64, declared protoreflect.List) error {
+	if declared.Len() == 0 || shape == nil {
+		return nil
+	}
+	dims := make([]int64, declared.Len())
+	for i := range dims {
+		dims[i] = declared.Get(i).Int()
+	}
+	wrong := len(dims) != len(shape)
+	for i := 0; i < len(dims) && !wrong; i++ {
+		wrong = dims[i] < -1 || dims[i] >= 0 && shape[i] >= 0 && dims[i] != shape[i]
+	}
+	if wrong {
+		return fmt.Errorf("its dims are declared %v, the model has %v", dims, shape)
+	}
+	for i, d := range dims {
+		shape[i] = max(shape[i], d)
+	}
 	return nil
 }
 

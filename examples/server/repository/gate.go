@@ -10,7 +10,7 @@ import (
 	"github.com/carve-dev/carve/examples/server/oip"
 )
 
-// gate lets so many runs through at a time. Who waits goes by priority, then by arrival; the queue is bounded.
+// gate lets so many runs through at a time. Who waits goes by rank, then by arrival; the queue is bounded.
 //
 // Threads of runs hold mu too, which give way to all others: one that wakes somebody is off its processor at once, for as long as others
 // have something to do. So nobody is woken with mu held, and requests are turned down without it.
@@ -38,13 +38,14 @@ const crowd = time.Millisecond
 const lasting = time.Second
 
 type waiter struct {
-	priority, order uint64
-	index           int // in the heap; -1 once it is out
-	ready           chan struct{}
+	rank  int // see Batching.rank
+	order uint64
+	index int // in the heap; -1 once it is out
+	ready chan struct{}
 }
 
 // enter waits for a place, until ctx ends. The error is Overloaded where the queue is full, or ctx's.
-func (g *gate) enter(ctx context.Context, priority uint64) error {
+func (g *gate) enter(ctx context.Context, rank int) error {
 	if g.length.Load() >= int64(max(g.limit, 1)) { // all places are taken, or others would not wait
 		return g.full()
 	}
@@ -59,7 +60,7 @@ func (g *gate) enter(ctx context.Context, priority uint64) error {
 		return g.full()
 	}
 	g.arrived++
-	w := &waiter{priority: priority, order: g.arrived, ready: make(chan struct{})}
+	w := &waiter{rank: rank, order: g.arrived, ready: make(chan struct{})}
 	heap.Push(&g.waiting, w)
 	g.length.Store(int64(n + 1))
 	g.mu.Unlock()
@@ -161,8 +162,8 @@ type waiters []*waiter
 func (w waiters) Len() int { return len(w) }
 
 func (w waiters) Less(i, j int) bool {
-	if w[i].priority != w[j].priority {
-		return w[i].priority < w[j].priority
+	if w[i].rank != w[j].rank {
+		return w[i].rank < w[j].rank
 	}
 	return w[i].order < w[j].order
 }

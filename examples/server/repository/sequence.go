@@ -22,10 +22,12 @@ type Sequences struct {
 	controls []control
 	idle     time.Duration
 	limit    int
+	most     int64 // bytes of all states together
 	now      func() time.Time
 
-	mu   sync.Mutex
-	live map[oip.SequenceID]*sequence
+	mu    sync.Mutex // guards what follows, and users, used and bytes of those that are live
+	live  map[oip.SequenceID]*sequence
+	bytes int64 // of the states of all
 }
 
 // state is an output that comes back as an input.
@@ -48,7 +50,8 @@ type sequence struct {
 	turn  chan struct{} // holds one token: whoever has it runs
 	users int
 	used  time.Time
-	state map[string]*tensor.Tensor // by input
+	bytes int64
+	state map[string]*tensor.Tensor // by input; nil before the first request, and behind the last
 }
 
 // The defaults of a configuration that leaves them open.
@@ -57,13 +60,14 @@ const (
 	defaultSequences = 1024
 )
 
-// newSequences reads sequence_batching; nil where it is absent. An initial state has at most limit bytes.
+// newSequences reads sequence_batching; nil where it is absent. An initial state has at most limit bytes, and so have the states of all sequences
+// together.
 func newSequences(c *Config, fsys fs.FS, dir string, inputs, outputs []Port, limit int64) (*Sequences, error) {
 	m := sub(c.message, "sequence_batching")
 	if m == nil {
 		return nil, nil
 	}
-	s := &Sequences{idle: micros(m, "max_sequence_idle_microseconds"), limit: defaultSequences, now: time.Now, live: map[oip.SequenceID]*sequence{}}
+	s := &Sequences{idle: micros(m, "max_sequence_idle_microseconds"), limit: defaultSequences, most: limit, now: time.Now, live: map[oip.SequenceID]*sequence{}}
 	if s.idle == 0 {
 		s.idle = defaultIdle
 	}
@@ -111,6 +115,9 @@ func (s *Sequences) addState(m protoreflect.Message, batched bool, fsys fs.FS, d
 		dims = append([]int64{1}, dims...)
 	}
 	shape, n, err := oip.Shape(in.Name, dims, maxWarm)
+	if err == nil && !in.Fits(shape) {
+		err = fmt.Errorf("the initial one of %q has shape %v, the model's input %v", in.Name, shape, in.Shape)
+	}
 	if err != nil {
 		return fmt.Errorf("%w: sequence_batching.state: %w", ErrConfig, err)
 	}
@@ -198,9 +205,8 @@ func keep(list []Port, hidden map[string]bool) []Port {
 // Turn is a request's place in its sequence.
 type Turn struct {
 	all *Sequences
-	id  oip.SequenceID
 	of  *sequence
-	end bool
+	p   oip.Parameters
 }
 
 // Begin waits for the turn of a request, and adds its states and controls to inputs. End the turn.
@@ -212,31 +218,44 @@ func (s *Sequences) Begin(ctx context.Context, p oip.Parameters, inputs map[stri
 	if err != nil {
 		return nil, err
 	}
-	t := &Turn{all: s, id: p.Sequence, of: q, end: p.End}
 	select {
 	case <-q.turn:
 	case <-ctx.Done():
-		s.unclaim(q)
+		s.unclaim(p.Sequence, q)
 		return nil, ctx.Err()
 	}
-	start := p.Start || q.state == nil
+	if err := s.give(p, q, inputs); err != nil {
+		q.turn <- struct{}{}
+		s.unclaim(p.Sequence, q)
+		return nil, err
+	}
+	return &Turn{s, q, p}, nil
+}
+
+// give adds the states and controls of a request whose turn it is. While the request waited its sequence may have ended, or not begun after all.
+func (s *Sequences) give(p oip.Parameters, q *sequence, inputs map[string]tensor.Value) error {
+	if !p.Start && q.state == nil {
+		return s.unknown()
+	}
 	for _, x := range s.states {
-		v := x.first
-		if !start && q.state[x.input] != nil {
-			v = q.state[x.input]
+		inputs[x.input] = x.first
+		if v := q.state[x.input]; v != nil && !p.Start {
+			inputs[x.input] = v
 		}
-		inputs[x.input] = v
 	}
 	for _, c := range s.controls {
-		v, err := c.value(p, start)
+		v, err := c.value(p)
 		if err != nil {
-			q.turn <- struct{}{}
-			s.unclaim(q)
-			return nil, err
+			return err
 		}
 		inputs[c.name] = v
 	}
-	return t, nil
+	return nil
+}
+
+// unknown is the error of a request that goes on with a sequence that there is not.
+func (s *Sequences) unknown() error {
+	return oip.Errorf(oip.InvalidArgument, "the first request of a sequence must have sequence_start; this one is unknown, has ended, or was idle for more than %v", s.idle)
 }
 
 // claim returns the sequence of a request, a new one where it starts.
@@ -246,12 +265,12 @@ func (s *Sequences) claim(p oip.Parameters) (*sequence, error) {
 	now := s.now()
 	q := s.live[p.Sequence]
 	if q != nil && q.users == 0 && now.Sub(q.used) > s.idle {
-		delete(s.live, p.Sequence)
+		s.forget(p.Sequence)
 		q = nil
 	}
 	if q == nil {
 		if !p.Start {
-			return nil, oip.Errorf(oip.InvalidArgument, "the first request of a sequence must have sequence_start; this one is unknown, has ended, or was idle for more than %v", s.idle)
+			return nil, s.unknown()
 		}
 		if len(s.live) >= s.limit && !s.expire(now) {
 			return nil, oip.Errorf(oip.Overloaded, "%d sequences are open, the most that the model keeps", len(s.live))
@@ -269,10 +288,23 @@ func (s *Sequences) expire(now time.Time) bool {
 	n := len(s.live)
 	for id, q := range s.live {
 		if q.users == 0 && now.Sub(q.used) > s.idle {
-			delete(s.live, id)
+			s.forget(id)
 		}
 	}
 	return len(s.live) < n
+}
+
+// forget forgets a sequence. It is called with mu held.
+func (s *Sequences) forget(id oip.SequenceID) {
+	s.bytes -= s.live[id].bytes
+	delete(s.live, id)
+}
+
+// Bytes returns how many bytes the states of all sequences have.
+func (s *Sequences) Bytes() int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.bytes
 }
 
 // Expire forgets sequences that were idle for longer than their model allows.
@@ -289,42 +321,72 @@ func (s *Sequences) Len() int {
 	return len(s.live)
 }
 
-func (s *Sequences) unclaim(q *sequence) {
+// unclaim ends a request's part in a sequence, which is forgotten where it has no states and nobody waits to begin it.
+func (s *Sequences) unclaim(id oip.SequenceID, q *sequence) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	q.users--
 	q.used = s.now()
+	if q.users == 0 && q.state == nil && s.live[id] == q {
+		s.forget(id)
+	}
 }
 
 func (s *Sequences) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	clear(s.live)
+	s.bytes = 0
 }
 
-// End keeps the states among a run's outputs, which it takes out of them, for the next request; where the run has failed, with
-// nil, the states stay as they were.
-func (t *Turn) End(outputs map[string]tensor.Value) {
-	if outputs != nil {
-		next := map[string]*tensor.Tensor{}
-		for _, x := range t.all.states {
-			next[x.input], _ = outputs[x.output].(*tensor.Tensor)
-			delete(outputs, x.output)
-		}
-		t.of.state = next
+// End keeps the states among a run's outputs, which it takes out of them, for the next request, or forgets them with the sequence's last
+// one. Where the run has failed, with nil, they stay as they were, but for a request that was to begin the sequence anew. The error is Exhausted
+// where the states of all sequences would take too much memory; the request counts as failed then.
+func (t *Turn) End(outputs map[string]tensor.Value) (err error) {
+	s, failed := t.all, outputs == nil
+	next, size := s.take(outputs)
+	if !failed && !t.p.End {
+		err = s.keep(t.of, next, size)
+		failed = err != nil
+	}
+	if failed && t.p.Start || !failed && t.p.End {
+		_ = s.keep(t.of, nil, 0) // which takes less
 	}
 	t.of.turn <- struct{}{}
-	t.all.unclaim(t.of)
-	t.all.mu.Lock()
-	defer t.all.mu.Unlock()
-	failedFirst := outputs == nil && t.of.state == nil
-	if (t.end && outputs != nil || failedFirst) && t.of.users == 0 && t.all.live[t.id] == t.of {
-		delete(t.all.live, t.id)
+	s.unclaim(t.p.Sequence, t.of)
+	return err
+}
+
+// take takes the states out of outputs, and returns how many bytes they have.
+func (s *Sequences) take(outputs map[string]tensor.Value) (states map[string]*tensor.Tensor, size int64) {
+	states = map[string]*tensor.Tensor{}
+	for _, x := range s.states {
+		if t, ok := outputs[x.output].(*tensor.Tensor); ok {
+			states[x.input] = t
+			size += oip.Memory(t.DType, t.Len())
+			for _, text := range t.Strings {
+				size += int64(len(text))
+			}
+		}
+		delete(outputs, x.output)
 	}
+	return states, size
+}
+
+// keep gives a sequence states of so many bytes, nil for none. It is called by whose turn it is.
+func (s *Sequences) keep(q *sequence, states map[string]*tensor.Tensor, size int64) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if more := size - q.bytes; more > 0 && s.bytes+more > s.most {
+		return oip.Errorf(oip.Exhausted, "the states of %d sequences would have %d bytes, at most %d are kept", len(s.live), s.bytes+more, s.most)
+	}
+	s.bytes += size - q.bytes
+	q.bytes, q.state = size, states
+	return nil
 }
 
 // value returns the control's tensor for a request: one element.
-func (c control) value(p oip.Parameters, start bool) (*tensor.Tensor, error) {
+func (c control) value(p oip.Parameters) (*tensor.Tensor, error) {
 	t, err := tensor.New(c.dtype, c.shape...)
 	if err != nil {
 		return nil, err
@@ -343,7 +405,7 @@ func (c control) value(p oip.Parameters, start bool) (*tensor.Tensor, error) {
 	case "CONTROL_SEQUENCE_READY":
 		v = c.on
 	case "CONTROL_SEQUENCE_START":
-		if start {
+		if p.Start {
 			v = c.on
 		}
 	case "CONTROL_SEQUENCE_END":

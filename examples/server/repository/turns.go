@@ -42,11 +42,11 @@ func (t *turns) Try() bool { return t.try() }
 
 // Wait implements carve.Turns.
 func (t *turns) Wait(ctx context.Context) error {
-	priority := uint64(0)
+	rank := 0
 	if w, ok := ctx.Value(waitKey{}).(*wait); ok {
-		priority = w.priority
+		rank = w.rank
 	}
-	return t.enter(ctx, priority)
+	return t.enter(ctx, rank)
 }
 
 // Done implements carve.Turns.

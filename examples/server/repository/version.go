@@ -31,6 +31,22 @@ type Port struct {
 	DType    tensor.DType
 }
 
+// Fits reports whether a tensor of a shape is one for the port.
+func (p *Port) Fits(shape []int) bool {
+	if p.Shape == nil {
+		return true
+	}
+	if len(p.Shape) != len(shape) {
+		return false
+	}
+	for i, d := range p.Shape {
+		if d >= 0 && d != int64(shape[i]) {
+			return false
+		}
+	}
+	return true
+}
+
 // Version is one version of a model, compiled. It is safe for concurrent use, between Repository.Acquire and Release.
 type Version struct {
 	Name            string
@@ -59,10 +75,13 @@ type Version struct {
 // String returns the number in decimal, as the protocol has it.
 func (v *Version) String() string { return strconv.FormatInt(v.Number, 10) }
 
-// Bytes returns the memory that the compiled model holds outside of Go's heap.
+// Bytes returns the memory that the compiled model holds outside of Go's heap, and the states of its sequences.
 func (v *Version) Bytes() int64 {
 	m := v.program.Memory()
 	n := m.Arenas + m.Kept + m.PackedWeights + m.CopiedWeights
+	if v.Sequences != nil {
+		n += v.Sequences.Bytes()
+	}
 	for _, d := range m.Devices {
 		if d.Name == "host" {
 			n += d.Beside
@@ -74,18 +93,17 @@ func (v *Version) Bytes() int64 {
 // Program returns what runs the version, for reports. It is closed with the version.
 func (v *Version) Program() *carve.Program { return v.program }
 
-// Run computes the outputs for inputs by name. It waits for a place among MaxSessions runs, by priority: 1 is the highest, 0 the
-// model's default. Requests of a model whose configuration has dynamic_batching wait in a carve.Batcher, and run together. It
+// Run computes the outputs for inputs by name. It waits for a place among MaxSessions runs, by priority where the model's configuration
+// has priority_levels: 1 is the highest, 0 the model's default, which goes among the requests of models without levels. Requests of a model
+// whose configuration has dynamic_batching wait in a carve.Batcher, and run together. It
 // returns how long the request has waited. A panic of a backend is an error of this request. After one that wraps device.ErrGone the
 // version is of no use: the next Acquire loads it again.
 func (v *Version) Run(ctx context.Context, priority uint64, inputs map[string]tensor.Value) (out map[string]tensor.Value, waited time.Duration, err error) {
-	if b := v.batching; b != nil && b.Levels > 0 && (priority == 0 || priority > uint64(b.Levels)) {
-		priority = uint64(b.Level)
-	}
+	rank := v.batching.rank(priority)
 	if v.batcher != nil {
-		w := &wait{Context: ctx, priority: priority}
-		if ctx = w; priority > 0 {
-			ctx = carve.WithPriority(w, -int(min(priority, 1<<20)))
+		w := &wait{Context: ctx, rank: rank}
+		if ctx = w; rank != 0 {
+			ctx = carve.WithPriority(w, -rank)
 		}
 		out, err = v.guard(func() (map[string]tensor.Value, error) { return v.batcher.Run(ctx, inputs) })
 		if v.turns != nil && errors.Is(err, carve.ErrOverloaded) {
@@ -99,7 +117,7 @@ func (v *Version) Run(ctx context.Context, priority uint64, inputs map[string]te
 		turn, cancel = context.WithTimeout(ctx, b.Timeout)
 		defer cancel()
 	}
-	if err := v.gate.enter(turn, priority); err != nil {
+	if err := v.gate.enter(turn, rank); err != nil {
 		return nil, time.Since(begin), err
 	}
 	if v.turns == nil {
@@ -108,7 +126,7 @@ func (v *Version) Run(ctx context.Context, priority uint64, inputs map[string]te
 		out, err = v.run(ctx, inputs)
 		return out, waited, err
 	}
-	if err := v.turns.enter(turn, priority); err != nil {
+	if err := v.turns.enter(turn, rank); err != nil {
 		v.gate.leave()
 		return nil, time.Since(begin), err
 	}

@@ -259,15 +259,16 @@ func (s *Server) run(ctx context.Context, v *repository.Version, r *oip.Request,
 		return nil, time.Time{}, err
 	}
 	turned := time.Now()
-	var out map[string]tensor.Value
-	defer func() { turn.End(out) }()
-	results, waited, err := v.Run(ctx, r.Priority, inputs)
+	out, waited, err := v.Run(ctx, r.Priority, inputs) // a panic is an error of it
 	end := time.Now()
 	o.Queue, o.Infer = turned.Sub(begin)+waited, end.Sub(turned)-waited
-	if err == nil {
-		out = results
+	if err != nil {
+		out = nil
 	}
-	return results, end, err
+	if full := turn.End(out); full != nil {
+		return nil, end, full
+	}
+	return out, end, err
 }
 
 // translate returns an error of a run in the protocol's words.
@@ -343,7 +344,7 @@ func check(v *repository.Version, r *oip.Request, inputs map[string]tensor.Value
 		case in.Tensor.DType != p.DType:
 			given, _ := oip.Datatype(in.Tensor.DType)
 			return 0, oip.Errorf(oip.InvalidArgument, "input '%s' of model '%s' has datatype %s, the request %s", in.Name, v.Name, p.Datatype, given)
-		case !fits(p.Shape, in.Tensor.Shape):
+		case !p.Fits(in.Tensor.Shape):
 			return 0, oip.Errorf(oip.InvalidArgument, "input '%s' of model '%s' has shape %v, the request %v", in.Name, v.Name, p.Shape, in.Tensor.Shape)
 		}
 		inputs[in.Name] = in.Tensor
@@ -389,21 +390,6 @@ func settle(truths []byte) {
 			truths[i] = 1
 		}
 	}
-}
-
-func fits(open []int64, shape []int) bool {
-	if open == nil {
-		return true
-	}
-	if len(open) != len(shape) {
-		return false
-	}
-	for i, d := range open {
-		if d >= 0 && d != int64(shape[i]) {
-			return false
-		}
-	}
-	return true
 }
 
 func port(list []repository.Port, name string) *repository.Port {
