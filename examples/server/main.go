@@ -151,7 +151,6 @@ func run(ctx context.Context, args []string, out io.Writer, ready func(*listen.L
 	measured := metrics.New(models, metrics.Options{Triton: s.triton})
 	s.serve.Observer = serve.Observers{measured, traces}
 	server := serve.New(models, s.serve)
-	processors.Count(server.Admitted)
 	s.listen.MetricsHandler = measured.Handler()
 	s.listen.Wrap, s.listen.Interceptors = traces.Wrap, traces.ServerOptions()
 	l, err := listen.Start(server, s.listen)

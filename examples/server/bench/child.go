@@ -82,7 +82,6 @@ func serveChild(ctx context.Context, out io.Writer, in io.Reader, set *settings)
 	defer r.Close(ctx)
 	var turned refusals
 	server := serve.New(r, serve.Options{Observer: &turned})
-	listen.PrepareProcess().Count(server.Admitted)
 	l, err := listen.Start(server, listen.Options{HTTP: "127.0.0.1:0", GRPC: "127.0.0.1:0"})
 	if err != nil {
 		return err

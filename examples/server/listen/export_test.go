@@ -11,23 +11,12 @@ import (
 // NextBound is how the bound of Go's memory moves.
 var NextBound = nextBound
 
-// Narrow has the bound as it was before the first overload, and before the first collection.
+// Narrow has the bound as it was before the first overload.
 func (p *Processors) Narrow() {
 	p.heap.mu.Lock()
-	p.heap.least, p.heap.bound, p.heap.last = usualGarbage, 0, time.Time{}
+	p.heap.least, p.heap.bound = usualGarbage, 0
 	p.heap.mu.Unlock()
 	p.heap.settle()
-}
-
-// Hasten has collections that come soon count at once.
-func (p *Processors) Hasten() (undo func()) {
-	set := func(d time.Duration) {
-		p.heap.mu.Lock()
-		defer p.heap.mu.Unlock()
-		p.heap.worth = d
-	}
-	set(10 * time.Millisecond)
-	return func() { set(lasting) }
 }
 
 // ServeAt serves HTTP from a listener, and returns what closes it as Shutdown does.

@@ -5,7 +5,6 @@ import (
 	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
-	"sync/atomic"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -13,9 +12,6 @@ import (
 
 	"github.com/carve-dev/carve/examples/server/listen"
 )
-
-// discarded has objects allocated that would lie on a stack.
-var discarded []byte
 
 // resident returns the memory that Go has of the system.
 func resident() int64 {
@@ -65,42 +61,6 @@ var _ = Describe("the process's memory", func() {
 			runtime.GC()
 			return bound()
 		}).Should(BeNumerically("<", before+64<<20))
-	})
-
-	It("has more garbage at a time where collections go on to be close upon each other, up to a bound", func() {
-		p := listen.PrepareProcess()
-		runtime.GC()
-		time.Sleep(100 * time.Millisecond) // the bound has followed
-		p.Narrow()
-		before := bound()
-		for range 20 {
-			runtime.GC() // by request: these do not count
-			time.Sleep(20 * time.Millisecond)
-		}
-		Expect(bound()).To(Equal(before))
-		DeferCleanup(p.Hasten())
-		var requests atomic.Int64
-		p.Count(requests.Load)
-		DeferCleanup(p.Count, func() int64 { return 0 })
-		each := int64(10)
-		churn := func() int64 {
-			for i := range 1 << 13 { // a megabyte in a millisecond: what comes during a collection counts as in use
-				discarded = make([]byte, 16<<10)
-				if i%64 == 0 {
-					time.Sleep(time.Millisecond)
-				}
-			}
-			requests.Add(each)
-			return bound() - before
-		}
-		for range 20 {
-			Expect(churn()).To(BeNumerically("<", 32<<20), "garbage of few requests")
-		}
-		each = 100_000
-		Eventually(churn).WithTimeout(time.Minute).Should(BeNumerically(">", 200<<20))
-		for range 20 {
-			Expect(churn()).To(BeNumerically("<", 256<<20))
-		}
 	})
 
 	It("has room for the connections of an overload from the first one on", func() {

@@ -31,13 +31,6 @@ var PrepareProcess = sync.OnceValue(func() *Processors {
 	return &Processors{Runs: runtime.GOMAXPROCS(0), begin: time.Now(), heap: boundHeap()}
 })
 
-// Count tells how many requests there have been in all: where many come between two collections of garbage, there is more of it at a time.
-func (p *Processors) Count(requests func() int64) {
-	p.heap.mu.Lock()
-	defer p.heap.mu.Unlock()
-	p.heap.asked = requests
-}
-
 // calm is how long after runs have kept all processors busy there are as many as before.
 const calm = 100 * time.Millisecond
 

@@ -48,7 +48,6 @@ type Server struct {
 	mu       sync.Mutex
 	over     bool          // nothing is admitted any more, guarded by mu
 	active   int           // requests that were admitted, guarded by mu
-	admitted int64         // in all, guarded by mu
 	idle     chan struct{} // closed when active falls to 0 and it is over
 }
 
@@ -102,15 +101,7 @@ func (s *Server) Admit() (*Admission, error) {
 		return nil, oip.Errorf(oip.Unavailable, "the server is shutting down")
 	}
 	s.active++
-	s.admitted++
 	return &Admission{s: s}, nil
-}
-
-// Admitted returns how many requests have been taken in so far.
-func (s *Server) Admitted() int64 {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.admitted
 }
 
 // Reserve counts bytes that are about to be allocated for the request. The error is TooLarge or Exhausted.
