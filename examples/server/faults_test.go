@@ -20,6 +20,7 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	"golang.org/x/net/http2"
 	"google.golang.org/grpc/codes"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/status"
@@ -318,6 +319,31 @@ var _ = Describe("clients that send slowly", func() {
 			Expect(conn.Close()).To(Succeed())
 		}
 		Eventually(runtime.NumGoroutine).Should(BeNumerically("<=", before+20), "those of the clients above")
+	})
+
+	It("are answered where they do not get to send their first byte for long", func() {
+		dir := models()
+		var group sync.WaitGroup
+		for _, mixed := range []string{"false", "true"} {
+			l, _ := started("-models", dir, "-body-timeout", "1s", "-mixed="+mixed)
+			for port, ask := range map[string]string{"http": "GET /v2 HTTP/1.0\r\n\r\n", "grpc": http2.ClientPreface + "\x00\x00\x00\x04\x00\x00\x00\x00\x00"} {
+				conn, err := net.Dial("tcp", l.Addr(port).String())
+				Expect(err).NotTo(HaveOccurred())
+				group.Go(func() {
+					defer GinkgoRecover()
+					defer conn.Close()
+					time.Sleep(2500 * time.Millisecond)
+					_, err := io.WriteString(conn, ask)
+					Expect(err).NotTo(HaveOccurred(), port)
+					Expect(conn.SetReadDeadline(time.Now().Add(time.Minute))).To(Succeed())
+					answer := make([]byte, 9)
+					_, err = io.ReadFull(conn, answer)
+					Expect(err).NotTo(HaveOccurred(), port)
+					Expect(string(answer)).To(Or(Equal("HTTP/1.0 "), HaveSuffix("\x00\x00\x00\x00")), port) // a frame of settings has no stream
+				})
+			}
+		}
+		group.Wait()
 	})
 
 	It("have a typed error for calls of gRPC whose message does not arrive", func(ctx SpecContext) {

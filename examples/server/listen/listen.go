@@ -43,8 +43,8 @@ type Options struct {
 
 	// TooManyRequests tells a full queue from a server that is away: 429 and ResourceExhausted.
 	TooManyRequests bool
-	// BodyTimeout is how long a body or a gRPC call's message may take to arrive, and at most how long a header; 0 means the defaults
-	// of packages rest and oipgrpc.
+	// BodyTimeout is how long a body or a gRPC call's message may take to arrive, and at most how long a header, from its first byte on; 0 means
+	// the defaults of packages rest and oipgrpc. A connection may send nothing at first for four times as long.
 	BodyTimeout time.Duration
 	Log         *slog.Logger // of connections; nil discards it
 }
@@ -66,6 +66,14 @@ type Listeners struct {
 	once   sync.Once
 
 	patience time.Duration // with headers
+}
+
+// silence returns how long a new connection may send nothing.
+func (o Options) silence() time.Duration {
+	if o.BodyTimeout > 0 {
+		return 4 * o.BodyTimeout
+	}
+	return 2 * time.Minute
 }
 
 // calls returns the settings of gRPC.
@@ -176,7 +184,7 @@ func (l *Listeners) both(s *serve.Server, o Options, secure *tls.Config) error {
 	if err != nil {
 		return err
 	}
-	l.shared = &port{at: at, secure: secure, patience: l.patience, web: newHanded(at.Addr()), log: l.log, fresh: map[*connection]struct{}{}}
+	l.shared = &port{at: at, secure: secure, silence: o.silence(), patience: l.patience, web: newHanded(at.Addr()), log: l.log, fresh: map[*connection]struct{}{}}
 	if !o.Mixed {
 		l.shared.calls = newHanded(at.Addr())
 		l.serveCalls(l.shared.calls)

@@ -17,7 +17,8 @@ import (
 type port struct {
 	at       net.Listener
 	secure   *tls.Config   // nil for none
-	patience time.Duration // with an opening
+	silence  time.Duration // until the first byte
+	patience time.Duration // with an opening, from then on
 	calls    *handed       // nil where all connections are net/http's
 	web      *handed
 	log      *slog.Logger
@@ -105,11 +106,16 @@ func (c *connection) CloseWrite() error {
 	return nil
 }
 
-// open looks at a connection, and gives it on.
+// open waits for a connection's first bytes, looks at it, and gives it on.
 func (c *connection) open() {
-	p, until := c.of, time.Now().Add(c.of.patience)
-	if err := c.secure(until); err != nil {
-		p.log.Debug("TLS", "from", c.RemoteAddr(), "error", err)
+	p := c.of
+	err := c.wait()
+	until := time.Now().Add(p.patience)
+	if err == nil {
+		err = c.secure(until)
+	}
+	if err != nil {
+		p.log.Debug("a connection opens with nothing", "from", c.RemoteAddr(), "error", err)
 		c.begin()
 		_ = c.Close()
 		return
@@ -124,6 +130,38 @@ func (c *connection) open() {
 	}
 }
 
+// firstBytes is how much is read of a connection at first.
+const firstBytes = 1 << 10
+
+// wait reads a connection's first bytes. A client that does not get to send, since others have its processors, is no slow one: as long as it is
+// silent it holds up no more than a connection between two requests does, and may take as long.
+func (c *connection) wait() error {
+	_ = c.SetReadDeadline(time.Now().Add(c.of.silence))
+	defer func() { _ = c.SetReadDeadline(time.Time{}) }()
+	b := make([]byte, firstBytes)
+	n, err := c.Conn.Read(b)
+	if c.looked = b[:n]; n > 0 {
+		return nil
+	}
+	return err
+}
+
+// begun is a connection of which the first bytes have been read.
+type begun struct {
+	net.Conn
+	first []byte
+}
+
+// Read implements net.Conn.
+func (b *begun) Read(to []byte) (int, error) {
+	if len(b.first) == 0 {
+		return b.Conn.Read(to)
+	}
+	n := copy(to, b.first)
+	b.first = b.first[n:]
+	return n, nil
+}
+
 // secure does TLS's handshake where the port has a certificate.
 func (c *connection) secure(until time.Time) error {
 	if c.of.secure == nil {
@@ -131,7 +169,8 @@ func (c *connection) secure(until time.Time) error {
 	}
 	ctx, cancel := context.WithDeadline(context.Background(), until)
 	defer cancel()
-	t := tls.Server(c.Conn, c.of.secure)
+	t := tls.Server(&begun{c.Conn, c.looked}, c.of.secure)
+	c.looked = nil
 	c.of.mu.Lock()
 	c.Conn = t
 	c.of.mu.Unlock()
@@ -145,7 +184,7 @@ const maxOpening = 128 << 10
 func (c *connection) look(until time.Time) kind {
 	_ = c.SetReadDeadline(until)
 	defer func() { _ = c.SetDeadline(time.Time{}) }()
-	o := opening{b: make([]byte, 0, 1<<10)}
+	o := opening{b: append(make([]byte, 0, firstBytes), c.looked...)}
 	defer func() { c.looked = o.rest() }()
 	found := o.look()
 	for found == undecided || found == anything && !o.settled() {

@@ -28,8 +28,8 @@ import (
 type Options struct {
 	// ResourceExhausted answers a full queue with that status, not with Unavailable as Triton does.
 	ResourceExhausted bool
-	// MessageTimeout is how long the message of a call that has but one may take to arrive, and a connection to open; 0 means 30
-	// seconds. Streams stay open.
+	// MessageTimeout is how long the message of a call that has but one may take to arrive, and a quarter of how long a connection may take to
+	// open; 0 means 30 seconds. Streams stay open.
 	MessageTimeout time.Duration
 }
 
@@ -52,7 +52,7 @@ func TransportOptions() []grpc.ServerOption {
 func ServerOptions(s *serve.Server, o Options) []grpc.ServerOption {
 	return append(TransportOptions(), grpc.Creds(Credentials(s, insecure.NewCredentials())),
 		grpc.ForceServerCodecV2(ours), experimental.BufferPool(&buffers),
-		grpc.MaxRecvMsgSize(int(s.MaxRequestBytes())), grpc.MaxConcurrentStreams(1024), grpc.ConnectionTimeout(o.messageTimeout()),
+		grpc.MaxRecvMsgSize(int(s.MaxRequestBytes())), grpc.MaxConcurrentStreams(1024), grpc.ConnectionTimeout(4*o.messageTimeout()),
 		grpc.MaxHeaderListSize(64<<10),
 		grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionIdle: 15 * time.Minute}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}))
