@@ -67,8 +67,8 @@ type BatchOptions struct {
 	Sample map[string]tensor.Value
 	// Independent is the caller's word that no row's results depend on other rows. By default that is tried.
 	Independent bool
-	// Cold leaves plans to the first calls that need them. By default they are made by NewBatcher, for all buckets, where no
-	// shape is open but for the rows, or Sample has them.
+	// Cold leaves plans to the first calls that need them. By default they are made by NewBatcher, for all buckets of up to 1024 rows and 64 MiB
+	// of inputs, where no shape is open but for the rows, or Sample has them.
 	Cold bool
 	// Observer is told of calls and runs.
 	Observer BatchObserver
@@ -202,7 +202,7 @@ func (b *Batcher) free(o *operands) {
 // NewBatcher returns a Batcher for a Program, which stays the caller's to close, after the Batcher.
 //
 // It runs the program, to try whether a row's results depend on other rows (BatchOptions.Independent), and to make plans for all
-// buckets (BatchOptions.Cold). Where rows cannot be told apart, or depend on each other, Off says so. Errors wrap ErrInput, for
+// buckets that are not large (BatchOptions.Cold). Where rows cannot be told apart, or depend on each other, Off says so. Errors wrap ErrInput, for
 // options; ErrClosed.
 func NewBatcher(p *Program, o *BatchOptions) (*Batcher, error) {
 	if p.runs() == nil {

@@ -3,6 +3,7 @@ package carve_test
 import (
 	"context"
 	"errors"
+	"math"
 	"math/rand/v2"
 	"strings"
 	"sync"
@@ -199,6 +200,21 @@ var _ = Describe("a Batcher", func() {
   output %y
 }`, `input "k"`),
 	)
+
+	It("makes no plans for batches that are only a number large enough, before there are such", func(ctx SpecContext) {
+		for _, most := range []int{1 << 20, math.MaxInt} {
+			p, b := batched(ctx, rowsText, &carve.Options{MaxSessions: 1}, &carve.BatchOptions{MaxBatch: most, Delay: 20 * time.Millisecond})
+			Expect(b.Off()).To(BeEmpty())
+			Expect(b.Buckets()).To(ContainElements(1, 2, 1024, 1<<19, most))
+			Expect(p.Memory().Arenas).To(BeNumerically("<", 16<<20))
+			together(ctx, p, b, 4, func(k int) map[string]tensor.Value {
+				return map[string]tensor.Value{"x": randomRows(rand.New(rand.NewPCG(5, uint64(k))), 600, 4)}
+			})
+			n := b.Stats()
+			Expect(n.Rows).To(BeEquivalentTo(2400))
+			Expect(n.Runs).To(BeNumerically("<", 4))
+		}
+	})
 
 	It("takes the caller's word that rows are independent", func(ctx SpecContext) {
 		text := ofRows("  %q, %s, %z = DynamicQuantizeLinear(%x)\n  %y = DequantizeLinear(%q, %s, %z)")

@@ -48,7 +48,7 @@ func (s *Sizes) Settle() error {
 // doubling returns least, twice that and so on, up to most, which is the last.
 func doubling(least, most int) []int {
 	var out []int
-	for n := least; n < most; n *= 2 {
+	for n := least; n > 0 && n < most; n *= 2 { // which ends below 0 where most is as large as can be
 		out = append(out, n)
 	}
 	return append(out, most)

@@ -19,13 +19,19 @@ const (
 	trialDeviation = 1e-4
 )
 
+// Bounds of the runs of a trial: rows, and bytes of their inputs. What a Batcher may join at the most is often only a number that is large enough.
+const (
+	mostTried      = 1 << 10
+	mostTriedBytes = 64 << 20
+)
+
 // Trial runs a model on two rows, by themselves and together, to find out whether rows depend on each other, and to have plans made.
 type Trial struct {
 	Rows    *Rows
 	Run     func(ctx context.Context, inputs, outputs []*tensor.Tensor) error
 	Outputs func(shapes [][]int) ([]Output, error)
 	Fatal   func(err error) bool // an error that says nothing of rows
-	Buckets []int                // in which the rows are together
+	Buckets []int                // in which the rows are together; of those that are large plans are not made
 	Lengths []int                // to which axis 1 is padded
 	Sample  []*tensor.Tensor     // inputs of a row or more that the model takes; nil where they are to be made up
 	Bounds  graph.Bindings       // the most that symbols are
@@ -72,12 +78,13 @@ func (t *Trial) Reason() (reason string, err error) {
 // independent returns where a row's results depend on the other's; an error where a run fails.
 func (t *Trial) independent() (reason string, err error) {
 	var alone [2][]*tensor.Tensor
+	sizes := t.sizes()
 	for k := range alone {
-		if alone[k], err = t.run(t.Buckets[0], func(int) int { return k }); err != nil {
+		if alone[k], err = t.run(sizes[0], func(int) int { return k }); err != nil {
 			return "", err
 		}
 	}
-	for _, n := range t.Buckets {
+	for _, n := range sizes {
 		for first := range 2 {
 			if n == 1 || first == 1 && n > 2 {
 				continue
@@ -99,11 +106,37 @@ func (t *Trial) independent() (reason string, err error) {
 	return "", nil
 }
 
+// sizes returns the buckets that are tried: those that are not large, two rows at least.
+func (t *Trial) sizes() []int {
+	n := slices.IndexFunc(t.Buckets, t.large)
+	switch {
+	case n < 0:
+		return t.Buckets
+	case n == 0 || t.Buckets[n-1] < 2:
+		return append(slices.Clone(t.Buckets[:n]), 2)
+	}
+	return t.Buckets[:n]
+}
+
+// large reports whether a run of so many rows is more than a trial is worth.
+func (t *Trial) large(rows int) bool {
+	if rows > mostTried {
+		return true
+	}
+	bytes := int64(0)
+	for _, x := range t.pair {
+		if x != nil {
+			bytes += int64(x.DType.Bytes(x.Len()) / 2)
+		}
+	}
+	return bytes > mostTriedBytes/int64(rows)
+}
+
 // padding returns where results depend on the zeros that are added to lengths.
 func (t *Trial) padding() (reason string, err error) {
 	long := t.Lengths[0]
 	short := max(1, long*3/4)
-	n, which := t.Buckets[0], func(int) int { return 0 }
+	n, which := t.sizes()[0], func(int) int { return 0 }
 	whole := t.pair
 	defer func() { t.pair = whole }()
 	if t.pair, err = t.resized(whole, short); err != nil {

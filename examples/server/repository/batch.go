@@ -26,6 +26,10 @@ func (w *wait) Value(key any) any {
 	return w.Context.Value(key)
 }
 
+// mostJoined bounds the rows of a run of several requests: max_batch_size is often only a number that is large enough, and rows are added up to
+// the next bucket. A request of more rows runs alone.
+const mostJoined = 1 << 12
+
 // batch gives a version a Batcher where its configuration, or the repository's options, ask for one. Models whose rows cannot be told
 // apart run without.
 func (r *Repository) batch(ctx context.Context, v *Version) error {
@@ -39,6 +43,7 @@ func (r *Repository) batch(ctx context.Context, v *Version) error {
 	default:
 		return nil
 	}
+	rows = min(rows, mostJoined)
 	o := &carve.BatchOptions{
 		MaxBatch: rows, Delay: b.Delay, Timeout: b.Timeout, MaxWaiting: r.o.Queue, Buckets: buckets(rows, b.Preferred), Sessions: v.Config.Instances(),
 		Observer: carve.BatchObserver{

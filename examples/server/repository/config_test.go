@@ -2,6 +2,7 @@ package repository_test
 
 import (
 	"context"
+	"sync"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -52,6 +53,26 @@ var _ = Describe("a configuration", func() {
 		Entry("an initial state of another shape", "graph \"m\" {\n  opset 17\n  input %x: f32[1]\n  input %s: f32[2]\n  %y: f32[2] = Add(%x, %s)\n  output %y\n}",
 			`sequence_batching { state [ { input_name: "s" output_name: "y" dims: [ 3 ] } ] }`, `the initial one of "s" has shape [3], the model's input [2]`),
 	)
+
+	It("may have a max_batch_size that is only large enough", func(ctx context.Context) {
+		r, err := load(ctx, adds(4), "max_batch_size: 2147483647 dynamic_batching { preferred_batch_size: [ 1000000000 ] }")
+		Expect(err).NotTo(HaveOccurred())
+		v, err := r.Acquire(ctx, "m", "")
+		Expect(err).NotTo(HaveOccurred())
+		defer v.Release()
+		Expect(v.Bytes()).To(BeNumerically("<", 16<<20))
+		var group sync.WaitGroup
+		for k := range 32 {
+			group.Go(func() {
+				defer GinkgoRecover()
+				x := make([]float32, 1+3000*(k%4))
+				out, _, err := v.Run(ctx, 0, map[string]tensor.Value{"x": tensor.From(x)})
+				Expect(err).NotTo(HaveOccurred())
+				Expect(tensor.Elements[float32](out["y"].(*tensor.Tensor))).To(And(HaveLen(len(x)), HaveEach(float32(4))))
+			})
+		}
+		group.Wait()
+	})
 
 	It("gives open dims the sizes that it declares", func(ctx context.Context) {
 		r, err := load(ctx, matrix, `max_batch_size: 4 input [ { name: "x" data_type: TYPE_FP32 dims: [ 5, -1 ] } ]`)
