@@ -12,6 +12,8 @@ import (
 	. "github.com/onsi/gomega"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/carve-dev/carve/examples/server/internal/modeltest"
 )
 
 // peak returns the most bytes that the process has had in memory; the spec is skipped where the system does not tell.
@@ -207,5 +209,20 @@ var _ = Describe("a raw body for several strings", func() {
 		Expect(err).NotTo(HaveOccurred())
 		Expect(a.StatusCode).To(Equal(400), string(body))
 		Expect(string(body)).To(ContainSubstring("a raw body is no input [-1 3] of BYTES"))
+	})
+})
+
+var _ = Describe("a raw body for a model whose rows are larger than any", func() {
+	It("is refused, though the size of a row is beyond 64 bits", func() {
+		dir := GinkgoT().TempDir()
+		Expect(modeltest.Write(dir, "wide", 1, "graph \"wide\" {\n  opset 17\n  input %x: f32[N,2147483648,2147483648]\n  %y: i64[3] = Shape(%x)\n  output %y\n}")).To(Succeed())
+		l, _ := started("-models", dir)
+		r, err := http.NewRequest(http.MethodPost, "http://"+l.Addr("http").String()+"/v2/models/wide/infer", strings.NewReader("12345678"))
+		Expect(err).NotTo(HaveOccurred())
+		r.Header.Set("Inference-Header-Content-Length", "0")
+		a, err := http.DefaultClient.Do(r)
+		Expect(err).NotTo(HaveOccurred())
+		defer a.Body.Close()
+		Expect(a.StatusCode).To(Equal(http.StatusRequestEntityTooLarge))
 	})
 })

@@ -130,11 +130,13 @@ func (h *handler) bare(in *oip.Request, b *body) error {
 	if err != nil {
 		return err
 	}
-	dims, open, known := append([]int64(nil), p.Shape...), -1, int64(1)
+	dims, open, known := append([]int64(nil), p.Shape...), -1, max(int64(p.DType.Size()), 1) // bytes of what the open dim counts
 	for i, d := range dims {
 		switch {
 		case i == 0 && v.Config.MaxBatch() > 0:
 			dims[i] = 1
+		case d > 0 && known > h.s.MaxRequestBytes()/d:
+			return oip.Errorf(oip.TooLarge, "an input %v of %s has more than %d bytes", p.Shape, p.Datatype, h.s.MaxRequestBytes())
 		case d >= 0:
 			known *= d
 		case open >= 0:
@@ -156,7 +158,7 @@ func (h *handler) bare(in *oip.Request, b *body) error {
 		return nil
 	}
 	if open >= 0 && known > 0 {
-		dims[open] = int64(len(raw)) / (size * known)
+		dims[open] = int64(len(raw)) / known
 	}
 	shape, n, err := oip.Shape(p.Name, dims, int64(len(raw)))
 	if err != nil || int64(n)*size != int64(len(raw)) {
