@@ -28,6 +28,9 @@ type lateRanks struct {
 	o                  Options
 	nodes              int
 	constants          int64    // bytes
+	expanded           bool     // a node is one that the oracle expands in each run
+	vectors            []int    // the lengths of constant vectors
+	unranked           bool     // the rank of an input is not known
 	sizes              [][2]int // inputs and axes of which a Program has the size
 	mu                 sync.Mutex
 	found              map[string]*lateFound // by the ranks and sizes of operands
@@ -41,10 +44,10 @@ type lateFound struct {
 }
 
 const (
-	// mostRanks is how many combinations of ranks and sizes a group is compiled for.
+	// mostRanks is how many combinations of ranks, sizes and likenesses a group is compiled for; it is for as many combinations again of ranks and sizes alone.
 	mostRanks = 8
-	// A few nodes on a few bytes of operands and constants are computed by the oracle before a Program has begun.
-	fewNodes, fewBytes = 4, 4096
+	// A few nodes on a few bytes of operands and constants are computed by the oracle before a Program has begun, but for those that it would expand in each run.
+	fewNodes, fewBytes = 4, 256
 )
 
 // lateRanks returns what runs a group of the oracle, whose executable is exe: that itself, where a run tells nothing new of ranks and sizes.
@@ -53,16 +56,22 @@ func (c *compilation) lateRanks(oracle string, body *graph.Graph, exe backend.Ex
 		return exe
 	}
 	sizes := lateSizes(body)
-	if len(sizes) == 0 && !slices.ContainsFunc(body.Inputs, func(v *graph.Value) bool { return !v.Type.Shape.Known() }) {
+	unranked := slices.ContainsFunc(body.Inputs, func(v *graph.Value) bool { return !v.Type.Shape.Known() })
+	if len(sizes) == 0 && !unranked {
 		return exe
 	}
-	l := &lateRanks{Executable: exe, body: body, oracle: oracle, o: c.innerOptions(), sizes: sizes, found: map[string]*lateFound{}}
-	for range body.Nodes() {
+	l := &lateRanks{Executable: exe, body: body, oracle: oracle, o: c.innerOptions(), unranked: unranked, sizes: sizes, found: map[string]*lateFound{}}
+	for n := range body.Nodes() {
 		l.nodes++
+		l.expanded = l.expanded || microsoft.Waits(n)
 	}
 	for v := range body.Constants() {
-		if !v.IsDims() {
-			l.constants += int64(len(v.Const.Bytes()))
+		if v.IsDims() {
+			continue
+		}
+		l.constants += int64(len(v.Const.Bytes()))
+		if s := v.Const.Shape; len(s) == 1 && s[0] > 1 && !slices.Contains(l.vectors, s[0]) {
+			l.vectors = append(l.vectors, s[0])
 		}
 	}
 	return l
@@ -116,13 +125,24 @@ func sizesWith(inputs []*graph.Value, wanted map[string]bool) (sizes [][2]int) {
 	return sizes
 }
 
-// wantedDims returns dims of a node's operands that have to be numbers for other backends to take it: those of a Conv's weights, and what
-// microsoft.OpenDims says.
-func wantedDims(n *graph.Node) []graph.Dim {
-	if n.Is("Conv") {
-		return n.Inputs[1].Type.Shape
+// wantedDims returns dims of a node's operands that have to be numbers for other backends to take it: those of a convolution's weights and of zero points of
+// integers, of which there may be one for each column, and what microsoft.OpenDims says.
+func wantedDims(n *graph.Node) (dims []graph.Dim) {
+	product := n.Is("MatMulInteger")
+	if !product && !n.Is("Conv") && !n.Is("ConvInteger") {
+		return microsoft.OpenDims(n)
 	}
-	return microsoft.OpenDims(n)
+	weights := n.Inputs[1].Type.Shape
+	if product {
+		weights = weights[max(0, len(weights)-1):]
+	}
+	dims = slices.Clone(weights)
+	for i := 2; !n.Is("Conv") && i < len(n.Inputs); i++ {
+		if zero := n.Inputs[i]; zero != nil {
+			dims = append(dims, zero.Type.Shape...)
+		}
+	}
+	return dims
 }
 
 // innerOptions returns the options of a Program within this one, on its backends: what is of the model's own ports, passes and plans is not
@@ -181,7 +201,7 @@ func (in *rankedInstance) Enqueue(ctx context.Context, a *backend.RunArgs) (devi
 	for _, t := range a.Inputs {
 		bytes += int64(len(t.Bytes()))
 	}
-	if in.l.nodes <= fewNodes && bytes <= fewBytes {
+	if in.l.nodes <= fewNodes && bytes <= fewBytes && !in.l.expanded {
 		return in.Instance.Enqueue(ctx, a)
 	}
 	p := in.l.program(ctx, a.Inputs)
@@ -265,40 +285,54 @@ func lateShapes(p *Program, operands []*tensor.Tensor) (shapes [][]int, ok bool)
 
 // program returns the Program for operands of such ranks and sizes, nil where there is none.
 func (l *lateRanks) program(ctx context.Context, operands []*tensor.Tensor) *Program {
-	key := make([]byte, len(operands))
-	for i, t := range operands {
-		key[i] = byte(min(len(t.Shape), 255))
-	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	alike := l.likeness(operands)
+	p, full := l.programFor(ctx, operands, alike, mostRanks)
+	if full {
+		clear(alike)
+		p, _ = l.programFor(ctx, operands, alike, 2*mostRanks)
+	}
+	return p
+}
+
+// programFor returns the Program for operands of such ranks, likeness and sizes; full is true where there is none, and no more than so many are made.
+func (l *lateRanks) programFor(ctx context.Context, operands []*tensor.Tensor, alike []likeness, most int) (p *Program, full bool) {
+	key := make([]byte, 0, 64)
+	for _, t := range operands {
+		key = append(key, byte(min(len(t.Shape), 255)))
+	}
+	for _, a := range alike {
+		key = append(key, byte(a))
+	}
 	sizes := l.sizes
 	for from := 0; ; {
 		for _, s := range sizes[from:] {
 			if len(operands[s[0]].Shape) <= s[1] {
-				return nil
+				return nil, false
 			}
 			key = binary.LittleEndian.AppendUint64(key, uint64(operands[s[0]].Shape[s[1]]))
 		}
 		f := l.found[string(key)]
 		if f == nil {
-			if l.programs >= mostRanks {
-				return nil
+			if l.programs >= most {
+				return nil, true
 			}
-			if f = l.find(ctx, operands, sizes); f == nil {
-				return nil
+			if f = l.find(ctx, operands, alike, sizes); f == nil {
+				return nil, false
 			}
 			l.found[string(key)] = f
 		}
 		if len(f.more) == 0 {
-			return f.p
+			return f.p, false
 		}
 		from, sizes = len(sizes), slices.Concat(sizes, f.more)
 	}
 }
 
 // find compiles the group for operands, with the numbers of these sizes; nil where the run has ended.
-func (l *lateRanks) find(ctx context.Context, operands []*tensor.Tensor, sizes [][2]int) *lateFound {
-	p, err := l.compile(ctx, operands, sizes)
+func (l *lateRanks) find(ctx context.Context, operands []*tensor.Tensor, alike []likeness, sizes [][2]int) *lateFound {
+	p, err := l.compile(ctx, operands, alike, sizes)
 	if ctx.Err() != nil {
 		return nil
 	}
@@ -328,9 +362,9 @@ func moreSizes(p *Program) [][2]int {
 	return sizesWith(p.g.Inputs, wanted)
 }
 
-// compile returns the group for the operands' ranks and sizes on all backends, nil where no other than the oracle takes a node of it, nor
+// compile returns the group for the operands' ranks, likeness and sizes on all backends, nil where no other than the oracle takes a node of it, nor
 // would for sizes, where ranks were unknown before.
-func (l *lateRanks) compile(ctx context.Context, operands []*tensor.Tensor, sizes [][2]int) (*Program, error) {
+func (l *lateRanks) compile(ctx context.Context, operands []*tensor.Tensor, alike []likeness, sizes [][2]int) (*Program, error) {
 	g, err := l.body.Clone()
 	if err != nil {
 		return nil, err
@@ -341,7 +375,7 @@ func (l *lateRanks) compile(ctx context.Context, operands []*tensor.Tensor, size
 	}
 	g.Opsets = maps.Clone(outer.Opsets)
 	untype(g)
-	shapeInputs(g, operands, sizes)
+	l.shapeInputs(g, operands, alike, sizes)
 	for i, v := range g.Outputs {
 		v.Name = resultName(i)
 	}
@@ -363,35 +397,6 @@ func (l *lateRanks) compile(ctx context.Context, operands []*tensor.Tensor, size
 		}
 	}
 	return nil, p.Close()
-}
-
-// shapeInputs gives the inputs names, numbers for some sizes, and symbols for other dims that are no numbers: equal ones for equal dims.
-func shapeInputs(g *graph.Graph, operands []*tensor.Tensor, sizes [][2]int) {
-	symbols := map[string]graph.Dim{}
-	for i, v := range g.Inputs {
-		v.Name = operandName(i)
-		dims := slices.Clone(v.Type.Shape)
-		if dims == nil {
-			dims = make(graph.Shape, len(operands[i].Shape))
-			for k := range dims {
-				dims[k] = graph.Sym(fmt.Sprintf("%s_%d", v.Name, k))
-			}
-		}
-		for k, d := range dims {
-			if slices.Contains(sizes, [2]int{i, k}) {
-				d = graph.D(operands[i].Shape[k])
-				dims[k] = d
-			}
-			if _, number := d.Const(); number {
-				continue
-			}
-			if _, known := symbols[d.String()]; !known {
-				symbols[d.String()] = graph.Sym(fmt.Sprintf("dim_%d", len(symbols)))
-			}
-			dims[k] = symbols[d.String()]
-		}
-		v.Type.Shape = dims
-	}
 }
 
 // untype takes back what is known of the shapes of results, for other shapes of the inputs.

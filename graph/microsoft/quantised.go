@@ -134,6 +134,7 @@ func (o *op) onReal(f func(*graph.Value) *graph.Value) {
 
 // onImages is onReal on images whose channels stand where the node says: it is the integers that are turned around.
 func (o *op) onImages(f func(*graph.Value) *graph.Value) {
+	o.rank(o.in[0]) // where a run tells it, what is around the middle stays with it
 	o.set(0, o.lastOr(o.in[0], func(x *graph.Value) *graph.Value {
 		return o.quantize(f(o.dequantize(x, o.in[1], o.in[2])), o.in[3], o.input(4))
 	}))
