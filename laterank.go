@@ -46,6 +46,8 @@ type lateFound struct {
 const (
 	// mostRanks is how many combinations of ranks, sizes and likenesses a group is compiled for; it is for as many combinations again of ranks and sizes alone.
 	mostRanks = 8
+	// mostConstants is how many bytes of constants those for likenesses may have together, beyond the first: each packs its own.
+	mostConstants = 256 << 20
 	// A few nodes on a few bytes of operands and constants are computed by the oracle before a Program has begun, but for those that it would expand in each run.
 	fewNodes, fewBytes = 4, 256
 )
@@ -75,6 +77,27 @@ func (c *compilation) lateRanks(oracle string, body *graph.Graph, exe backend.Ex
 		}
 	}
 	return l
+}
+
+// waitsForRanks returns the oracle where the model is its group as a whole, which is compiled once more for the ranks that a run finds: inputs of unknown rank leave
+// the shapes of half of the nodes or more open, and no option says who runs what. nil is for others: what is known of shapes is put to use at once.
+func (c *compilation) waitsForRanks() backend.Backend {
+	at := slices.IndexFunc(c.backends, func(b backend.Backend) bool { return b.Info().Oracle })
+	ranked := !slices.ContainsFunc(c.g.Inputs, func(v *graph.Value) bool { return !v.Type.Shape.Known() })
+	if ranked || at < 0 || len(c.backends) < 2 || c.o.Strict || c.o.Isolated || len(c.o.Pins) > 0 || len(c.o.InPlace) > 0 || !toldByRun(c.g) {
+		return nil
+	}
+	nodes, open := 0, 0
+	for n := range c.g.Nodes() {
+		nodes++
+		if slices.ContainsFunc(n.Outputs, func(v *graph.Value) bool { return v != nil && !v.Type.Backed() }) {
+			open++
+		}
+	}
+	if nodes == 0 || 2*open < nodes {
+		return nil
+	}
+	return c.backends[at]
 }
 
 // toldByRun reports whether a group's operands tell all of the shapes in its body.
@@ -288,7 +311,8 @@ func (l *lateRanks) program(ctx context.Context, operands []*tensor.Tensor) *Pro
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	alike := l.likeness(operands)
-	p, full := l.programFor(ctx, operands, alike, mostRanks)
+	most := int(min(mostRanks, mostConstants/max(l.constants, 1)))
+	p, full := l.programFor(ctx, operands, alike, max(most, 1))
 	if full {
 		clear(alike)
 		p, _ = l.programFor(ctx, operands, alike, 2*mostRanks)

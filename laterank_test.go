@@ -12,6 +12,7 @@ import (
 	"github.com/carve-dev/carve/backend"
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/tensor"
+	"github.com/carve-dev/carve/partition"
 )
 
 // noting is a backend that notes the operators of what it compiles.
@@ -208,6 +209,41 @@ var _ = Describe("groups with operands of unknown rank", func() {
 		Expect(run(40, 1, 1)).To(ContainElement("MatMulInteger"))
 		Expect(run(50, 1, 1)).To(BeEmpty())
 		Expect(run(40, 1, 24)).To(ContainElement("MatMulInteger"))
+	})
+
+	It("are the whole model where these leave most shapes open, so that what lies between them is fused", func(ctx SpecContext) {
+		const text = `graph {
+  opset 17
+  input %x: f32[*]
+  const %heads = i64[4]{0,0,4,8}
+  const %rows = i64[2]{-1,8}
+  %h = Tanh(%x)
+  %r = Reshape(%h, %heads)
+  %q = Transpose(%r; perm=[0,2,1,3])
+  %k = Transpose(%r; perm=[0,2,3,1])
+  %s = MatMul(%q, %k)
+  %m = Softmax(%s; axis=-1) "soft"
+  %y = MatMul(%m, %q)
+  %z = Reshape(%y, %rows)
+  output %z
+}`
+		p, b := open(ctx, text, carve.Options{Verify: true, Poison: true})
+		for range 2 {
+			same(ctx, p, text, map[string]tensor.Value{"x": wave(2, 30, 32)})
+		}
+		Expect(b.took()).To(And(ContainElements("Tanh", "Fused"), Not(ContainElement("Softmax"))))
+		rep, err := p.Report(ctx, map[string][]int{"x": {2, 30, 32}})
+		Expect(err).NotTo(HaveOccurred())
+		Expect(rep.Groups).To(HaveLen(1))
+		same(ctx, p, text, map[string]tensor.Value{"x": wave(3, 17, 32)})
+		Expect(b.took()).To(BeEmpty())
+		_, err = p.Run(ctx, map[string]tensor.Value{"x": wave(3, 17, 31)})
+		Expect(err).To(MatchError(ContainSubstring("Reshape")))
+
+		p, _ = open(ctx, text, carve.Options{Pins: []partition.Pin{{Node: "soft", Backend: "cpu"}}})
+		rep, err = p.Report(ctx, map[string][]int{"x": {2, 30, 32}})
+		Expect(err).NotTo(HaveOccurred())
+		Expect(len(rep.Groups)).To(BeNumerically(">", 1)) // what the user has placed stays there
 	})
 
 	It("say what is wrong by the model's names", func(ctx SpecContext) {

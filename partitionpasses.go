@@ -52,6 +52,10 @@ func (c *compilation) beginRound() error {
 		Backends: c.backends, Properties: c.o.Properties, Disabled: c.o.DisabledProperties, Bans: c.bans, Registry: c.registry, Isolated: c.o.Isolated,
 		MinNodes: c.o.MinNodes, Disconnected: c.o.Disconnected, Logger: c.o.Logger, Threads: c.o.Threads, Sizes: c.o.bounded(),
 	}
+	if oracle := c.waitsForRanks(); oracle != nil {
+		c.o.Logger.InfoContext(c.ctx, "inputs have unknown ranks: the model is compiled once more for those that a run finds", "backend", oracle.Info().Name)
+		o.Backends, o.Whole = []backend.Backend{oracle}, true
+	}
 	scopes := map[*graph.Graph]int{} // the same in all rounds, whatever is claimed whole
 	_ = c.blocks(func(g *graph.Graph) error {
 		scopes[g] = len(scopes)

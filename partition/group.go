@@ -78,6 +78,9 @@ func (s *State) group(ctx context.Context, order []*graph.Node) ([]int32, []grou
 				unplanned[v.ID], dynamic = true, max(dynamic, late)
 			}
 		}
+		if s.o.Whole {
+			dynamic = unranked
+		}
 		p.Color[i] = dag.Host
 		if b := s.backend[n.ID]; b != hostScheduled {
 			p.Color[i] = kinds*s.rank[b] + dynamic
@@ -95,7 +98,7 @@ func (s *State) group(ctx context.Context, order []*graph.Node) ([]int32, []grou
 		p.Alone = slices.Repeat([]bool{true}, len(order))
 	}
 	for range s.o.Backends {
-		pol := dag.Policy{Disconnected: s.o.Disconnected || s.loose}
+		pol := dag.Policy{Disconnected: s.o.Disconnected || s.o.Whole || s.loose}
 		p.Policy = append(p.Policy, pol, pol, pol)
 	}
 	r, err := dag.Group(ctx, p)

@@ -28,6 +28,9 @@ type Options struct {
 	// Isolated makes each node, what is fused being one, a group of its own that takes its operands row-major on the host,
 	// gives its results so, and converts by itself: what a partition is compared with.
 	Isolated bool
+	// Whole puts all nodes that are not the host scheduler's into one group of each backend, also where some have shapes that depend on data or operands of
+	// unknown rank and others have not.
+	Whole bool
 	// MinNodes gives groups of fewer nodes to backends further down the list, if these take them; 0 keeps all. What a fused
 	// node stands for counts.
 	MinNodes int
