@@ -246,7 +246,8 @@ func (in *rankedInstance) Enqueue(ctx context.Context, a *backend.RunArgs) (devi
 	return nil, nil
 }
 
-// runLate runs a group's Program: into a run's results, where all of their shapes are known, or are those of the Program with the operands' sizes.
+// runLate runs a group's Program into a run's results: those are made before where all of their shapes are known, or are those of the Program with the operands' sizes,
+// and otherwise when it comes to them.
 func runLate(ctx context.Context, p *Program, a *backend.RunArgs) error {
 	outputs := slices.Clone(a.Outputs)
 	if shapes, ok := lateShapes(p, a.Inputs); ok {
@@ -267,11 +268,17 @@ func runLate(ctx context.Context, p *Program, a *backend.RunArgs) error {
 	for i, t := range a.Inputs {
 		inputs[i] = t
 	}
-	results, err := p.runNamed(ctx, inputs)
+	results, err := p.runProvided(ctx, inputs, func(i int, dt tensor.DType, shape []int) (_ *tensor.Tensor, err error) {
+		if a.Outputs[i] == nil {
+			outputs[i], err = a.Alloc(i, dt, shape)
+			return outputs[i], err
+		}
+		return nil, nil
+	})
 	if err != nil {
 		return err
 	}
-	for i, out := range a.Outputs {
+	for i, out := range outputs {
 		r := results[resultName(i)].(*tensor.Tensor)
 		if out == nil {
 			if out, err = a.Alloc(i, r.DType, r.Shape); err != nil {
@@ -281,7 +288,9 @@ func runLate(ctx context.Context, p *Program, a *backend.RunArgs) error {
 		if !slices.Equal(out.Shape, r.Shape) {
 			return fmt.Errorf("%w: result %d is %v, inferred as %v", tensor.ErrShape, i, r, out)
 		}
-		copy(out.Bytes(), r.Bytes())
+		if from, to := r.Bytes(), out.Bytes(); len(to) > 0 && &from[0] != &to[0] {
+			copy(to, from)
+		}
 	}
 	return nil
 }

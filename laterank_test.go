@@ -2,6 +2,7 @@ package carve_test
 
 import (
 	"context"
+	"runtime"
 	"slices"
 	"sync"
 
@@ -244,6 +245,30 @@ var _ = Describe("groups with operands of unknown rank", func() {
 		rep, err = p.Report(ctx, map[string][]int{"x": {2, 30, 32}})
 		Expect(err).NotTo(HaveOccurred())
 		Expect(len(rep.Groups)).To(BeNumerically(">", 1)) // what the user has placed stays there
+	})
+
+	It("write what has no shape before the run to the caller's tensor", func(ctx SpecContext) {
+		const text = "graph {\n  opset 17\n  input %x: f32[*]\n  input %to: i64[K]\n  %t = Tanh(%x)\n  %r = Reshape(%t, %to)\n  %s = Softmax(%r; axis=-1)\n  output %s\n}"
+		p, _ := open(ctx, text, carve.Options{Poison: true})
+		s, err := p.NewSession()
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(s.Close)
+		inputs := []*tensor.Tensor{wave(200, 500), tensor.From([]int64{100, 10, 100})}
+		want, err := compile(ctx, textModel(text), &carve.Options{Backends: onReference}).Run(ctx, map[string]tensor.Value{"x": inputs[0], "to": inputs[1]})
+		Expect(err).NotTo(HaveOccurred())
+		got := wave(100, 10, 100)
+		var before, after runtime.MemStats
+		for i := range 11 {
+			if i == 1 {
+				runtime.ReadMemStats(&before)
+			}
+			Expect(s.RunInto(ctx, inputs, []*tensor.Tensor{got})).To(Succeed())
+		}
+		runtime.ReadMemStats(&after)
+		Expect(after.TotalAlloc - before.TotalAlloc).To(BeNumerically("<", 10*len(got.Bytes())/4))
+		for i, v := range f32s(want["s"].(*tensor.Tensor)) {
+			Expect(f32s(got)[i]).To(BeNumerically("~", v, 1e-6))
+		}
 	})
 
 	It("say what is wrong by the model's names", func(ctx SpecContext) {

@@ -263,6 +263,17 @@ func (p *Program) runNamed(ctx context.Context, inputs []tensor.Value) (map[stri
 	return out, public(err)
 }
 
+// runProvided is runNamed with results, of shapes that depend on data, where provide says.
+func (p *Program) runProvided(ctx context.Context, inputs []tensor.Value, provide exec.Provide) (map[string]tensor.Value, error) {
+	s, err := p.runs().Acquire(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer p.machine.GiveBack(s)
+	out, err := s.RunProvided(ctx, inputs, provide)
+	return out, public(err)
+}
+
 // RunInto computes into outputs that the caller provides, one per output in the model's order, nil for those that are not
 // wanted, of the right dtype and shape. Inputs are given in the model's order, nil for one that is Optional. Both may lie on
 // devices and have strides, as for Run: an output is written in place by a group on its device that can, and copied once

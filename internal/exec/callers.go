@@ -1,6 +1,7 @@
 package exec
 
 import (
+	"context"
 	"slices"
 	"unsafe"
 
@@ -24,6 +25,33 @@ func (f *frame) callers(slot int, dt tensor.DType, shape []int) *tensor.Tensor {
 		return nil
 	}
 	return o
+}
+
+// Provide returns a tensor of this type and shape for output i, which overlaps no operand and begins as those do that runs make, or nil.
+type Provide func(i int, dt tensor.DType, shape []int) (*tensor.Tensor, error)
+
+// RunProvided is RunNamed with outputs, of shapes that depend on data, where provide says.
+func (s *Session) RunProvided(ctx context.Context, values []tensor.Value, provide Provide) (map[string]tensor.Value, error) {
+	s.provide = provide
+	defer func() { s.provide = nil }()
+	return s.RunNamed(ctx, values)
+}
+
+// provided returns what the session's Provide says for the output in a slot, nil where it says nothing.
+func (f *frame) provided(slot int, dt tensor.DType, shape []int) (*tensor.Tensor, error) {
+	b := f.s.block
+	if f.session.provide == nil || !b.callers(slot) || dt == tensor.String {
+		return nil, nil
+	}
+	i := slices.Index(b.Outputs, slot)
+	if i < 0 {
+		return nil, nil
+	}
+	t, err := f.session.provide(i, dt, shape)
+	if t == nil || err != nil || t.DType != dt || !slices.Equal(t.Shape, shape) || !pageLike(t) {
+		return nil, err
+	}
+	return t, nil
 }
 
 // pageLike reports whether a tensor that has elements begins at a multiple of tensor.Alignment, as those that runs make.

@@ -167,7 +167,14 @@ func (f *frame) allocOutput(st *Step, out int, dt tensor.DType, shape []int) (*t
 		return nil, fmt.Errorf("%w: %v has no output %d", ErrRun, st.Node, out)
 	}
 	slot := st.out[out]
-	if o := f.callers(slot, dt, shape); o != nil {
+	o := f.callers(slot, dt, shape)
+	if o == nil {
+		var err error
+		if o, err = f.provided(slot, dt, shape); err != nil {
+			return nil, err
+		}
+	}
+	if o != nil {
 		t := &f.tensors[slot]
 		t.DType, t.Shape, t.Data, t.Offset, t.Strings, f.values[slot] = dt, o.Shape, o.Data, o.Offset, o.Strings, t
 		if f.poison != nil {

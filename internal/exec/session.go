@@ -41,6 +41,7 @@ type Session struct {
 	ins       []Operand        // the same, as the caller has them
 	outs      []Operand
 	wanted    []bool       // per output of the current run
+	provide   Provide      // of the current run, nil where results are made for it
 	pending   *frame       // whose run has been enqueued, and has not been settled
 	over      *atomic.Bool // that run is over
 	closed    bool
