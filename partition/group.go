@@ -50,10 +50,8 @@ func (s *State) group(ctx context.Context, order []*graph.Node) ([]int32, []grou
 	for v := range s.g.Constants() {
 		unplanned[v.ID] = !v.Type.Backed()
 	}
-	for _, vs := range [][]*graph.Value{s.g.Inputs, s.g.Captures} {
-		for _, v := range vs {
-			unplanned[v.ID] = !v.Type.Backed()
-		}
+	for _, v := range slices.Concat(s.g.Inputs, s.g.Captures) {
+		unplanned[v.ID] = !v.Type.Backed()
 	}
 	for i, n := range order {
 		at[n.ID], ids[i] = int32(i), int32(n.ID) // producers come before: they have their places
