@@ -145,6 +145,9 @@ func (p *planner) groupNorm(n *graph.Node, in []*graph.Value, y *graph.Value, t 
 	src, gamma, beta, dst := p.In(x), p.In(in[1]), p.In(in[2]), p.Out(y)
 	reads, _ := src.Runs(4 * row)
 	writes, _ := dst.Runs(4 * row)
+	if reads.Near != 4*row || writes.Near != 4*row { // strided rows of a group each: no two lie one behind the other
+		near = 1
+	}
 	scale := groupScale{moments: p.kernels, scales: p.into(dst), row: row, perGroup: scales, eps: eps}
 	scale.lo, scale.hi = vec.Unbounded()
 	if t.act.clip {

@@ -148,6 +148,9 @@ var producers = []producer{
 	{"images normalised by groups", 1, func(d []int) bool { return len(d) > 2 && d[1]%2 == 0 }, func(m *model, d []int) *graph.Value {
 		return m.op("GroupNormalization", m.input(d...), m.constant(d[1]), m.constant(d[1]), graph.IntAttr("num_groups", 2))
 	}},
+	{"images normalised by channels", 0, ofRank(3), func(m *model, d []int) *graph.Value {
+		return m.op("InstanceNormalization", m.input(d...), m.constant(d[1]), m.constant(d[1]))
+	}},
 	{"depth turned to space", 0, func(d []int) bool { return len(d) == 4 && d[2]%2 == 0 && d[3]%2 == 0 }, func(m *model, d []int) *graph.Value {
 		return m.op("DepthToSpace", m.input(d[0], 4*d[1], d[2]/2, d[3]/2), graph.IntAttr("blocksize", 2))
 	}},
@@ -321,7 +324,7 @@ func (g *growing) concat(d []int, depth int) *graph.Value {
 		if left >= part[a] && g.chance(3) {
 			in, left = append(in, v), left-part[a]
 		}
-		switch g.r.IntN(6) { // who reads it beside
+		switch g.r.IntN(7) { // who reads it beside
 		case 0:
 			g.out = append(g.out, g.op("Neg", v))
 		case 1:
@@ -335,12 +338,35 @@ func (g *growing) concat(d []int, depth int) *graph.Value {
 			if g.chance(3) {
 				g.out = append(g.out, v)
 			}
+		case 4:
+			g.out = append(g.out, g.reader(v, part))
 		}
 	}
 	if g.chance(2) {
 		a -= len(d)
 	}
 	return g.op("Concat", append(in, axis(a))...)
+}
+
+// reader returns what a kernel that reads strided rows makes of a value of these dims.
+func (g *growing) reader(v *graph.Value, d []int) *graph.Value {
+	k := last(d)
+	if len(d) > 2 && d[1] > 0 && g.chance(2) {
+		return g.op("InstanceNormalization", v, g.constant(d[1]), g.constant(d[1]), graph.FloatAttr("epsilon", 0.01))
+	}
+	switch g.r.IntN(6) {
+	case 0:
+		return g.op("LayerNormalization", v, g.constant(k), g.constant(k), graph.FloatAttr("epsilon", 0.01))
+	case 1:
+		return g.op("MatMul", v, g.constant(k, 3))
+	case 2:
+		return g.op("Gather", v, g.ints(int64(k-1), 0), axis(len(d)-1))
+	case 3:
+		return g.op(pick(g.model, "ReduceMean", "ReduceMax"), v, g.ints(int64(g.r.IntN(len(d)))))
+	case 4:
+		return g.op("PRelu", v, g.constant(k))
+	}
+	return g.op("Slice", v, g.ints(0), g.ints(1<<40), g.ints(int64(g.r.IntN(len(d)))), g.ints(2))
 }
 
 // operand returns a value of these dims.
