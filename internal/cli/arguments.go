@@ -46,6 +46,25 @@ func ofCommands(cmd *cobra.Command) *cobra.Command {
 	return cmd
 }
 
+// helpCommand is cobra's help, but for what there is no help for, which is an error here.
+func helpCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "help [COMMAND]…",
+		Short: "Help about any command",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			of, rest, err := cmd.Root().Find(args)
+			if err != nil {
+				return err
+			}
+			if len(rest) > 0 {
+				return fmt.Errorf("unknown command %q; %s --help lists the commands", rest[0], of.CommandPath())
+			}
+			of.InitDefaultHelpFlag()
+			return of.Help()
+		},
+	}
+}
+
 // flagFault says what a flag is to be.
 func flagFault(cmd *cobra.Command, err error) error {
 	if unknown := (*pflag.NotExistError)(nil); errors.As(err, &unknown) {

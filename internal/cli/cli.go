@@ -28,7 +28,8 @@ const (
 // Run runs the tool with arguments, without the program's name, and returns the exit code. Canceling ctx ends every
 // command soon. It is safe for concurrent use.
 func Run(ctx context.Context, args []string, stdout, stderr io.Writer) (code int) {
-	a := &app{stdout: stdout, stderr: stderr}
+	out := &results{to: stdout}
+	a := &app{stdout: out, stderr: stderr}
 	defer func() {
 		if r := recover(); r != nil {
 			a.fail(fmt.Errorf("internal error: %v", r))
@@ -37,9 +38,12 @@ func Run(ctx context.Context, args []string, stdout, stderr io.Writer) (code int
 	}()
 	root := a.root()
 	root.SetArgs(append([]string{}, args...)) // cobra takes nil for the arguments of the process
-	root.SetOut(stdout)
+	root.SetOut(out)
 	root.SetErr(stderr)
 	err := root.ExecuteContext(ctx)
+	if err == nil {
+		err = out.err
+	}
 	if err == nil {
 		return ExitOK
 	}
@@ -51,10 +55,27 @@ func Run(ctx context.Context, args []string, stdout, stderr io.Writer) (code int
 		a.fail(err)
 		return ExitError
 	}
+	if exit.err == nil {
+		exit.err = out.err
+	}
 	if exit.err != nil {
 		a.fail(exit.err)
 	}
 	return exit.code
+}
+
+// results is stdout, which remembers the first error of writing there: results that nobody has read are no success.
+type results struct {
+	to  io.Writer
+	err error
+}
+
+func (r *results) Write(p []byte) (int, error) {
+	n, err := r.to.Write(p)
+	if r.err == nil {
+		r.err = err
+	}
+	return n, err
 }
 
 // exitError ends a command with a code of its own. Where err is nil nothing is printed: what there is to say is on stdout.
@@ -88,6 +109,7 @@ func (a *app) root() *cobra.Command {
 		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
 	})
 	root.SetFlagErrorFunc(flagFault)
+	root.SetHelpCommand(helpCommand())
 	root.AddCommand(a.runCommand(), a.inspectCommand(), a.partitionCommand(), a.reportCommand(), a.dumpCommand(), a.planCommand(), a.bundleCommand(), a.convertCommand(), a.onnxtestCommand(), a.benchCommand(), a.tuneCommand(), a.evalCommand(),
 		a.backendsCommand(), a.memplanCommand(), a.versionCommand())
 	root.AddCommand(a.nativeCommands()...)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"strings"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -25,6 +26,8 @@ var _ = Describe("faults", func() {
 	},
 		Entry("unknown command", `unknown command "walk"`, "walk"),
 		Entry("unknown command of a command", `unknown command "walk"; carve plan --help lists`, "plan", "walk"),
+		Entry("help for an unknown command", `unknown command "walk"; carve --help lists`, "help", "walk"),
+		Entry("help for an unknown command of a command", `unknown command "walk"; carve plan --help lists`, "help", "plan", "walk"),
 		Entry("unknown flag", "unknown flag: --fast; carve run --help lists", "run", "MODEL", "--fast"),
 		Entry("flag that is no number", "--threads all: expected a whole number", "run", "MODEL", "--threads", "all"),
 		Entry("flag that is no time", "--budget 3: expected a time such as", "run", "MODEL", "--budget", "3"),
@@ -122,6 +125,34 @@ var _ = Describe("faults", func() {
 			Expect(fails(canceled, args...)).To(ContainSubstring("interrupted"), args[0])
 		}
 	})
+
+	DescribeTable("include results that could not be written", func(ctx SpecContext, args ...string) {
+		path, csv := save(ctx, affine()), filepath.Join(GinkgoT().TempDir(), "buffers.csv")
+		Expect(os.WriteFile(csv, []byte("id,lower,upper,size\na,0,2,4\n"), 0o600)).To(Succeed())
+		for i, a := range args {
+			args[i] = map[string]string{"MODEL": path, "BUFFERS": csv}[a]
+			if args[i] == "" {
+				args[i] = a
+			}
+		}
+		stdout, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+		if err != nil {
+			Skip("no /dev/full here")
+		}
+		defer stdout.Close()
+		var stderr strings.Builder
+		Expect(cli.Run(ctx, args, stdout, &stderr)).To(Equal(cli.ExitError))
+		Expect(stderr.String()).To(MatchRegexp(`(?m)^carve: (.*: )?write /dev/full: no space left on device\n\z`))
+	},
+		Entry("of run", "run", "MODEL", "--dim", "N=1"),
+		Entry("of inspect", "inspect", "MODEL", "--dim", "N=1"),
+		Entry("of partition", "partition", "MODEL", "--dim", "N=1"),
+		Entry("of partition --why", "partition", "MODEL", "--dim", "N=1", "--why", "mul"),
+		Entry("of bench", "bench", "MODEL", "--dim", "N=1", "--time", "1ms"),
+		Entry("of memplan", "memplan", "BUFFERS"),
+		Entry("of help", "help"),
+		Entry("of version", "version"),
+	)
 
 	It("do not read FIFOs or folders", func(ctx SpecContext) {
 		dir := GinkgoT().TempDir()

@@ -301,7 +301,9 @@ func (a *app) printInspection(r *inspection) {
 	if r.Producer != "" {
 		row(t, "producer", r.Producer)
 	}
-	row(t, "IR version", r.IRVersion)
+	if r.IRVersion != 0 { // of ONNX files
+		row(t, "IR version", r.IRVersion)
+	}
 	for _, d := range slices.Sorted(maps.Keys(r.Opsets)) {
 		name := d
 		if d == "" {

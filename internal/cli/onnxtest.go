@@ -148,7 +148,7 @@ func (a *app) runCases(ctx context.Context, cases []testCase, o *carve.Options, 
 		p.step()
 		for ; printed < len(cases) && done[printed]; printed++ {
 			c := &r.Cases[printed]
-			if word := map[string]string{failed: "FAIL", skipped: "SKIP"}[c.Status]; word != "" {
+			if word := map[string]string{failed: "FAIL", skipped: "SKIP"}[c.Status]; word != "" && ctx.Err() == nil {
 				p.clear()
 				fmt.Fprintf(text, "%s %s\n", word, oneLine(c.Name+": "+strings.TrimSuffix(c.Reason+": "+c.detail, ": ")))
 			}

@@ -1,11 +1,13 @@
 package cli_test
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -61,6 +63,13 @@ var _ = Describe("onnxtest", func() {
 		writePB(filepath.Join(at, "test_data_set_0", "output_0.pb"), "y", out)
 	}
 	vector := func(v ...float32) *tensor.Tensor { return tensor.From(v) }
+
+	It("does not call what an interruption ended a failure", func(ctx SpecContext) {
+		put(ctx, "endless", endless(), vector(1), vector(1))
+		soon, cancel := context.WithTimeout(ctx, 300*time.Millisecond)
+		defer cancel()
+		Expect(fails(soon, "onnxtest", dir)).To(ContainSubstring("interrupted"))
+	})
 
 	It("reports every case by name and cause", func(ctx SpecContext) {
 		put(ctx, "a/abs", unary("Abs", f32("N")), vector(-1, 2), vector(1, 2))
