@@ -36,6 +36,20 @@ var _ = Describe("STFT", func() {
 	})
 })
 
+var _ = Describe("pooling of an image without rows", func() {
+	It("has a result without rows where a step is as long as what is missing", func(ctx SpecContext) {
+		in := []*tensor.Tensor{tensor.From([]float32{}, 1, 1, 0, 4)}
+		pool := func(stride int64) *graph.Node {
+			return node("MaxPool", 17, in, graph.IntsAttr("kernel_shape", 3, 1), graph.IntsAttr("strides", stride, 2))
+		}
+		res, err := reference.Evaluate(ctx, pool(3), values(in))
+		Expect(err).NotTo(HaveOccurred())
+		Expect(res[0].(*tensor.Tensor).Shape).To(Equal([]int{1, 1, 0, 2}))
+		_, err = reference.Evaluate(ctx, pool(2), values(in))
+		Expect(err).To(MatchError(ContainSubstring("a window of 3 exceeds 0")))
+	})
+})
+
 // node returns a node of the newest operator set, or of that version, on operands of these types; nil omits one.
 func node(op string, version int, inputs []*tensor.Tensor, attrs ...graph.Attr) *graph.Node {
 	g := graph.New("test")

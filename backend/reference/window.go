@@ -66,7 +66,7 @@ func (c *Call) windowOf(in, kernel []int) window {
 		if ceil { // one more window where the last leaves something, and none that would begin in the padding behind
 			room = min(room+w.stride[a]-1, in[a]+w.begin[a]-1)
 		}
-		c.require(room >= 0 || room == -1 && in[a] == 0, c.portName(0), "a window of %d exceeds %d padded by %d and %d", extent, in[a], w.begin[a], w.end[a])
+		c.require(room >= 0 || in[a] == 0 && room >= -w.stride[a], c.portName(0), "a window of %d exceeds %d padded by %d and %d", extent, in[a], w.begin[a], w.end[a])
 		if room >= 0 {
 			w.out[a] = room/w.stride[a] + 1
 		}
