@@ -229,6 +229,10 @@ func (s *simplifier) sink(p *passable) error {
 	t.Outputs[0].Type, t.Outputs[0].Format = y.Type, y.Format
 	s.replace(y, t.Outputs[0])
 	t.SetOperand(0, y)
+	y.Type.Shape = make(Shape, len(p.perm)) // inference keeps numbers that were known of an axis where it knows less
+	for i, axis := range p.perm {
+		y.Type.Shape[axis] = t.Outputs[0].Type.Shape[i]
+	}
 	for k, v := range n.Inputs[:p.data] {
 		if v.Const != nil {
 			c, err := p.turned(v.Const)

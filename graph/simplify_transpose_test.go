@@ -56,6 +56,23 @@ var _ = Describe("Simplify, of transpositions,", func() {
   %y: f32[2,3,4,5] = Clip(%b, %low) "c"
   output %y
 `, "a:forwarded y:forwarded"),
+		Entry("behind an activation of a length that only a run knows, with a Concat behind", 21, `
+  input %x: f32[3,4]
+  const %c = bool[4]{true, false, true, true}
+  %k = Compress(%x, %c; axis=1) "k"
+  %a = Transpose(%k; perm=[1, 0]) "a"
+  %b = Relu(%a) "b"
+  %d = Transpose(%b; perm=[1, 0]) "d"
+  %y = Concat(%d, %k; axis=1) "y"
+  output %y
+`, `
+  input %x: f32[3,4]
+  const %c = bool[4]{true, false, true, true}
+  %k: f32[3,?1] = Compress(%x, %c; axis=1) "k"
+  %b: f32[3,?1] = Relu(%k) "b"
+  %y: f32[3,2*?1] = Concat(%b, %k; axis=1) "y"
+  output %y
+`, "a:forwarded d:forwarded"),
 		Entry("behind a sum of two, of which one is left", 21, `
   input %x: f32[2,3,4]
   input %z: f32[2,1,4]
