@@ -247,6 +247,8 @@ type state struct {
 
 	texts  [][]string            // those that the group makes, by value
 	failed atomic.Pointer[error] // what a body has found wrong
+
+	reserved atomic.Int64 // bytes of strings, told to RunArgs.Reserve
 }
 
 // fail ends the run with an error, for which the group's operands are to blame.
@@ -268,6 +270,9 @@ func (in *instance) Enqueue(ctx context.Context, a *backend.RunArgs) (event devi
 	}
 	st.ctx, st.run, st.err, st.a = ctx, nil, nil, a
 	defer func() {
+		if n := st.reserved.Swap(0); n > 0 {
+			_ = a.Reserve(-n) // giving back does not fail
+		}
 		st.dropTexts()
 		st.Unbind()
 	}()

@@ -189,6 +189,9 @@ func (p *planner) copyTextRows(c copySpec, x, y *graph.Value) {
 // madeOf returns a string of bytes that nobody writes to any more.
 func madeOf(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
 
+// leastReserved is how many bytes of strings a worker makes before it tells of them.
+const leastReserved = 1 << 20
+
 // planStringConcat emits strings of two each, those of rows in memory of their own.
 func planStringConcat(p *planner, n *graph.Node) error {
 	x, y, r := n.Inputs[0], n.Inputs[1], n.Outputs[0]
@@ -198,11 +201,18 @@ func planStringConcat(p *planner, n *graph.Node) error {
 		return nil
 	}
 	p.emit(step{chunks: b.rows, grain: grainFor(25*float64(b.inner) + 10), body: func(st *state, _, lo, hi int) {
-		s, t, out := front.list(st), back.list(st), st.texts[r.ID]
+		s, t, out, untold := front.list(st), back.list(st), st.texts[r.ID], 0
 		for row := lo; row < hi; row++ {
 			first, second, size := front.first+b.offset(0, row), back.first+b.offset(1, row), 0
 			for e := range b.inner {
 				size += len(s[first+e*b.step[0]]) + len(t[second+e*b.step[1]])
+			}
+			if untold += size; untold >= leastReserved {
+				if err := st.reserve(int64(untold)); err != nil {
+					st.fail(err)
+					return
+				}
+				untold = 0
 			}
 			to, memory := out[b.result(row):][:b.inner], make([]byte, 0, size)
 			for e := range to {

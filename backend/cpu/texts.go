@@ -2,6 +2,7 @@ package cpu
 
 import (
 	"slices"
+	"unsafe"
 
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/tensor"
@@ -142,8 +143,12 @@ func (st *state) makeTexts() error {
 			st.texts = append(st.texts, nil)
 		}
 		if m.output < 0 {
+			n := product(m.dims)
+			if err := st.reserve(int64(n) * int64(unsafe.Sizeof(""))); err != nil {
+				return err
+			}
 			if st.texts[m.value] == nil {
-				st.texts[m.value] = make([]string, product(m.dims))
+				st.texts[m.value] = make([]string, n)
 			}
 			continue
 		}
@@ -153,6 +158,19 @@ func (st *state) makeTexts() error {
 		}
 		st.texts[m.value] = t.Strings
 	}
+	return nil
+}
+
+// reserve tells of memory that strings are about to take; the error says that the caller has no room for it. It is given back when the run
+// ends. It is safe for concurrent use.
+func (st *state) reserve(bytes int64) error {
+	if st.a.Reserve == nil || bytes == 0 {
+		return nil
+	}
+	if err := st.a.Reserve(bytes); err != nil {
+		return err
+	}
+	st.reserved.Add(bytes)
 	return nil
 }
 

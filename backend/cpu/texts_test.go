@@ -112,6 +112,27 @@ func expression(m *model, depth int) string {
 		func() string { return "(" + e() + ")+?" }, func() string { return "(?:" + e() + ")?" }, func() string { return "(?:" + e() + "){1,3}" })()
 }
 
+var _ = Describe("strings that a run makes", func() {
+	DescribeTable("count as its memory", func(ctx SpecContext, name string, length, copies int) {
+		m := newModel(1)
+		long := m.feed(tensor.FromStrings([]string{strings.Repeat("x", length)}, 1))
+		many := m.op("Tile", long, m.ints(int64(copies)))
+		m.g.SetOutputs(m.op("Equal", m.op("StringConcat", many, long), long))
+		cm := carve.FromGraph(m.g)
+		defer cm.Close()
+		p, err := carve.Compile(ctx, cm, &carve.Options{Backends: []backend.Config{{Name: name}}, MaxArenaBytes: 4 << 20})
+		Expect(err).NotTo(HaveOccurred())
+		defer p.Close()
+		_, err = p.Run(ctx, m.feeds)
+		Expect(err).To(MatchError(carve.ErrMemoryLimit))
+	},
+		Entry("their characters on cpu", "cpu", 10_000, 2000),
+		Entry("their characters on reference", "reference", 10_000, 2000),
+		Entry("what tells where they lie, on cpu", "cpu", 1, 500_000),
+		Entry("what tells where they lie, on reference", "reference", 1, 500_000),
+	)
+})
+
 var _ = Describe("strings", func() {
 	It("match regular expressions as the reference kernels do, of few states and of too many", seeds(60, func(m *model) {
 		pattern := expression(m, m.between(0, 4))

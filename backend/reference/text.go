@@ -18,8 +18,16 @@ var textKernels = []kernel{
 }
 
 func stringConcat(c *Call) {
+	const least = 1 << 20 // bytes that are counted together
+	untold := 0
 	a, b, shape := c.pair()
-	c.putStrings(shape, zip(c, shape, c.strings(0), a.Shape, c.strings(1), b.Shape, func(x, y string) string { return x + y }))
+	c.putStrings(shape, zip(c, shape, c.strings(0), a.Shape, c.strings(1), b.Shape, func(x, y string) string {
+		if untold += len(x) + len(y); untold >= least {
+			c.reserve("output Z", []int{untold}, 1)
+			untold = 0
+		}
+		return x + y
+	}))
 }
 
 // stringSplit splits every string at a delimiter, or at runs of white space, and pads the rows with empty strings.
