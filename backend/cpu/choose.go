@@ -39,7 +39,7 @@ func chooses(n *graph.Node) bool {
 }
 
 // textChoosers are those of strings.
-var textChoosers = map[string]func(c *choice) error{"Compress": compressTexts, "Unique": uniqueTexts}
+var textChoosers = map[string]func(c *choice) error{"Compress": compressTexts, "Unique": uniqueTexts, "StringSplit": splitStrings}
 
 // chooserOf returns what runs a node's operator so, nil for none.
 func chooserOf(n *graph.Node) func(c *choice) error {

@@ -272,6 +272,27 @@ var _ = Describe("strings", func() {
 		m.sample(append(m.ops("Unique", m.between(1, 4), unique...), m.op("Compress", some...))...)
 	}))
 
+	It("are split as the reference kernels do, at delimiters and at white space", seeds(60, func(m *model) {
+		pieces := []string{"a", "b", " ", "\t", "\r\n", ", ", "é", "\u00a0", "\u2009", "abcdefghi", "\x80", "\x1f", "\x0e"}
+		x, err := tensor.New(tensor.String, m.shape(m.between(0, 3), 0, 5)...)
+		Expect(err).NotTo(HaveOccurred())
+		for i := range x.Strings {
+			for range m.between(0, pick(m, 3, 30)) {
+				x.Strings[i] += pick(m, pieces...)
+			}
+		}
+		args := []any{m.feed(x)}
+		if m.chance(2) {
+			args = append(args, graph.StringAttr("delimiter", pick(m, "", "a", " ", "ab", ", ", "\x80", "é")))
+		}
+		if m.chance(2) {
+			args = append(args, graph.IntAttr("maxsplit", int64(m.between(-1, 5))))
+		}
+		m.version(20)
+		out := m.ops("StringSplit", 2, args...)
+		m.check(pick(m, out, out[:1], out[1:])...)
+	}))
+
 	It("are made of integers", seeds(8, func(m *model) {
 		x := m.feed(m.fullIntegers(m.shape(m.between(0, 3), 0, 9)))
 		m.check(m.op("Cast", x, to(tensor.String)), m.op("Cast", m.op("Cast", x, to(tensor.Int32)), to(tensor.String)))
