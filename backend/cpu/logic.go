@@ -89,6 +89,12 @@ func where[T element.Bits](p *planner, n *graph.Node) error {
 		return nil
 	}
 	set := p.target.Set
+	if b.step[0] == 1 || b.inner < copiedRow { // else one condition is for a row
+		if j := p.joinRows(b, 1, sizeOf[T](), sizeOf[T]()); j != nil {
+			joinedWhere[T](p, j, mc, mx, my, dst)
+			return nil
+		}
+	}
 	p.emit(step{chunks: b.rows, grain: grainFor(float64(b.inner) + 10), body: func(st *state, _, lo, hi int) {
 		d, cond, s, t := of[T](st, dst), of[uint8](st, mc), of[T](st, mx), of[T](st, my)
 		for row := lo; row < hi; row++ {
@@ -97,6 +103,23 @@ func where[T element.Bits](p *planner, n *graph.Node) error {
 		}
 	}}, []place.Memory{mc, mx, my}, []place.Memory{dst})
 	return nil
+}
+
+// copiedRow is how long a row is at least that is copied for one condition sooner than joined with others.
+const copiedRow = 32
+
+// joinedWhere emits a Where over rows that are taken together.
+func joinedWhere[T element.Bits](p *planner, j *joined, mc, mx, my, dst place.Memory) {
+	set := p.target.Set
+	p.emit(step{chunks: j.chunks(), grain: grainFor(float64(j.some*j.inner) + 20), body: func(st *state, worker, lo, hi int) {
+		d, cond, s, t := of[T](st, dst), of[uint8](st, mc), of[T](st, mx), of[T](st, my)
+		j.each(lo, hi, func(first, rows int, again bool) {
+			c, dc := layRows(j, st, worker, 0, cond, first, rows, again)
+			x, dx := layRows(j, st, worker, 1, s, first, rows, again)
+			y, dy := layRows(j, st, worker, 2, t, first, rows, again)
+			whereRow(set, d[j.result(first):][:rows*j.inner], c, dc, x, dx, y, dy)
+		})
+	}}, []place.Memory{mc, mx, my}, append(j.memory(), dst))
 }
 
 func powSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {

@@ -36,6 +36,10 @@ func rows2[A, B, R tensor.Element](p *planner, b *broadcast, mx, my, dst place.M
 		}}, []place.Memory{mx, my}, []place.Memory{dst})
 		return
 	}
+	if j := p.joinRows(b, sizeOf[A](), sizeOf[B]()); j != nil {
+		joinedRows2(p, j, mx, my, dst, row)
+		return
+	}
 	p.emit(step{chunks: b.rows, grain: grainFor(float64(b.inner) + 10), body: func(st *state, _, lo, hi int) {
 		d, s, t := of[R](st, dst), of[A](st, mx), of[B](st, my)
 		if len(b.outer) == 1 {
@@ -136,7 +140,20 @@ func compareFew[T ordered](c element.Comparison, out []bool, s []T, dx int, t []
 
 // whereRow sets out to elements of s where those of c are 1, and of t where they are 0.
 func whereRow[T element.Bits](set isa.Set, out []T, c []uint8, dc int, s []T, ds int, t []T, dt int) {
-	if dc != 1 || ds > 1 || dt > 1 {
+	switch {
+	case dc == 0 && (c[0] != 0 && ds == 1 || c[0] == 0 && dt == 1):
+		if c[0] == 0 {
+			s = t
+		}
+		copy(out, s)
+		return
+	case dc == 0 && (c[0] != 0 && ds == 0 || c[0] == 0 && dt == 0):
+		if c[0] == 0 {
+			s = t
+		}
+		setAll(out, s[0])
+		return
+	case dc != 1 || ds > 1 || dt > 1:
 		for i := range out {
 			v := t[i*dt]
 			out[i] = v ^ (s[i*ds]^v)&-T(c[i*dc]) // without a branch, which data would mislead
