@@ -118,21 +118,24 @@ func planDoubleGroupNorm(p *planner, n *graph.Node) error {
 	return nil
 }
 
-// doubleReduction is how a row is reduced to one number, and what is done with that, nil for nothing.
+// doubleReduction is how a row is reduced to one number, and what is done with those of rows of count elements, nil for nothing.
 type doubleReduction struct {
 	op    double.ReduceOp
-	after func(x float64, count int) float64
+	after func(k double.Kernels, x []float64, count int)
 }
 
 var doubleReductions = map[string]doubleReduction{
-	"ReduceSum":       {op: double.Sum},
-	"ReduceMean":      {op: double.Sum, after: func(x float64, count int) float64 { return x / float64(count) }},
+	"ReduceSum": {op: double.Sum},
+	"ReduceMean": {op: double.Sum, after: func(k double.Kernels, x []float64, count int) {
+		by := [1]float64{float64(count)}
+		k.Binary(double.Div, double.VS, x, x, by[:])
+	}},
 	"ReduceMax":       {op: double.Greatest},
 	"ReduceMin":       {op: double.Least},
 	"ReduceSumSquare": {op: double.SumSquares},
 	"ReduceL1":        {op: double.SumAbs},
-	"ReduceL2":        {op: double.SumSquares, after: func(x float64, _ int) float64 { return math.Sqrt(x) }},
-	"ReduceLogSum":    {op: double.Sum, after: func(x float64, _ int) float64 { return math.Log(x) }},
+	"ReduceL2":        {op: double.SumSquares, after: func(k double.Kernels, x []float64, _ int) { k.Apply(double.Sqrt, x, x) }},
+	"ReduceLogSum":    {op: double.Sum, after: func(k double.Kernels, x []float64, _ int) { k.Apply(double.Log, x, x) }},
 }
 
 func doubleReduceSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
@@ -180,9 +183,7 @@ func (p *planner) doubleReduce(r doubleReduction, l reducedPlace, dst place.Memo
 	if l.inner == 1 {
 		p.emit(step{chunks: l.outer, grain: grainFor(float64(l.count)*0.3 + 10), body: func(st *state, _, lo, hi int) {
 			o, s := f64(st, dst), f64(st, l.src)
-			for i := lo; i < hi; i++ {
-				o[i] = r.row(kernels, s[i*l.count:(i+1)*l.count])
-			}
+			r.rows(kernels, o[lo:hi], s[lo*l.count:], l.count)
 		}}, []place.Memory{l.src}, []place.Memory{dst})
 		return
 	}
@@ -201,13 +202,61 @@ func (p *planner) doubleReduce(r doubleReduction, l reducedPlace, dst place.Memo
 	}}, []place.Memory{l.src}, []place.Memory{dst})
 }
 
-// row reduces a row.
-func (r *doubleReduction) row(k double.Kernels, s []float64) float64 {
-	x := k.Reduce(r.op, s)
-	if r.after != nil {
-		x = r.after(x, len(s))
+// Up to how many elements of a row loops take less than a call of a kernel: those for extremes wait for NaN.
+const (
+	shortSums     = 12
+	shortExtremes = 6
+)
+
+// rows reduces rows of count elements, one behind the other.
+func (r *doubleReduction) rows(k double.Kernels, d, s []float64, count int) {
+	short := shortSums
+	if r.op == double.Greatest || r.op == double.Least {
+		short = shortExtremes
 	}
-	return x
+	if count > 0 && count <= short {
+		r.shortRows(d, s, count)
+	} else {
+		for i := range d {
+			d[i] = k.Reduce(r.op, s[i*count:(i+1)*count])
+		}
+	}
+	if r.after != nil {
+		r.after(k, d, count)
+	}
+}
+
+// shortRows is rows of one element or more, without what is done after it.
+func (r *doubleReduction) shortRows(d, s []float64, count int) {
+	for i := range d {
+		row := s[i*count:][:count]
+		v := row[0]
+		switch r.op {
+		case double.Sum:
+			for _, x := range row[1:] {
+				v += x
+			}
+		case double.SumSquares:
+			v *= v
+			for _, x := range row[1:] {
+				v += x * x
+			}
+		case double.SumAbs:
+			v = math.Abs(v)
+			for _, x := range row[1:] {
+				v += math.Abs(x)
+			}
+		case double.Greatest:
+			for _, x := range row[1:] {
+				v = max(v, x)
+			}
+		case double.Least:
+			for _, x := range row[1:] {
+				v = min(v, x)
+			}
+		}
+		d[i] = v
+	}
 }
 
 // doubleColumns is how many columns are reduced at a time where rows are taken as they are: their results stay in the first cache.
@@ -241,11 +290,8 @@ func (r *doubleReduction) columns(k double.Kernels, d, s []float64, count, ld in
 		}
 		k.Binary(join, double.VV, d, d, row)
 	}
-	if r.after == nil {
-		return
-	}
-	for i, x := range d {
-		d[i] = r.after(x, count)
+	if r.after != nil {
+		r.after(k, d, count)
 	}
 }
 
