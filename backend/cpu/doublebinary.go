@@ -51,11 +51,20 @@ func (p *planner) doubleBinary(op double.BinaryOp, b *broadcast, ma, mb, dst pla
 	if b.total == 0 {
 		return
 	}
-	if k := b.repeatedRow(); k >= 0 {
-		p.doubleRepeated(op, b, k, [2]place.Memory{ma, mb}, dst)
+	kernels, per := p.doubles(), ceilDiv(b.inner, elementsPerChunk)
+	if j := p.joinRows(b, 8, 8); j != nil {
+		joinedRows2(p, j, ma, mb, dst, func(out, x []float64, dx int, y []float64, dy int) {
+			switch {
+			case dy == 0:
+				kernels.Binary(op, double.VS, out, x, y)
+			case dx == 0:
+				kernels.Binary(op, double.SV, out, x, y)
+			default:
+				kernels.Binary(op, double.VV, out, x, y)
+			}
+		})
 		return
 	}
-	kernels, per := p.doubles(), ceilDiv(b.inner, elementsPerChunk)
 	p.emit(step{chunks: b.rows * per, grain: grainFor(float64(min(b.inner, elementsPerChunk))*0.2 + 10), body: func(st *state, _, lo, hi int) {
 		d, x, y := f64(st, dst), f64(st, ma), f64(st, mb)
 		for c := lo; c < hi; c++ {
@@ -98,45 +107,6 @@ func doubleFew(op double.BinaryOp, out, x []float64, dx int, y []float64, dy int
 		}
 		out[i] = a
 	}
-}
-
-// repeatedElements is how many elements short rows are joined to.
-const repeatedElements = 512
-
-// repeatedRow returns which of two operands is one short row, for all rows of the other, which lie one behind the other like the
-// result's; -1 where neither is.
-func (b *broadcast) repeatedRow() int {
-	if len(b.outer) != 1 || b.inner > repeatedElements/4 || b.step[0] != 1 || b.step[1] != 1 || b.step[2] != 1 || b.strides[2][0] != b.inner {
-		return -1
-	}
-	for k := range 2 {
-		if b.strides[k][0] == 0 && b.strides[1-k][0] == b.inner {
-			return k
-		}
-	}
-	return -1
-}
-
-// doubleRepeated emits an operator of which operand k is a short row, which is written several times in a row.
-func (p *planner) doubleRepeated(op double.BinaryOp, b *broadcast, k int, from [2]place.Memory, dst place.Memory) {
-	kernels, together := p.doubles(), repeatedElements/b.inner
-	p.emit(step{chunks: ceilDiv(b.rows, together), grain: grainFor(float64(together*b.inner)*0.2 + 10), body: func(st *state, _, lo, hi int) {
-		var many [repeatedElements]float64
-		row := f64(st, from[k])[:b.inner]
-		end := min(hi*together, b.rows)
-		for i := range min(together, end-lo*together) {
-			copy(many[i*b.inner:], row)
-		}
-		d, s := f64(st, dst), f64(st, from[1-k])
-		for at := lo * together; at < end; at += together {
-			first, last := at*b.inner, min(at+together, end)*b.inner
-			x, y := many[:last-first], s[first:last]
-			if k == 1 {
-				x, y = y, x
-			}
-			kernels.Binary(op, double.VV, d[first:last], x, y)
-		}
-	}}, from[:], []place.Memory{dst})
 }
 
 func planDoublePow(p *planner, n *graph.Node) error {

@@ -28,6 +28,18 @@ var _ = Describe("short rows of broadcasting operators", func() {
 		m.check(out...)
 	}))
 
+	It("of float64 agree with the reference kernels", seeds(60, func(m *model) {
+		shape := []int{m.between(1, 3), m.between(1, 40), m.between(1, pick(m, 8, 60, 300))}
+		a, b := append([]int{}, shape...), append([]int{}, shape...)
+		for k := range shape {
+			if m.chance(2) {
+				pick(m, a, b)[k] = 1
+			}
+		}
+		x, y := m.input(a...), m.input(b...)
+		m.checkDouble(m.op(pick(m, "Add", "Sub", "Mul"), x, y), m.op("Div", x, m.op("Add", m.op("Abs", y), m.scalar(1))), m.op(pick(m, "Max", "Min"), y, x))
+	}))
+
 	It("need no memory of Go's heap", func(ctx SpecContext) {
 		m := newModel(1)
 		a, b := small(m, tensor.Int64, 8, 1, 50, 40), small(m, tensor.Int64, 8, 20, 1, 40)
