@@ -83,10 +83,7 @@ func (p *planner) gatheredColumns(src, dst place.Memory, dims, from, to []int, w
 func copyRows(dst, src []float32, matrices, rows, cols int, by [4]int) {
 	for m := range matrices {
 		for r := range rows {
-			d, s := dst[m*by[0]+r*by[1]:][:cols], src[m*by[2]+r*by[3]:][:cols]
-			for i, x := range s {
-				d[i] = x
-			}
+			copy(dst[m*by[0]+r*by[1]:][:cols], src[m*by[2]+r*by[3]:])
 		}
 	}
 }
