@@ -353,6 +353,23 @@ func (p *planner) binaryOver(op vec.BinaryOp, b *broadcast, ma, mb, dst place.Me
 		return
 	}
 	s, kernels := step{}, p.into(dst)
+	const short = 16 // elements of rows that a call for each takes longer for
+	if j := p.joinRows(b, 4, 4); j != nil && b.inner < short {
+		joinedRows2(p, j, ma, mb, dst, func(d, x []float32, dx int, y []float32, dy int) {
+			switch n := len(d); {
+			case dx == 0 && dy == 0:
+				kernels.ScalarBinary(op, d[:1], x[0], y[:1])
+				setAll(d, d[0])
+			case dx == 0:
+				kernels.ScalarBinary(op, d, x[0], y[:n])
+			case dy == 0:
+				kernels.BinaryScalar(op, d, x[:n], y[0])
+			default:
+				kernels.Binary(op, d, x[:n], y[:n])
+			}
+		})
+		return
+	}
 	switch {
 	case b.rows == 1 || b.inner >= elementsPerChunk: // long rows: chunks of elements
 		per := ceilDiv(b.inner, elementsPerChunk)
@@ -387,10 +404,6 @@ func (p *planner) binaryOver(op vec.BinaryOp, b *broadcast, ma, mb, dst place.Me
 func (b *broadcast) runRows(kernels vec.Kernels, op vec.BinaryOp, d, x, y []float32, rows int) {
 	last := len(b.outer) - 1
 	lda, ldb, ldd := b.strides[0][last], b.strides[1][last], b.strides[2][last]
-	if b.repeats(lda, ldb, ldd) && rows > 1 {
-		b.runRepeated(kernels, op, d, x, y, rows)
-		return
-	}
 	form := vec.VV
 	switch {
 	case b.step[0] == 0 && b.step[1] == 0:
@@ -404,38 +417,6 @@ func (b *broadcast) runRows(kernels vec.Kernels, op vec.BinaryOp, d, x, y []floa
 		form = vec.SV
 	}
 	kernels.BinaryRows(op, form, d, ldd, x, lda, y, ldb, rows, b.inner)
-}
-
-// shortInner is how many elements a row has that are computed with others as one.
-const shortInner = 16
-
-// repeats reports whether rows are short, lie one behind the other, and have one operand that is the same for all.
-func (b *broadcast) repeats(lda, ldb, ldd int) bool {
-	return b.inner < shortInner && b.step[0] == 1 && b.step[1] == 1 && ldd == b.inner && (lda == b.inner && ldb == 0 || lda == 0 && ldb == b.inner)
-}
-
-// runRepeated computes such rows, as many at a time as it writes copies of the operand that they share.
-func (b *broadcast) runRepeated(kernels vec.Kernels, op vec.BinaryOp, d, x, y []float32, rows int) {
-	var copies [16 * shortInner]float32
-	shared, first := y, b.strides[0][len(b.outer)-1] == 0
-	if first {
-		shared = x
-	}
-	n := min(rows, len(copies)/b.inner)
-	long := copies[:n*b.inner]
-	for at := copy(long, shared[:b.inner]); at < len(long); at *= 2 {
-		copy(long[at:], long[:at])
-	}
-	for from := 0; from < rows; {
-		pieces := max((rows-from)/n, 1)
-		cols := min(n, rows-from) * b.inner
-		if first {
-			kernels.BinaryRows(op, vec.VV, d[from*b.inner:], cols, long, 0, y[from*b.inner:], cols, pieces, cols)
-		} else {
-			kernels.BinaryRows(op, vec.VV, d[from*b.inner:], cols, x[from*b.inner:], cols, long, 0, pieces, cols)
-		}
-		from += pieces * cols / b.inner
-	}
 }
 
 // run computes elements [from, to) of one row.
