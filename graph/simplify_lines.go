@@ -138,9 +138,13 @@ func (s *simplifier) areLines(l *lift) bool {
 	return !l.results || !slices.ContainsFunc(l.n.Outputs, func(v *Value) bool { return v != nil && !isLine(v) })
 }
 
-// canView reports whether a Reshape may give a value those dims in every run.
+// canView reports whether a Reshape may give a value those dims in every run: before version 14 its 0 copies a dim.
 func (s *simplifier) canView(dims Shape) bool {
-	return s.computable(dims) && (versionFor(s.g, Op{}) >= 14 || !slices.ContainsFunc(dims, func(d Dim) bool { _, ok := d.Const(); return !ok }))
+	mayCopy := func(d Dim) bool {
+		n, ok := d.Const()
+		return !ok || n == 0
+	}
+	return s.computable(dims) && (versionFor(s.g, Op{}) >= 14 || !slices.ContainsFunc(dims, mayCopy))
 }
 
 // rows gives the attributes of windows what they are along rows.

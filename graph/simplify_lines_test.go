@@ -1,6 +1,11 @@
 package graph_test
 
-import . "github.com/onsi/ginkgo/v2"
+import (
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/carve-dev/carve/graph"
+)
 
 var _ = Describe("Simplify, of lines,", func() {
 	DescribeTable("makes them images of one row where convolutions come one behind the other", func(body, want, gone string) {
@@ -194,6 +199,17 @@ var _ = Describe("Simplify, of lines,", func() {
   output %y
 `, ""),
 	)
+
+	It("leaves images without rows alone where a Reshape cannot say so", func() {
+		g := parse(statements(13, `
+  input %x: f32[1,5,0,1]
+  const %w = f32[5,1,1,1]{1, 2, 3, 4, 5}
+  %y = Conv(%x, %w; group=5) "y"
+  output %y
+`))
+		simplify(g, graph.SimplifyOptions{})
+		Expect(operators(g)).To(Equal("Conv"))
+	})
 
 	DescribeTable("pads where it convolves", func(body, want, gone string) {
 		simplifiesTo(18, body, want, gone)
