@@ -262,6 +262,9 @@ func (o *op) seenKeys(q, k, past *graph.Value) (allowed *graph.Value, hidden boo
 	rows := o.unsqueeze(o.positions(past, o.sum(past, o.dim(q, 2))), 1)
 	if lengths != nil {
 		of := o.unsqueeze(lengths, 1, 2, 3)
+		if s := o.shape(lengths); len(s) != 1 || !s[0].Equal(o.shape(q)[0]) { // a run that finds another number than that of the batch says so
+			of = o.call("Reshape", nil, lengths, o.concat(0, o.dim(q, 0), o.ints(1, 1, 1)))
+		}
 		and(o.call("Less", nil, columns, of))
 		if !o.has(attentionPastKey) {
 			rows = o.sum(rows, o.call("Sub", nil, of, o.dim(q, 2)))
