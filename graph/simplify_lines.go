@@ -93,11 +93,11 @@ func (s *simplifier) liftOf(n *Node) *lift {
 	switch {
 	case isConvolution(n):
 		ok = l.convolution()
-	case n.Is("MaxPool", "AveragePool", "LpPool"):
-		ok = onlyFirst(n)
+	case n.Is("MaxPool", "AveragePool", "LpPool"): // indices are no lines
+		ok = true
 		l.rows()
 	case n.Is("BatchNormalization"):
-		ok = onlyFirst(n) && n.Op.Since >= 9 && n.Int("training_mode", 0) == 0
+		ok = n.Op.Since >= 9 && n.Int("training_mode", 0) == 0
 	case n.Is("GlobalAveragePool", "GlobalMaxPool", "InstanceNormalization", "GroupNormalization"), elementWise[n.Op.Name] && !n.Is("Cast"):
 		ok = true
 	case broadcasting[n.Op.Name] && n.Op.Since >= byShapes:

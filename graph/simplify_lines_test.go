@@ -166,6 +166,33 @@ var _ = Describe("Simplify, of lines,", func() {
   $3: f32[2,3,7,1] = Reshape(%k, $1; allowzero=1) from()
   output %y, %z
 `, ""),
+		Entry("but not what has other axes, or indices", `
+  input %x: f32[1,2,5,1]
+  const %w = f32[2,1,2,1]{1, 2, 3, 4}
+  const %rows = i64[1]{2}
+  const %pads = i64[8]{0, 1, 0, 0, 0, 0, 0, 0}
+  const %axes = i64[4]{3, 2, 1, 0}
+  %a = Conv(%x, %w; group=2) "a"
+  %r = ReduceMax(%a, %rows; keepdims=0) "r"
+  %p = Pad(%a, %pads, _, %axes) "p"
+  %m, %i = MaxPool(%a; kernel_shape=[2, 1]) "m"
+  output %r, %p, %m, %i
+`, `
+  input %x: f32[1,2,5,1]
+  const %rows = i64[1]{2}
+  const %pads = i64[8]{0, 1, 0, 0, 0, 0, 0, 0}
+  const %axes = i64[4]{3, 2, 1, 0}
+  const $0 = i64[4]{1, 2, 1, 5}
+  const %w = f32[2,1,1,2]{1, 2, 3, 4}
+  const $1 = i64[4]{1, 2, 4, 1}
+  %a: f32[1,2,1,4] = Conv($2, %w; group=2) "a"
+  %r: f32[1,2,1] = ReduceMax($3, %rows; keepdims=0) "r"
+  %p: f32[1,2,5,1] = Pad($3, %pads, _, %axes) "p"
+  %m: f32[1,2,3,1], %i: i64[1,2,3,1] = MaxPool($3; kernel_shape=[2, 1]) "m"
+  $2: f32[1,2,1,5] = Reshape(%x, $0; allowzero=1) from()
+  $3: f32[1,2,4,1] = Reshape(%a, $1; allowzero=1) from()
+  output %r, %p, %m, %i
+`, ""),
 		Entry("but not one convolution", `
   input %x: f32[1,5,4]
   const %w = f32[5,1,1]{1, 2, 3, 4, 5}
@@ -234,36 +261,48 @@ var _ = Describe("Simplify, of lines,", func() {
   %z: f32[1,1,1,3] = Conv(%x, %v; auto_pad="NOTSET", dilations=[1, 1], kernel_shape=[2, 1], pads=[0, 0, 0, 0]) "z"
   output %y, %z
 `, ""),
-		Entry("but not with other numbers, infinite weights, or more than the taps reach", `
+		Entry("but not with other numbers or channels, infinite weights, or more than the taps reach", `
   input %x: f32[1,1,3]
   const %w = f32[1,1,2]{1, 2}
   const %v = f32[1,1,2]{1, +inf}
+  const %u = f32[1,2,2]{1, 2, 3, 4}
   const %pads = i64[6]{0, 0, 1, 0, 0, 0}
-  const %wide = i64[6]{0, 0, 2, 0, 0, 0}
+  const %before = i64[6]{0, 0, 2, 0, 0, 0}
+  const %behind = i64[6]{0, 0, 0, 0, 0, 2}
+  const %channels = i64[6]{0, 0, 0, 0, 1, 0}
   const %one = f32[]{1}
   %p = Pad(%x, %pads, %one) "p"
   %a = Conv(%p, %w) "a"
   %q = Pad(%x, %pads) "q"
   %b = Conv(%q, %v) "b"
-  %r = Pad(%x, %wide) "r"
+  %r = Pad(%x, %before) "r"
   %c = Conv(%r, %w) "c"
-  output %a
-  output %b
-  output %c
+  %s = Pad(%x, %behind) "s"
+  %d = Conv(%s, %w) "d"
+  %t = Pad(%x, %channels) "t"
+  %e = Conv(%t, %u) "e"
+  output %a, %b, %c, %d, %e
 `, `
   input %x: f32[1,1,3]
   const %w = f32[1,1,2]{1, 2}
   const %v = f32[1,1,2]{1, +Inf}
+  const %u = f32[1,2,2]{1, 2, 3, 4}
   const %pads = i64[6]{0, 0, 1, 0, 0, 0}
-  const %wide = i64[6]{0, 0, 2, 0, 0, 0}
+  const %before = i64[6]{0, 0, 2, 0, 0, 0}
+  const %behind = i64[6]{0, 0, 0, 0, 0, 2}
+  const %channels = i64[6]{0, 0, 0, 0, 1, 0}
   const %one = f32[]{1}
   %p: f32[1,1,4] = Pad(%x, %pads, %one) "p"
   %a: f32[1,1,3] = Conv(%p, %w) "a"
   %q: f32[1,1,4] = Pad(%x, %pads) "q"
   %b: f32[1,1,3] = Conv(%q, %v) "b"
-  %r: f32[1,1,5] = Pad(%x, %wide) "r"
+  %r: f32[1,1,5] = Pad(%x, %before) "r"
   %c: f32[1,1,4] = Conv(%r, %w) "c"
-  output %a, %b, %c
+  %s: f32[1,1,5] = Pad(%x, %behind) "s"
+  %d: f32[1,1,4] = Conv(%s, %w) "d"
+  %t: f32[1,2,3] = Pad(%x, %channels) "t"
+  %e: f32[1,1,2] = Conv(%t, %u) "e"
+  output %a, %b, %c, %d, %e
 `, ""),
 	)
 
