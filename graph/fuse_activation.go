@@ -1,6 +1,10 @@
 package graph
 
-import "math"
+import (
+	"math"
+
+	"github.com/carve-dev/carve/graph/tensor"
+)
 
 // fuseActivations recognises products that are activation functions of a value x, in whatever order the exporter
 // multiplied:
@@ -9,8 +13,14 @@ import "math"
 //	HardSwish  x·clip(x + 3, 0, 6)/6, and x·HardSigmoid(x) with its parameters
 //	Swish      x·sigmoid(x)
 //	Mish       x·tanh(softplus(x))
+//
+// A PRelu whose slopes are all one number is a LeakyRelu.
 func (s *simplifier) fuseActivations() error {
 	return s.each(func(n *Node) error {
+		if slope, ok := oneSlope(n); ok {
+			s.fuse(n, &match{}, Op{Name: "LeakyRelu", Since: 16}, []Attr{FloatAttr("alpha", slope)}, n.Inputs[0])
+			return nil
+		}
 		if !isProduct(n) || !realFloat(n.Outputs[0]) {
 			return nil
 		}
@@ -26,6 +36,25 @@ func (s *simplifier) fuseActivations() error {
 		}
 		return nil
 	})
+}
+
+// oneSlope returns the number that all slopes of a PRelu are.
+func oneSlope(n *Node) (slope float32, ok bool) {
+	if !n.Is("PRelu") || !realFloat(n.Outputs[0]) {
+		return 0, false
+	}
+	x, v := n.Inputs[0], n.Inputs[1]
+	if v.Const == nil || v.Const.Len() == 0 || x.Type.Shape == nil || len(v.Const.Shape) > len(x.Type.Shape) {
+		return 0, false
+	}
+	for i, d := range v.Const.Shape {
+		if d != 1 && !x.Type.Shape[len(x.Type.Shape)-len(v.Const.Shape)+i].Is(int64(d)) {
+			return 0, false
+		}
+	}
+	first := v.Const.Float64At(0)
+	slope = float32(first)
+	return slope, float64(slope) == first && allElements(v.Const, func(t *tensor.Tensor, i int) bool { return t.Float64At(i) == first })
 }
 
 // activationRules try to read scale·x·f, which root computes, as an activation of x, and fuse it.

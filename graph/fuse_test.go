@@ -170,6 +170,24 @@ var _ = Describe("Fusing what exporters write out", func() {
 		Entry("Swish with the sigmoid read elsewhere", "  input %x: f32[N,8]\n  %h = Sigmoid(%x) \"h\"\n  %y = Mul(%h, %x) \"y\"\n  output %y, %h\n"),
 		Entry("integers", "  input %x: i64[N]\n  const %two = i64[]{2}\n  %a = Mul(%x, %two) \"a\"\n  %y = Mul(%a, %x) \"y\"\n  output %y\n"),
 	)
+	DescribeTable("makes a PRelu of one number for all slopes a LeakyRelu, and no other",
+		func(kind, slope, want string) {
+			text := statements(16, "  input %x: "+kind+"\n  const %s = "+slope+"\n  %y = PRelu(%x, %s) \"y\"\n  output %y\n")
+			g := parse(text)
+			simplify(g, graph.SimplifyOptions{})
+			Expect(g.String()).To(ContainSubstring(want))
+			if kind != "f32[2,N]" { // of which few lengths are none that a run refuses
+				sameResults(parse(text), 0)
+			}
+		},
+		Entry("one slope", "f32[N,8]", "f32[1]{0.25}", "LeakyRelu(%x; alpha=0.25)"),
+		Entry("equal slopes", "f32[N,2,3]", "f32[2,1]{-2,-2}", "LeakyRelu(%x; alpha=-2.0)"),
+		Entry("of float64", "f64[2]", "f64[]{0.5}", "LeakyRelu(%x; alpha=0.5)"),
+		Entry("slopes that differ", "f32[N,2,3]", "f32[2,1]{-2,2}", "PRelu"),
+		Entry("equal slopes of axes whose length a run knows", "f32[2,N]", "f32[2]{-2,-2}", "PRelu"),
+		Entry("a number that is none of float32", "f64[2]", "f64[]{0.1}", "PRelu"),
+		Entry("integers", "i32[2]", "i32[]{3}", "PRelu"),
+	)
 	It("brings in only operators that are wanted", func() {
 		for _, body := range []string{layerNorm, gelu, hardSwish} {
 			g := parse(statements(13, body))

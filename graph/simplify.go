@@ -107,7 +107,7 @@ const maxRounds = 16
 // Simplify rewrites g, and the graphs nested in it, to fewer and simpler nodes that compute the same: constants and shape
 // arithmetic are folded, no-ops, twins and dead nodes removed, changes between integers and floats that cancel each other
 // too, and transpositions that element-wise operators and Concats stand between, normalisation and scales folded into the weights before them, convolutions of one operand that are added merged, Einsum lowered to products, and the sequences that
-// exporters write for LayerNormalization, GroupNormalization, Gelu, HardSwish, Swish and Mish replaced by the
+// exporters write for LayerNormalization, GroupNormalization, Gelu, HardSwish, Swish, Mish and LeakyRelu replaced by the
 // operator; classifiers' labels that are strings are looked up by a LabelEncoder; constant weights of uint8 become int8, and
 // their zero points with them, where they are multiplied by uint8; taps of convolutions that
 // see nothing but padding are taken away; tokens that are images are transposed and multiplied as images where these have fewer

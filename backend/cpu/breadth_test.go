@@ -120,6 +120,29 @@ var _ = Describe("PRelu", func() {
 		shape := m.shape(m.between(1, 4), 1, 7)
 		m.sample(m.op("PRelu", operand(m, shape...), operand(m, broadcastTo(m, shape)...)))
 	}))
+
+	It("of images between convolutions, and of parts of them, agrees with the reference kernels", seeds(30, func(m *model) {
+		sides := []int{m.between(1, 40), m.between(1, 40)}
+		if m.chance(3) {
+			sides = append([]int{m.between(1, 3)}, sides...)
+		}
+		ones, threes := make([]int, len(sides)), make([]int, len(sides))
+		border := make([]int64, 2*len(sides))
+		for i := range sides {
+			ones[i], threes[i], border[2*i], border[2*i+1] = 1, 3, 1, 1
+		}
+		c := m.between(1, 50)
+		weights := func(oc, ic int, taps []int) *graph.Value { return m.constant(append([]int{oc, ic}, taps...)...) }
+		x := m.op("Conv", m.input(append([]int{m.between(1, 3), 5}, sides...)...), weights(c, 5, threes), pads(border...))
+		y := m.op("Sigmoid", x)
+		for range m.between(1, 2) {
+			if m.chance(2) {
+				y = m.op("Concat", y, x, axis(1))
+			}
+			y = m.op("PRelu", y, channelConstant(m, y))
+		}
+		m.sample(y, m.op("Conv", y, weights(7, m.known[y].Shape[1], ones)))
+	}))
 })
 
 var _ = Describe("softmax and reductions of any axes", func() {

@@ -493,11 +493,12 @@ func convTransposeSignatures(n *graph.Node) ([]graph.Signature, *property.Reason
 
 // Tails: what is fused behind a convolution or matrix product.
 
-// tail is what comes behind the kernel's own bias: a residual, an activation, rounding to levels.
+// tail is what comes behind the kernel's own bias: a residual, an activation or a PRelu, rounding to levels.
 type tail struct {
 	residual *graph.Value
 	act      activation
-	levels   fuse.Levels // none where the scale is 0
+	slopes   channelSlopes // none: no PRelu
+	levels   fuse.Levels   // none where the scale is 0
 }
 
 // activation is an element-wise function at the end of a kernel.
@@ -517,10 +518,24 @@ func (t tail) epilogue(kernels vec.Kernels, e *conv.Epilogue) {
 			t.act.clip = false
 		}
 	}
-	e.Post = t.post(kernels)
+	e.Post = t.postBlocks(kernels)
 }
 
-// post returns what is applied to a result behind its residual and limits, nil for nothing.
+// postBlocks returns what is applied to pixels of a block of channels behind residual and limits, nil for nothing.
+func (t tail) postBlocks(kernels vec.Kernels) func(x []float32, block int) {
+	post := t.post(kernels)
+	if t.slopes == nil && post == nil {
+		return nil
+	}
+	return func(x []float32, block int) {
+		t.slopes.apply(kernels, x, x, block)
+		if post != nil {
+			post(x)
+		}
+	}
+}
+
+// post returns what is applied to a result behind residual, limits and PRelu, nil for nothing.
 func (t tail) post(kernels vec.Kernels) func(x []float32) {
 	rows := t.postRows(kernels)
 	if rows == nil {

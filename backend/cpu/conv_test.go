@@ -111,7 +111,7 @@ func randomConv(m *model) *convolution {
 // activate adds an activation that kernels may take as a tail.
 func activate(m *model, x *graph.Value) *graph.Value {
 	GinkgoHelper()
-	switch m.r.IntN(12) {
+	switch m.r.IntN(13) {
 	case 0:
 		return m.op("Relu", x)
 	case 1:
@@ -134,8 +134,22 @@ func activate(m *model, x *graph.Value) *graph.Value {
 		return m.op("Exp", m.op("Tanh", x))
 	case 10:
 		return m.op("Gelu", x)
+	case 11:
+		return m.op("PRelu", x, channelConstant(m, x))
 	}
 	return x
+}
+
+// channelConstant returns a constant of one number for each channel of images.
+func channelConstant(m *model, x *graph.Value) *graph.Value {
+	d := slices.Clone(m.known[x].Shape[1:])
+	for i := range d[1:] {
+		d[1+i] = 1
+	}
+	if m.chance(2) {
+		d = append([]int{1}, d...)
+	}
+	return m.constant(d...)
 }
 
 var _ = Describe("Conv", func() {

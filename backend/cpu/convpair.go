@@ -43,11 +43,11 @@ func (p *planner) convNodeOf(n *graph.Node) (part convNode, ok bool) {
 	return convNode{n, l.Head, fuse.Outers(n, l.Head.Inputs), tailOf(l, n)}, true
 }
 
-// constant reports whether a convolution has constant weights in float32 of that format, a constant bias if any, and adds nothing.
+// constant reports whether a convolution has constant weights in float32 of that format, a constant bias if any, adds nothing, and does nothing else by channel.
 func (c *convNode) constant(weights graph.Format) bool {
 	w := c.in[1]
 	return w.IsConst() && w.Format == weights && pairsOf(w.Format) == pairs.Float32 && (len(c.in) < 3 || c.in[2] == nil || c.in[2].IsConst()) &&
-		c.t.residual == nil && is4D(c.in[0]) && c.in[0].Format == blocked && c.n.Outputs[0].Format == blocked
+		c.t.residual == nil && c.t.slopes == nil && is4D(c.in[0]) && c.in[0].Format == blocked && c.n.Outputs[0].Format == blocked
 }
 
 // spec returns the convolution's sizes and epilogue.

@@ -20,7 +20,7 @@ func (b cpu) Properties() []property.SubgraphProperty {
 
 // Chains of a kernel and what is fused behind it.
 var (
-	convTail   = &fuse.Chain{Name: "conv-tail", Head: isConvHead, Residual: mayAdd, Activation: isActivation, Rounds: true}
+	convTail   = &fuse.Chain{Name: "conv-tail", Head: isConvHead, Residual: mayAdd, Activation: isImageActivation, Rounds: true}
 	matmulTail = &fuse.Chain{Name: "matmul-tail", Head: isMatMulHead, Bias: fuse.ConstantMatrix, Residual: mayAdd, Activation: isActivation, Rounds: true}
 	scaleTail  = &fuse.Chain{Name: "scale-tail", Head: isScaleHead, Activation: isActivation, Rounds: true}
 )
@@ -29,6 +29,9 @@ func isActivation(n *graph.Node) bool {
 	_, ok := activationOf(n)
 	return ok
 }
+
+// isImageActivation reports whether convolutions apply a node to their results.
+func isImageActivation(n *graph.Node) bool { return isActivation(n) || slopesOf(n) != nil }
 
 func isScaleHead(n *graph.Node) bool {
 	if n.Is("GroupNormalization", "InstanceNormalization") {
@@ -197,6 +200,8 @@ func tailOf(l *fuse.Links, n *graph.Node) tail {
 	switch {
 	case l.Silu():
 		t.act = activation{some: true, op: vec.Silu}
+	case len(l.Acts) == 1 && l.Acts[0].Is("PRelu"):
+		t.slopes = slopesOf(l.Acts[0])
 	case len(l.Acts) == 1:
 		t.act, _ = activationOf(l.Acts[0])
 	}

@@ -136,65 +136,6 @@ func testBits[T int16 | int32 | int64](p *planner, n *graph.Node, infinite T) er
 	})
 }
 
-// PRelu: x where it is not negative, x times a slope elsewhere.
-
-func preluSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
-	if preluOf(n) != nil {
-		return operators.RowMajor(n), nil
-	}
-	if !operators.IsFloat32(n.Inputs...) {
-		return nil, operators.NotFloat32(n.Inputs[0])
-	}
-	return operators.RowMajor(n), nil
-}
-
-// preluStrided is the Strided of PRelu: of everything but slopes.
-func preluStrided(p *planner, n *graph.Node, v *graph.Value, m place.Memory) bool {
-	return v != n.Inputs[1] && preluOf(n) == nil && operators.WholeDims(p, n, v, m)
-}
-
-// preluOf returns what emits a PRelu of integers, nil for others.
-func preluOf(n *graph.Node) func(p *planner, b *broadcast, src, slopes, dst place.Memory) {
-	switch n.Inputs[0].Type.DType {
-	case tensor.Int32:
-		return prelu[int32]
-	case tensor.Int64:
-		return prelu[int64]
-	case tensor.Uint32:
-		return prelu[uint32]
-	case tensor.Uint64:
-		return prelu[uint64]
-	}
-	return nil
-}
-
-func prelu[T int32 | int64 | uint32 | uint64](p *planner, b *broadcast, src, slopes, dst place.Memory) {
-	elementwise2Over(p, b, src, slopes, dst, func(x, s T) T {
-		if x < 0 {
-			return x * s
-		}
-		return x
-	})
-}
-
-func planPRelu(p *planner, n *graph.Node) error {
-	x, slope, y := n.Inputs[0], n.Inputs[1], n.Outputs[0]
-	ds := p.Dims[slope.ID]
-	if n.Op.Since < 7 && len(ds) == 1 { // one slope per channel
-		for range len(p.Dims[x.ID]) - 2 {
-			ds = append(ds[:len(ds):len(ds)], 1)
-		}
-	}
-	src, slopes, dst := p.In(x), p.In(slope), p.Out(y)
-	b := newBroadcast(p.laid(y), p.laid(x), compact(ds))
-	if whole := preluOf(n); whole != nil {
-		whole(p, b, src, slopes, dst)
-		return nil
-	}
-	p.binaryOver(vec.PRelu, b, src, slopes, dst)
-	return nil
-}
-
 // Abs, Neg, Sign, Relu, Shrink, Clip and BitwiseNot of integers.
 
 // isWhole reports whether v is a tensor of integers of 8 to 64 bits.
@@ -426,5 +367,4 @@ func init() {
 	table.Register("BitwiseNot", orInteger(operator{Signatures: functionSignatures, Strided: anyRows}))
 	table.Register("IsNaN", operator{Signatures: testSignatures, Plan: planTest, Strided: anyRows})
 	table.Register("IsInf", operator{Signatures: testSignatures, Plan: planTest, Strided: anyRows})
-	table.Register("PRelu", operator{Signatures: preluSignatures, Plan: planPRelu, Strided: preluStrided})
 }

@@ -100,7 +100,7 @@ func (p *planner) imageProducts(spec gemm.Spec, images int, a, b, c place.Memory
 // finishPlanes emits what is done with planes of so many numbers that lie one behind the other: the bias of their channel is added, and what comes behind that.
 func (p *planner) finishPlanes(planes, bias place.Memory, count, channels, size int, t tail) {
 	kernels, post := p.kernels, t.post(p.kernels)
-	if bias.Slot < 0 && post == nil && !t.act.clip {
+	if bias.Slot < 0 && post == nil && !t.act.clip && t.slopes == nil {
 		return
 	}
 	const part = 4 << 10
@@ -115,6 +115,9 @@ func (p *planner) finishPlanes(planes, bias place.Memory, count, channels, size 
 			}
 			if t.act.clip {
 				kernels.ApplyRows(vec.Clip, x, len(x), x, len(x), 1, len(x), vec.Params{A: t.act.lo, B: t.act.hi})
+			}
+			if t.slopes != nil {
+				kernels.BinaryScalar(vec.PRelu, x, x, t.slopes.of(plane%channels))
 			}
 			if post != nil {
 				post(x)

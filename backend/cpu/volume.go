@@ -196,7 +196,7 @@ func (v *volumeSteps) emitTap(s conv.Spec, run *depthRun, i int) error {
 		s.SrcImage, s.DstImage, s.ResImage = run.step*v.from, run.apart*v.to, run.apart*v.to
 	}
 	if i == len(run.taps)-1 {
-		tail{act: v.tail.act, levels: v.tail.levels}.epilogue(p.kernels, &s.Epilogue)
+		tail{act: v.tail.act, slopes: v.tail.slopes, levels: v.tail.levels}.epilogue(p.kernels, &s.Epilogue)
 	}
 	c := convCall{bias: v.bias, biasAt: v.biasAt, residual: v.residual, work: run.count}
 	s.Residual = v.tail.residual != nil

@@ -207,7 +207,7 @@ func naivePool(s *conv.PoolSpec, src *plain, oh, ow int) *plain {
 }
 
 // finish applies the epilogue.
-func (p *plain) finish(e *conv.Epilogue, res *plain, post func(float64) float64) {
+func (p *plain) finish(e *conv.Epilogue, res *plain, post func(v float64, channel int) float64) {
 	for i := range p.v {
 		v := p.v[i]
 		if e.Residual {
@@ -217,7 +217,7 @@ func (p *plain) finish(e *conv.Epilogue, res *plain, post func(float64) float64)
 			v = math.Min(math.Max(v, float64(e.Lo)), float64(e.Hi))
 		}
 		if post != nil {
-			v = post(v)
+			v = post(v, i/(p.h*p.w)%p.c)
 		}
 		p.v[i] = v
 	}

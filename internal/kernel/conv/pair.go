@@ -5,7 +5,8 @@ import (
 	"github.com/carve-dev/carve/internal/kernel/pairs"
 )
 
-// PairSpec describes a convolution with a single tap, Point, of stride 1 and without padding, and a depthwise one, Depth, of what that makes.
+// PairSpec describes a convolution with a single tap, Point, of stride 1 and without padding, and a depthwise one, Depth, of what that makes. What Post gets as
+// the number of a block is one within a slab of blocks.
 type PairSpec struct{ Point, Depth Spec }
 
 // A Pair is a convolution with a single tap and the depthwise one behind it as one unit: what the first makes never lies in memory as a whole. The unit

@@ -64,7 +64,7 @@ func randomPair(r *rand.Rand) conv.PairSpec {
 		case 0:
 			e.Lo, e.Hi = 0, 6
 		case 1:
-			e.Post = squarePlusOne
+			e.Post = func(tile []float32, _ int) { squarePlusBlock(tile, 0) }
 		}
 		return e
 	}

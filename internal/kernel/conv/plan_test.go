@@ -41,19 +41,19 @@ func sliced(target isa.Target, s *conv.Spec, srcChannels, dstChannels int) error
 	return nil
 }
 
-// squarePlusOne is a user's epilogue that makes padded lanes not zero.
-func squarePlusOne(tile []float32) {
+// squarePlusBlock is a user's epilogue that makes padded lanes not zero: v² + 1, and the number of the block.
+func squarePlusBlock(tile []float32, block int) {
 	for i, v := range tile {
-		tile[i] = v*v + 1
+		tile[i] = v*v + float32(1+block)
 	}
 }
 
 // definition is the epilogue of one element, nil for none.
-func (l *layoutCase) definition() func(float64) float64 {
+func (l *layoutCase) definition() func(v float64, channel int) float64 {
 	if !l.post {
 		return nil
 	}
-	return func(v float64) float64 { return v*v + 1 }
+	return func(v float64, channel int) float64 { return v*v + float64(1+channel/16) }
 }
 
 // packReversed packs weights chunk by chunk from the last to the first, so that chunks cannot lean on each other.
@@ -82,7 +82,7 @@ func checkConv(target isa.Target, s conv.Spec, l layoutCase) error {
 	r := rand.New(rand.NewPCG(l.seed, 1))
 	groups := max(1, s.Groups)
 	if l.post {
-		s.Post = squarePlusOne
+		s.Post = squarePlusBlock
 	}
 	srcChannels, dstChannels := sourceChannels(&s), (s.OC+15)/16*16
 	if l.slice {

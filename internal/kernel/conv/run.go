@@ -248,7 +248,7 @@ func (p *Plan) post(dst []float32, plane int, ct *channelTile, lo, hi int) {
 	size := p.spec.resultPlane()
 	for b := range ct.count {
 		run := dst[plane+b*size+lo : plane+b*size+hi : plane+b*size+hi]
-		p.spec.Post(run)
+		p.spec.Post(run, ct.block+b)
 		if p.tailLanes < 16 && ct.block+b == p.lastBlock {
 			ClearLanes(run, p.tailLanes)
 		}

@@ -62,9 +62,9 @@ type Epilogue struct {
 	Residual bool    // add Tensors.Residual, which has the shape and layout of the destination
 	Lo, Hi   float32 // limits, Lo <= Hi; both zero: none. ReLU is 0, +Inf. NaN stays NaN.
 	// Post, if not nil, is called on every run of results just written (a multiple of 16 floats: whole pixels of one channel
-	// block, while they are in the L1 or L2 cache). Lanes behind the last channel are set to zero again after it. It must be
-	// safe for concurrent use.
-	Post func(tile []float32)
+	// block, of which it has the number, while they are in the L1 or L2 cache). Lanes behind the last channel are set to zero
+	// again after it. It must be safe for concurrent use.
+	Post func(tile []float32, block int)
 }
 
 // Spec describes a convolution.

@@ -103,7 +103,7 @@ func (e *example) source(n, c, y, x int) float64 {
 func (e *example) weight(oc, c, k int) float64 { return float64(e.weights[(oc*e.s.C+c)*9+k]) }
 
 // finish is the definition of the epilogue.
-func (e *example) finish(v float64, res float32, bias float64) float64 {
+func (e *example) finish(v float64, res float32, bias float64, oc int) float64 {
 	v += bias
 	if e.s.Residual {
 		v += float64(res)
@@ -112,7 +112,7 @@ func (e *example) finish(v float64, res float32, bias float64) float64 {
 		v = math.Min(math.Max(v, float64(e.s.Lo)), float64(e.s.Hi))
 	}
 	if e.s.Post != nil {
-		v = v*v + 1
+		v = v*v + float64(1+oc/16)
 	}
 	return v
 }
@@ -171,7 +171,7 @@ func (e *example) verifyTile(m, n, oc, y0, x0 int) error {
 		if e.t.Bias != nil {
 			bias = float64(e.t.Bias[oc])
 		}
-		got, want := float64(e.t.Dst[n*s.DstImage+at]), e.finish(sum, res, bias)
+		got, want := float64(e.t.Dst[n*s.DstImage+at]), e.finish(sum, res, bias, oc)
 		most := bound[i] + 3e-7*(math.Abs(sum)+math.Abs(bias)+math.Abs(float64(res)))
 		if s.Post != nil {
 			most *= 2*math.Sqrt(want-1) + 1
@@ -250,9 +250,9 @@ func (e *example) free() error {
 	return errors.Join(errs...)
 }
 
-func squarePlusOne(run []float32) {
+func squarePlusBlock(run []float32, block int) {
 	for i, v := range run {
-		run[i] = v*v + 1
+		run[i] = v*v + float32(1+block)
 	}
 }
 
@@ -273,7 +273,7 @@ func randomSpec(r *rand.Rand) conv.Spec {
 	l := limits[r.IntN(len(limits))]
 	s.Lo, s.Hi = l[0], l[1]
 	if r.IntN(6) == 0 {
-		s.Post = squarePlusOne
+		s.Post = squarePlusBlock
 	}
 	return s
 }

@@ -163,7 +163,7 @@ func (r *run) post(n int, b block, g group) {
 			at := plane + 16*((y0+y)*s.OW+x0)
 			size := 16 * (x1 - x0 + (high-1)*s.OW)
 			done := r.t.Dst[at : at+size : at+size]
-			s.Post(done)
+			s.Post(done, g.first+k)
 			if r.lanes < 16 && 16*(g.first+k+1) == r.BiasFloats() {
 				conv.ClearLanes(done, r.lanes)
 			}
