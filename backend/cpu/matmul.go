@@ -411,6 +411,9 @@ func (p *planner) product(spec gemm.Spec, o operands, bias *graph.Value, t tail,
 		o.b, d.b.off = p.packedFirst(o.b, d.b.off, &spec)
 		spec.B, spec.LDB = gemm.Packed, 0
 	}
+	if d.batch == 1 {
+		spec.Threads = p.e.threads
+	}
 	plan, err := gemm.NewPlan(p.target, spec)
 	if err != nil {
 		return err

@@ -195,6 +195,43 @@ var _ = Describe("Run", func() {
 		})
 	})
 
+	It("gives the same bits for any number of threads", func() {
+		onTargets(func(target isa.Target) {
+			rng := rand.New(rand.NewPCG(15, 16))
+			for range 8 {
+				s := gemm.Spec{M: 1 + rng.IntN(700), N: 33 + rng.IntN(300), K: 8 + rng.IntN(200), B: gemm.Layout(rng.IntN(2)), Bias: true, Residual: true}
+				p := newProduct(s, rng, guard.End)
+				p.run(target)
+				first := append([]float32(nil), p.args.C...)
+				s.Threads = 1 + rng.IntN(6)
+				clear(p.args.C)
+				plan, err := gemm.NewPlan(target, s)
+				Expect(err).NotTo(HaveOccurred())
+				for _, i := range rng.Perm(plan.Chunks()) {
+					plan.Run(i, i+1, p.args)
+				}
+				Expect(p.args.C).To(Equal(first), "%v %+v", target, s)
+				p.free()
+			}
+		})
+	})
+
+	It("has each of several threads compute rows of its own where B is small", func() {
+		onTargets(func(target isa.Target) {
+			s := gemm.Spec{M: 1024, N: 256, K: 64, Threads: 2}
+			x := gemm.Args{A: make([]float32, s.M*s.K), B: make([]float32, gemm.PackedLen(s.K, s.N)), C: make([]float32, s.M*s.N)}
+			for i := range x.C {
+				x.C[i] = 1
+			}
+			plan, err := gemm.NewPlan(target, s)
+			Expect(err).NotTo(HaveOccurred())
+			plan.Run(0, plan.Chunks()/2, x)
+			const tile = 16 // rows, at most, by which the first thread has more
+			Expect(x.C[:s.M/2*s.N]).To(HaveEach(float32(0)), "%v", target)
+			Expect(x.C[(s.M/2+tile)*s.N:]).To(HaveEach(float32(1)), "%v", target)
+		})
+	})
+
 	It("gives the same bits for chunks together and one by one, of any rows and K, and calls Post once for every element", func() {
 		onTargets(func(target isa.Target) {
 			rng := rand.New(rand.NewPCG(13, 14))

@@ -77,6 +77,7 @@ const (
 	leastAcross   = 1024      // of so many columns, at least,
 	longAcross    = 3072      // and so far apart
 	fewBelow      = 2         // tiles below each other, at most, that have no rows of A fetched
+	leastOwn      = 32        // rows of a thread's own
 	callNs        = 40_000    // of tiles in a call, at most, but for one
 	shortSum      = 128       // multiply-adds of a result, up to which tiles have fewer where vectors are computed in halves: a store of one
 	shortResults  = 12        // takes two cycles, and while some 20 wait for their turn no multiply-add of the next tile begins
@@ -349,6 +350,7 @@ func (p *Plan) planUnits() {
 		p.superRows = evenly(s.M, super/(p.size()*p.phases[0].k), g.maxRows)
 		p.subRows = evenly(p.superRows, max(phaseRows, s.M*len(p.groups)/phaseUnits), g.maxRows)
 	}
+	p.shareRows()
 	p.subRows, p.superRows = min(p.subRows, s.M), min(p.superRows, s.M)
 	for row := 0; row < s.M; row += p.superRows {
 		p.units += len(p.groups) * p.subs(row)
@@ -356,6 +358,22 @@ func (p *Plan) planUnits() {
 	rows := min(p.subRows, s.M)
 	ns := max(flops*rows/flopsPerNs, p.sizeB()*g.cols*s.K/bytesPerNs)
 	p.perChunk = max(1, (chunkNs+ns/2)/max(1, ns))
+}
+
+// shareRows gives each thread rows of its own, one behind the other, where the second-level cache of each holds B: operators before and behind divide
+// rows, too, so that a thread reads what it has written itself. By columns it would fetch half of that, of two, from the other's cache. On two cores of an Intel
+// Granite Rapids 1024x64x256 takes 0.8 of its time so, what Gelu makes of that 0.6, and networks of such products (MLP-Mixer, XCiT, Swin, DeiT) 0.85 to 0.96.
+func (p *Plan) shareRows() {
+	s := &p.spec
+	if s.Threads < 2 || len(p.phases) > 1 || p.sizeB()*s.K*s.N > p.target.SecondCache()/2 {
+		return
+	}
+	step := p.groups[0].maxRows
+	own := evenly(s.M, (s.M+s.Threads-1)/s.Threads, step)
+	if own < leastOwn || own > p.superRows {
+		return
+	}
+	p.superRows, p.subRows = own, evenly(own, p.subRows, step)
 }
 
 // evenly returns how many rows each of equal parts of n has, a multiple of to, where a part may have most, or a little more.

@@ -65,6 +65,8 @@ type Spec struct {
 	// c[i*ldc+j] for i < rows, j < cols is the block. It runs on the caller's goroutines, concurrently for different
 	// blocks, once for each element of C.
 	Post func(c []float32, ldc, rows, cols int)
+	// Threads is how many threads share the chunks, each a range of them, 0 for one: where B is small these are ranges of rows. Results do not depend on it.
+	Threads int
 }
 
 // ErrSpec is wrapped by every error of this package.
@@ -89,7 +91,7 @@ func (s Spec) complete() (Spec, error) {
 	for _, d := range []struct {
 		name  string
 		value int
-	}{{"M", s.M}, {"N", s.N}, {"K", s.K}, {"LDA", s.LDA}, {"LDB", s.LDB}, {"LDC", s.LDC}, {"LDR", s.LDR}} {
+	}{{"M", s.M}, {"N", s.N}, {"K", s.K}, {"LDA", s.LDA}, {"LDB", s.LDB}, {"LDC", s.LDC}, {"LDR", s.LDR}, {"Threads", s.Threads}} {
 		if d.value < 0 {
 			return s, &SpecError{d.name, d.value, "is negative"}
 		}
