@@ -6,6 +6,7 @@ import (
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/tensor"
 	"github.com/carve-dev/carve/internal/fuse"
+	"github.com/carve-dev/carve/internal/kernel/gemm"
 	"github.com/carve-dev/carve/internal/kernel/quant"
 	"github.com/carve-dev/carve/internal/place"
 	"github.com/carve-dev/carve/property"
@@ -371,13 +372,19 @@ func (p *planner) emitParts(s *sums, rows int, run func(st *state, worker int, p
 	for i := range offsets {
 		offsets[i] = i * width
 	}
-	each := downs * acrosses
+	each, own := downs*acrosses, downs
+	if gemm.OwnRows(p.target, s.m*width, panels*size, s.m*s.n) {
+		own = ceilDiv(downs, max(p.e.threads, 1))
+	}
 	st := step{work: 1, chunks: len(s.a) * each, grain: p.productGrain(rows, wide*quant.Panel, s.k)}
 	st.body = func(st *state, worker, lo, hi int) {
 		a, b, starts := st.Bytes(s.rows), st.Bytes(s.packed), of[int32](st, s.starts)
 		for i := lo; i < hi; i++ {
 			one, at := i/each, i%each
-			row, panel := at%downs*rows, at/downs*wide
+			share := at / (own * acrosses)
+			at -= share * own * acrosses
+			high := min(own, downs-share*own)
+			row, panel := (share*own+at%high)*rows, at/high*wide
 			part := sumsPart{first: s.a[one] + row, row: s.c[one] + row, of: s.b[one]*panels + panel, panels: min(wide, panels-panel),
 				at: offsets[:min(rows, s.m-row)], col: panel * quant.Panel}
 			part.a, part.b, part.start = a[part.first*width:], b[part.of*size:], starts[part.of*quant.Panel:]

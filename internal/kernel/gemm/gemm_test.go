@@ -229,6 +229,11 @@ var _ = Describe("Run", func() {
 			const tile = 16 // rows, at most, by which the first thread has more
 			Expect(x.C[:s.M/2*s.N]).To(HaveEach(float32(0)), "%v", target)
 			Expect(x.C[(s.M/2+tile)*s.N:]).To(HaveEach(float32(1)), "%v", target)
+			large, err := gemm.NewPlan(target, gemm.Spec{M: 64, N: 256, K: 512, Threads: 2})
+			Expect(err).NotTo(HaveOccurred())
+			alone, err := gemm.NewPlan(target, gemm.Spec{M: 64, N: 256, K: 512})
+			Expect(err).NotTo(HaveOccurred())
+			Expect(large.Chunks()).To(Equal(alone.Chunks()), "B is larger than the rest")
 		})
 	})
 

@@ -360,12 +360,16 @@ func (p *Plan) planUnits() {
 	p.perChunk = max(1, (chunkNs+ns/2)/max(1, ns))
 }
 
-// shareRows gives each thread rows of its own, one behind the other, where the second-level cache of each holds B: operators before and behind divide
-// rows, too, so that a thread reads what it has written itself. By columns it would fetch half of that, of two, from the other's cache. On two cores of an Intel
-// Granite Rapids 1024x64x256 takes 0.8 of its time so, what Gelu makes of that 0.6, and networks of such products (MLP-Mixer, XCiT, Swin, DeiT) 0.85 to 0.96.
+// OwnRows reports whether threads that share a product of so many bytes each had better have rows of their own: where the second-level cache of each holds B, and
+// to read all of it takes no longer than to fetch A, and what is made, from the others' caches, half as fast. Operators before and behind divide rows, too, so that
+// a thread reads what it has written itself.
+func OwnRows(t isa.Target, a, b, c int) bool { return b <= t.SecondCache()/2 && b <= 2*(a+c) }
+
+// shareRows gives each thread rows of its own, one behind the other, where that is better. On two cores of an Intel Granite Rapids 1024x64x256 takes 0.8 of its
+// time so, what Gelu makes of that 0.6, and networks of such products (MLP-Mixer, XCiT, Swin, DeiT) 0.85 to 0.96.
 func (p *Plan) shareRows() {
 	s := &p.spec
-	if s.Threads < 2 || len(p.phases) > 1 || p.sizeB()*s.K*s.N > p.target.SecondCache()/2 {
+	if s.Threads < 2 || len(p.phases) > 1 || !OwnRows(p.target, p.size()*s.M*s.K, p.sizeB()*s.K*s.N, p.size()*s.M*s.N) {
 		return
 	}
 	step := p.groups[0].maxRows
