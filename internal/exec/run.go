@@ -50,7 +50,7 @@ func (s *Session) RunNamed(ctx context.Context, values []tensor.Value) (_ map[st
 	if err := f.prepareDirect(); err != nil {
 		return nil, err
 	}
-	if err := f.retried(ctx, (*frame).run); err != nil {
+	if err := f.retried(ctx, (*frame).paced); err != nil {
 		return nil, err
 	}
 	f.checkDeclared(ctx)
@@ -306,7 +306,7 @@ func (s *Session) compute(ctx context.Context, ahead bool) (device.Event, error)
 			}
 		} else {
 			f.into = s.outs
-			if err = f.retried(ctx, (*frame).run); err == nil {
+			if err = f.retried(ctx, (*frame).paced); err == nil {
 				f.checkDeclared(ctx)
 				if err = f.finish(ctx); err == nil {
 					err = s.copyOutputs(f)

@@ -37,6 +37,7 @@ type Spec struct {
 	plan     *schedule.Plan
 	picky    bool              // a port asks for more alignment than its dtype does
 	problem  *schedule.Problem // what plan was made for; kept for the bounds
+	pace     pace
 }
 
 // specialize makes the instances and the memory plan of a block.

@@ -14,6 +14,7 @@ type Run struct {
 	yields  bool // its workers leave their cores in short gaps
 	loops   bool // a loop of it had work for others since it began
 	serial  bool // none had, before it began again
+	alone   bool // loops are serial
 }
 
 // BeginRun starts a Run with at most the given number of threads, the caller's included. 0 means GOMAXPROCS, which is also
@@ -50,6 +51,9 @@ func (r *Run) claim() {
 	r.claims = true
 	shared.begin(r.threads)
 }
+
+// Alone has the loops of the Run be serial until it ends. Workers stay asleep when it begins again.
+func (r *Run) Alone() { r.alone = true }
 
 // End ends the Run. The workers spin for another 200 µs and then park. Ending a Run twice, or nil, does nothing.
 func (r *Run) End() {
@@ -114,7 +118,7 @@ func (r *Run) For(n, grain int, fn func(arg any, worker, lo, hi int), arg any) {
 		return
 	}
 	grain = max(grain, 1)
-	if r == nil || r.threads <= 1 || r.parked || n <= grain {
+	if r == nil || r.threads <= 1 || r.parked || r.alone || n <= grain {
 		serial(n, fn, arg)
 		return
 	}

@@ -269,6 +269,23 @@ var _ = Describe("Run", func() {
 		r.End()
 	})
 
+	It("is serial once it goes alone, and leaves workers asleep when it begins again", func() {
+		r := pool.BeginRun(4)
+		defer r.End()
+		r.Alone()
+		c := newCoverage(64, r.Threads())
+		r.For(64, 1, cover, c)
+		Expect(c.los).To(Equal([]int{0}))
+		r.End()
+		Eventually(pool.Sleeping).Should(BeEquivalentTo(3))
+		r.Begin(4)
+		Consistently(pool.Sleeping, "2ms", "100us").Should(BeEquivalentTo(3))
+		c = newCoverage(64, r.Threads())
+		r.For(64, 1, cover, c)
+		Expect(c.once()).To(BeTrue())
+		Expect(c.los).To(HaveLen(16))
+	})
+
 	It("is serial for nil and zero Runs", func() {
 		for _, r := range []*pool.Run{nil, new(pool.Run)} {
 			c := newCoverage(64, 1)
