@@ -87,6 +87,7 @@ var passes = []pass{
 	{"fuse-activation", (*simplifier).fuseActivations},
 	{"fold-affine", (*simplifier).foldAffine},
 	{"fold-pads", (*simplifier).foldPads},
+	{"fold-crops", (*simplifier).foldCrops},
 	{"convolve-along", (*simplifier).convolveAlong},
 	{"lift-lines", (*simplifier).liftLines},
 	{"remove-dead", (*simplifier).removeDead},
@@ -112,7 +113,7 @@ const maxRounds = 16
 // their zero points with them, where they are multiplied by uint8; taps of convolutions that
 // see nothing but padding are taken away; tokens that are images are transposed and multiplied as images where these have fewer
 // channels to move; scales of channels fold into the convolution behind them, too, where it pads nothing; nodes of half precision compute in float32 where
-// SimplifyOptions.Rank wants that; convolutions pad themselves what a Pad before them does, and become such of images of one row, with what stands
+// SimplifyOptions.Rank wants that; convolutions pad themselves what a Pad before them does, leave out what a Slice behind them cuts off, and become such of images of one row, with what stands
 // between them, where lines or whole rows or columns are convolved. Results are the same up to
 // rounding, and exactly the same where only folding, removal and merging took place.
 //
