@@ -352,7 +352,7 @@ func padSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 		}
 	}
 	plain := operators.RowMajor(n)
-	if mode == "constant" && is4D(n.Inputs[0]) && padsSpatially(n) && padsZero(n) {
+	if mode == "constant" && is4D(n.Inputs[0]) && padsBlocks(n) && padsZero(n) {
 		s := graph.Signature{Name: "nchw16c", Inputs: []graph.Port{graph.Fixed(blocked)}, Outputs: []graph.Port{graph.Fixed(blocked)}}
 		for range n.Inputs[1:] {
 			s.Inputs = append(s.Inputs, graph.Fixed(rowMaj))
@@ -380,8 +380,8 @@ func padsZero(n *graph.Node) bool {
 	return !slices.ContainsFunc(v.Const.Bytes(), func(b byte) bool { return b != 0 })
 }
 
-// padsSpatially reports whether constant pads leave batch and channels alone.
-func padsSpatially(n *graph.Node) bool {
+// padsBlocks reports whether constant pads leave the batch alone, and channels, but for others behind them: lanes of a block that have no channel are zeros.
+func padsBlocks(n *graph.Node) bool {
 	var pads []int64
 	if n.Op.Since < 11 {
 		pads, _ = n.Ints("pads")
@@ -397,7 +397,7 @@ func padsSpatially(n *graph.Node) bool {
 			pads = append(pads, c)
 		}
 	}
-	return len(pads) == 8 && pads[0] == 0 && pads[1] == 0 && pads[4] == 0 && pads[5] == 0
+	return len(pads) == 8 && pads[0] == 0 && pads[1] == 0 && pads[4] == 0 && pads[5] >= 0
 }
 
 func planPad(p *planner, n *graph.Node) error {

@@ -222,12 +222,15 @@ var _ = Describe("moves", func() {
 		m.sample(m.op("Pad", anyType(m, shape...), m.ints(p...), graph.StringAttr("mode", pick(m, "edge", "reflect", "wrap"))))
 	}))
 
-	It("of Pad in the blocked layout agree with the reference kernels", seeds(20, func(m *model) {
+	It("of Pad in the blocked layout agree with the reference kernels", seeds(40, func(m *model) {
 		c := m.between(1, 33)
 		x := m.op("Conv", m.input(m.between(1, 2), 5, m.between(1, 4), m.between(1, 4)), m.constant(c, 5, 1, 1))
 		p := []int64{0, 0, int64(m.between(-1, 2)), int64(m.between(-1, 2)), 0, 0, int64(m.between(1, 2)), int64(m.between(1, 2))}
 		if m.chance(4) {
 			p[1] = 1
+		}
+		if m.chance(2) {
+			p[5] = int64(m.between(-min(1, c-1), 40))
 		}
 		args := []any{x, m.ints(p...)}
 		if m.chance(3) {

@@ -252,7 +252,7 @@ func (r *randomGraph) move() {
 	case 1:
 		r.apply(true, "Flatten", 1, []*graph.Value{r.any(0)}, axis(1))
 	case 2:
-		r.apply(true, "Pad", 1, []*graph.Value{r.any(4), r.ints(0, 0, 1, 0, 0, 0, 1, 2)})
+		r.apply(true, "Pad", 1, []*graph.Value{r.any(4), r.ints(0, 0, 1, 0, 0, int64(r.r.IntN(3)*r.r.IntN(13)), 1, 2)})
 	case 3:
 		r.apply(true, "Reshape", 1, []*graph.Value{r.any(4), r.ints(0, 0, -1)})
 	case 4:
