@@ -199,6 +199,12 @@ func elementBytesWith(p *planner, floats int, src place.Memory, sizeS int, dst p
 		}}, []place.Memory{src}, []place.Memory{dst, near.at})
 		return
 	}
+	if src.Pitch == 0 && dst.Pitch == 0 && floats == 0 {
+		p.emitFlat(&flat{count: count, unit: 1, nanos: nanos, same: []flatPlace{{src, sizeS}, {dst, sizeD}}, written: 1, body: func(st *state, worker, from, to int) {
+			fn(nil, st.Bytes(dst)[from*sizeD:to*sizeD], st.Bytes(src)[from*sizeS:to*sizeS])
+		}}, []place.Memory{src}, []place.Memory{dst})
+		return
+	}
 	p.emit(step{chunks: ceilDiv(count, elementsPerChunk), grain: grainFor(elementsPerChunk * nanos), body: func(st *state, worker, lo, hi int) {
 		d, s, free := st.Bytes(dst), st.Bytes(src), room(st, worker)
 		for at, end := lo*elementsPerChunk, min(hi*elementsPerChunk, count); at < end; {

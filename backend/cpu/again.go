@@ -194,6 +194,7 @@ func (x *base) again(b graph.Bindings, r *place.Reach) *instance {
 		return nil
 	}
 	in.slots, in.reqs = plan.Slots, plan.Reqs // also where no node was planned again
-	p.Plan = nil                              // of which no step may read anything, since the next instance is made where it was
+	in.join()
+	p.Plan = nil // of which no step may read anything, since the next instance is made where it was
 	return in
 }

@@ -370,6 +370,18 @@ func (p *planner) binaryOver(op vec.BinaryOp, b *broadcast, ma, mb, dst place.Me
 		})
 		return
 	}
+	if f := b.flat(ma, mb, dst); f != nil {
+		f.nanos, f.body = 0.1+10/float64(b.inner), func(st *state, _, from, to int) {
+			d, x, y := st.F32(dst), st.F32(ma), st.F32(mb)
+			if b.rows == 1 {
+				b.run(kernels, op, d[from:to], x, y, 0, 0, from, to)
+				return
+			}
+			b.runAllRows(kernels, op, d, x, y, from/b.inner, to/b.inner)
+		}
+		p.emitFlat(f, []place.Memory{ma, mb}, []place.Memory{dst})
+		return
+	}
 	switch {
 	case b.rows == 1 || b.inner >= elementsPerChunk: // long rows: chunks of elements
 		per := ceilDiv(b.inner, elementsPerChunk)
@@ -388,16 +400,53 @@ func (p *planner) binaryOver(op vec.BinaryOp, b *broadcast, ma, mb, dst place.Me
 	default:
 		s.chunks, s.grain = b.rows, grainFor(float64(b.inner)*0.1+10)
 		s.body = func(st *state, _, lo, hi int) {
-			d, x, y := st.F32(dst), st.F32(ma), st.F32(mb)
-			last := len(b.outer) - 1
-			for row := lo; row < hi; {
-				n := min(hi-row, b.outer[last]-row%b.outer[last])
-				b.runRows(kernels, op, d[b.result(row):], x[b.offset(0, row):], y[b.offset(1, row):], n)
-				row += n
-			}
+			b.runAllRows(kernels, op, st.F32(dst), st.F32(ma), st.F32(mb), lo, hi)
 		}
 	}
 	p.emit(s, []place.Memory{ma, mb}, []place.Memory{dst})
+}
+
+// flat returns what a step of two float32 operands says of itself where rows of the result lie one behind the other and a part has several, nil elsewhere: operands lie
+// as the result does, or are read again for it.
+func (b *broadcast) flat(operand0, operand1, dst place.Memory) *flat {
+	if b.rows > 1 && 2*b.inner > elementsPerChunk || !b.alike(2) {
+		return nil
+	}
+	f := &flat{count: b.total, unit: 1, written: 1}
+	if b.rows > 1 {
+		f.unit = b.inner
+	}
+	for i, m := range []place.Memory{operand0, operand1} {
+		if b.alike(i) {
+			f.same = append(f.same, flatPlace{m, 4})
+		} else {
+			f.wholly = append(f.wholly, m)
+		}
+	}
+	f.same = append(f.same, flatPlace{dst, 4})
+	return f
+}
+
+// alike reports whether the elements of operand i, or of the result, lie one behind the other as those of a contiguous result do.
+func (b *broadcast) alike(i int) bool {
+	apart := b.inner
+	for k := len(b.outer) - 1; k >= 0; k-- {
+		if b.outer[k] > 1 && b.strides[i][k] != apart {
+			return false
+		}
+		apart *= b.outer[k]
+	}
+	return b.step[i] == 1
+}
+
+// runAllRows computes rows [lo, hi).
+func (b *broadcast) runAllRows(kernels vec.Kernels, op vec.BinaryOp, d, x, y []float32, lo, hi int) {
+	last := len(b.outer) - 1
+	for row := lo; row < hi; {
+		n := min(hi-row, b.outer[last]-row%b.outer[last])
+		b.runRows(kernels, op, d[b.result(row):], x[b.offset(0, row):], y[b.offset(1, row):], n)
+		row += n
+	}
 }
 
 // runRows computes rows that lie along the last dim above the inner ones.

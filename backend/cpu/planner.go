@@ -65,6 +65,7 @@ type step struct {
 	body func(st *state, worker, lo, hi int)
 	// serial, where it is not nil, runs first, on the calling goroutine.
 	serial func(st *state)
+	flat   *flat // of an element-wise step; nil for others
 }
 
 // planner turns nodes into steps over slots for concrete shapes.
@@ -83,10 +84,11 @@ type planner struct {
 
 // instance is a subgraph for concrete shapes.
 type instance struct {
-	steps []step
-	slots []place.Slot
-	reqs  backend.Requirements
-	texts []madeText
+	steps  []step
+	joined []joinedSteps // in order
+	slots  []place.Slot
+	reqs   backend.Requirements
+	texts  []madeText
 }
 
 // Specialize implements backend.Executable.
@@ -115,7 +117,16 @@ func (e *executable) specialize(ctx context.Context, b graph.Bindings) (*planner
 	if err := p.Each(ctx, p.settle, p.plan); err != nil {
 		return nil, nil, err
 	}
-	in := &instance{steps: p.steps, slots: p.Slots, reqs: p.Finish(), texts: p.madeTexts()}
+	in := &instance{steps: p.steps}
+	in.join()
+	for _, run := range in.joined {
+		for k := run.first; k < run.end; k++ {
+			for _, m := range in.steps[k].flat.wholly {
+				p.Hold(m, run.end-1)
+			}
+		}
+	}
+	in.slots, in.reqs, in.texts = p.Slots, p.Finish(), p.madeTexts()
 	if p.calls > 0 || p.mayFail {
 		place.KeepInputs(&in.reqs)
 	}
@@ -132,10 +143,15 @@ const leastPast = 8 << 20
 // read for such a result and what its reader writes displace it before it is read: on an AMD Zen 3 with 32 MiB of third cache a sum of 8 MiB and a
 // function of it take 0.84 of their time, of 4 MiB 1.19.
 func (p *planner) into(dst place.Memory) vec.Kernels {
-	if dst.Size >= max(p.target.LastCache()/4, leastPast) {
+	if p.past(dst) {
 		return p.kernels.Past()
 	}
 	return p.kernels
+}
+
+// past reports whether what is written to a place goes past the caches.
+func (p *planner) past(dst place.Memory) bool {
+	return dst.Size >= max(p.target.LastCache()/4, leastPast)
 }
 
 // newPlanner returns a planner that knows where outputs and operands of concatenations belong.
@@ -242,6 +258,9 @@ type state struct {
 	ctx context.Context
 	cur *step
 
+	joined    *joinedSteps // that run
+	intervals []interval   // room for mayJoin
+
 	calls []*backend.KernelArgs // of users' kernels
 	err   error                 // of the last one
 
@@ -285,7 +304,24 @@ func (in *instance) Enqueue(ctx context.Context, a *backend.RunArgs) (event devi
 	if err := errors.Join(st.BindTo(a), st.makeTexts()); err != nil {
 		return nil, err
 	}
-	for i := range in.steps {
+	joined := in.joined
+	if a.Trace != nil { // each step has a time of its own then
+		joined = nil
+	}
+	for i := 0; i < len(in.steps); i++ {
+		if len(joined) > 0 && joined[0].first == i {
+			j := &joined[0]
+			joined = joined[1:]
+			if st.mayJoin(j) {
+				st.joined = j
+				st.run.For(j.chunks, j.grain, runJoined, st)
+				i = j.end - 1
+				if err := ctx.Err(); err != nil {
+					return nil, err
+				}
+				continue
+			}
+		}
 		s := &in.steps[i]
 		if s.serial != nil {
 			if s.serial(st); st.err != nil {

@@ -460,6 +460,14 @@ func (p *Plan) touch(m Memory, at int) {
 	s.least = max(s.least, m.Off+m.Size)
 }
 
+// Hold says that what lies at m, which a step before has read, stays there until a later step.
+func (p *Plan) Hold(m Memory, step int) {
+	if m.Slot >= 0 {
+		s := &p.Slots[m.Slot]
+		s.last = max(s.last, int32(step))
+	}
+}
+
 // Finish returns the requirements of the steps.
 func (p *Plan) Finish() backend.Requirements {
 	r := &p.Reqs
