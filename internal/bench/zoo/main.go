@@ -3,7 +3,7 @@
 // medians over the rounds, the medians of the rounds' ratios to the rival whose median is least with their 95 % intervals, and geometric
 // means of them, as Markdown tables, and writes all figures as JSON. With -turns the processes of a round stay, and run by turns so many times.
 //
-//	go run ./internal/bench/zoo -python PYTHON [-rivals onnxruntime,openvino] [-models resnet50,bert_base] [-forms dynamic,qdq-unsigned] [-threads 1,2] [-backend 'cpu;mkl,cpu'] [-rounds 5] [-turns 15] [-seconds 1] [-keep FOLDER] [-json FILE]
+//	go run ./internal/bench/zoo -python PYTHON [-rivals onnxruntime,openvino] [-models resnet50,bert_base] [-forms dynamic,qdq-unsigned] [-threads 1,2] [-backend 'cpu;mkl,cpu'] [-rounds 5] [-turns 15] [-seconds 1] [-into] [-keep FOLDER] [-json FILE]
 //
 //	go run ./internal/bench/zoo -python PYTHON -models A.onnx,B.onnx [-inputs FOLDER] [-dims batch=1,length=128] …
 //
@@ -19,7 +19,7 @@
 // or float64, those of copies whose inputs and outputs stay float32. quantise.py lists them; with -keep they are written once. The zoo and the weights
 // are found as the tests find them (see internal/zootest); a name that ends in .onnx is a file, with its inputs as NAME.npy in a folder of the
 // file's name without that, beside it or in the folder of -inputs. Where there is no such folder, inputs are made, whose open dims are 1 or what
-// -dims says.
+// -dims says. With -into carve writes results to memory that is allocated once, as OpenVINO does; ONNX Runtime makes new ones in every run.
 package main
 
 import (
@@ -42,6 +42,9 @@ import (
 
 //go:embed *_worker.py measured.py
 var workers embed.FS
+
+// into is said to the processes that measure carve.
+var into = flag.Bool("into", false, "have carve write results to memory that is allocated once, as OpenVINO does")
 
 // row is a model at a number of threads. Its figures are those of carve, one for every list of backends, and the rivals', which come last.
 type row struct {
@@ -155,6 +158,11 @@ func measure(python, beside, models, forms, threads, backends, keep string, in i
 	if err != nil {
 		return err
 	}
+	if keep != "" {
+		if err := os.MkdirAll(keep, 0o755); err != nil {
+			return err
+		}
+	}
 	list, err := entrants(names, forms, python, cmp.Or(keep, dir), in)
 	if err != nil {
 		return err
@@ -240,7 +248,7 @@ func contenders(python, beside, backends, dir, turns, seconds string) ([]side, e
 	var sides []side
 	for _, list := range strings.Split(backends, ";") {
 		sides = append(sides, side{name: list, start: func(path, feeds, threads string) (*process, error) {
-			return start(self, "-worker", path, "-feeds", feeds, "-threads", threads, "-turns", turns, "-seconds", seconds, "-backend", list)
+			return start(self, "-worker", path, "-feeds", feeds, "-threads", threads, "-turns", turns, "-seconds", seconds, "-backend", list, fmt.Sprintf("-into=%t", *into))
 		}})
 	}
 	if python == "" {

@@ -126,13 +126,22 @@ func work(path, folder, backends string, threads, turns int, seconds float64) er
 			s.FirstMS = ms(time.Since(start))
 		}
 	}
+	run := func() error {
+		_, err := p.Run(ctx, feeds)
+		return err
+	}
+	if *into {
+		if run, err = runInto(ctx, p, feeds); err != nil {
+			return err
+		}
+	}
 	s.PeakMiB = clock.PeakMiB()
 	out := json.NewEncoder(os.Stdout)
 	if err := out.Encode(s); err != nil {
 		return err
 	}
 	for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
-		t, err := runs(ctx, p, feeds, max(20/turns, 1), seconds/float64(turns))
+		t, err := runs(run, max(20/turns, 1), seconds/float64(turns))
 		if err != nil {
 			return err
 		}
@@ -144,14 +153,14 @@ func work(path, folder, backends string, threads, turns int, seconds float64) er
 }
 
 // runs runs a program once to warm up, and then at least so often and for so many seconds, but no more than four times as long.
-func runs(ctx context.Context, p *carve.Program, feeds map[string]tensor.Value, least int, seconds float64) (t turn, err error) {
-	if _, err := p.Run(ctx, feeds); err != nil {
+func runs(run func() error, least int, seconds float64) (t turn, err error) {
+	if err := run(); err != nil {
 		return t, err
 	}
 	begin := time.Now()
 	for len(t.RunMS) < least || time.Since(begin).Seconds() < seconds {
 		start, cpu := time.Now(), clock.Process()
-		if _, err := p.Run(ctx, feeds); err != nil {
+		if err := run(); err != nil {
 			return t, err
 		}
 		t.RunMS, t.CPUMS = append(t.RunMS, ms(time.Since(start))), append(t.CPUMS, ms(clock.Process()-cpu))
@@ -160,6 +169,31 @@ func runs(ctx context.Context, p *carve.Program, feeds map[string]tensor.Value, 
 		}
 	}
 	return t, nil
+}
+
+// runInto returns what runs a program into results that are allocated once.
+func runInto(ctx context.Context, p *carve.Program, feeds map[string]tensor.Value) (func() error, error) {
+	results, err := p.Run(ctx, feeds)
+	if err != nil {
+		return nil, err
+	}
+	list := func(ports []carve.Port, of map[string]tensor.Value) ([]*tensor.Tensor, error) {
+		var out []*tensor.Tensor
+		for _, port := range ports {
+			t, ok := of[port.Name].(*tensor.Tensor)
+			if !ok {
+				return nil, fmt.Errorf("%s is no tensor", port.Name)
+			}
+			out = append(out, t)
+		}
+		return out, nil
+	}
+	inputs, err := list(p.Inputs(), feeds)
+	if err != nil {
+		return nil, err
+	}
+	outputs, err := list(p.Outputs(), results)
+	return func() error { return p.RunInto(ctx, inputs, outputs) }, err
 }
 
 // readFeeds reads the inputs of a folder, and their shapes.
