@@ -10,7 +10,7 @@ func (s *simplifier) foldCrops() error {
 			return nil
 		}
 		conv := n.Inputs[0].Producer
-		if conv == nil || conv.graph != s.g || !conv.Is("Conv", "ConvTranspose") || !n.Inputs[0].HasOneUse() || !onlyFirst(conv) {
+		if conv == nil || conv.graph != s.g || !conv.Is("Conv", "ConvTranspose") || !n.Inputs[0].HasOneUse() {
 			return nil
 		}
 		begin, end, ok := cropsOf(n)

@@ -52,6 +52,10 @@ var _ = Describe("fold-crops", func() {
 		Entry("to an index of any length", "f32[1,2,N]", causal, "i64[1]{0}", "i64[1]{3}", "i64[1]{2}", "i64[1]{1}"),
 		Entry("that leaves nothing", "f32[1,2,9]", causal, "i64[1]{4}", "i64[1]{4}", "i64[1]{2}", "i64[1]{1}"),
 		Entry("transposed, that may leave nothing", "f32[1,2,N]", transposed, "i64[1]{1}", "i64[1]{-2}", "i64[1]{2}", "i64[1]{1}"),
+		Entry("transposed, that leaves nothing", "f32[1,2,5]", transposed, "i64[1]{2}", "i64[1]{2}", "i64[1]{2}", "i64[1]{1}"),
+		Entry("transposed, to a shape", "f32[1,2,5]", "ConvTranspose(%x, %w; strides=[2], output_shape=[10])", "i64[1]{0}", "i64[1]{-1}", "i64[1]{2}", "i64[1]{1}"),
+		Entry("transposed, that pads as it likes", "f32[1,2,5]", "ConvTranspose(%x, %w; strides=[2], auto_pad=\"SAME_UPPER\")", "i64[1]{0}", "i64[1]{-1}", "i64[1]{2}", "i64[1]{1}"),
+		Entry("from an index that counts from the end, of any length", "f32[1,2,N]", transposed, "i64[1]{-5}", "i64[1]{9223372036854775807}", "i64[1]{2}", "i64[1]{1}"),
 		Entry("that pads as it likes", "f32[1,2,9]", "Conv(%x, %w; auto_pad=\"SAME_UPPER\")", "i64[1]{1}", "i64[1]{-1}", "i64[1]{2}", "i64[1]{1}"),
 	)
 
