@@ -50,4 +50,17 @@ var _ = Describe("element-wise operators that follow each other", func() {
 		}
 		m.sample(outputs...)
 	}))
+
+	It("agree with the reference kernels beside others of other sizes", seeds(10, func(m *model) {
+		var outputs []*graph.Value
+		for range 3 {
+			x := m.input(m.between(41, 80), pick(m, 300, 512, 600))
+			cols := m.known[x].Shape[1]
+			for range m.between(1, 3) {
+				x = m.op("Neg", m.op("Add", x, m.input(cols)))
+			}
+			outputs = append(outputs, x)
+		}
+		m.sample(outputs...)
+	}))
 })
