@@ -6,48 +6,22 @@ import (
 	"sync"
 )
 
-// entrance is a port's listener, of which is known when nobody accepts from it any more. Closing it loses no connection that the system has taken.
+// entrance is a port's listener, of which is known when nobody accepts from it any more.
 type entrance struct {
 	net.Listener
 	once sync.Once
 	over chan struct{}
-
-	mu     sync.Mutex // held while it closes
-	closed bool
-	queued []net.Conn // that the system had taken by then
-}
-
-// Close implements net.Listener. Clients of connections that the system has taken and nobody has accepted yet may have sent something: closing alone would cut
-// them off. Accept returns those first.
-func (e *entrance) Close() error {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if !e.closed {
-		e.closed, e.queued = true, takeQueued(e.Listener)
-	}
-	return e.Listener.Close()
 }
 
 // Accept implements net.Listener. Who has got the error of a closed listener has done with the connections before it.
 func (e *entrance) Accept() (net.Conn, error) {
 	c, err := e.Listener.Accept()
-	if err == nil {
-		return c, nil
-	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if n := len(e.queued); n > 0 {
-		c, e.queued = e.queued[n-1], e.queued[:n-1]
-		return c, nil
-	}
-	if e.closed { // the system may say something else while the port closes
-		err = net.ErrClosed
-	}
 	if errors.Is(err, net.ErrClosed) {
 		e.once.Do(func() { close(e.over) })
 	}
-	return nil, err
+	return c, err
 }
+
 func (e *entrance) ended() bool {
 	select {
 	case <-e.over:

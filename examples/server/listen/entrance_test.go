@@ -2,10 +2,8 @@ package listen_test
 
 import (
 	"context"
-	"io"
 	"net"
 	"net/http"
-	"runtime"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -49,58 +47,5 @@ var _ = Describe("A port that closes", func() {
 		defer cancel()
 		Expect(stop(deadline)).To(Succeed())
 		Eventually(status).Should(Receive(Equal(http.StatusTeapot)))
-	})
-
-	It("gives on the connections that the system has taken, and takes no more", func() {
-		if runtime.GOOS != "linux" {
-			Skip("other systems do not tell")
-		}
-		for _, accepts := range []bool{false, true} {
-			tcp, err := net.Listen("tcp", "127.0.0.1:0")
-			Expect(err).NotTo(HaveOccurred())
-			at := listen.Entrance(tcp)
-			taken := make(chan net.Conn, 8)
-			take := func() {
-				defer close(taken)
-				for {
-					c, err := at.Accept()
-					if err != nil {
-						return
-					}
-					taken <- c
-				}
-			}
-			if accepts { // is waiting when the port closes
-				go take()
-			}
-			var clients []net.Conn
-			for range cap(taken) {
-				c, err := net.Dial("tcp", tcp.Addr().String())
-				Expect(err).NotTo(HaveOccurred())
-				defer c.Close()
-				Expect(c.SetDeadline(time.Now().Add(time.Minute))).To(Succeed())
-				_, err = c.Write([]byte("?"))
-				Expect(err).NotTo(HaveOccurred())
-				clients = append(clients, c)
-			}
-			Expect(at.Close()).To(Succeed())
-			_, err = net.Dial("tcp", tcp.Addr().String())
-			Expect(err).To(HaveOccurred())
-			if !accepts {
-				take()
-			}
-			for c := range taken {
-				_, err := io.CopyN(c, c, 1)
-				Expect(err).NotTo(HaveOccurred())
-				Expect(c.Close()).To(Succeed())
-			}
-			for _, c := range clients {
-				answer, err := io.ReadAll(c)
-				Expect(err).NotTo(HaveOccurred())
-				Expect(string(answer)).To(Equal("?"))
-			}
-			_, err = at.Accept()
-			Expect(err).To(MatchError(net.ErrClosed))
-		}
 	})
 })

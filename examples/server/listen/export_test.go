@@ -19,11 +19,6 @@ func (p *Processors) Narrow() {
 	p.heap.settle()
 }
 
-// Entrance returns a listener that closes as those of ports do.
-func Entrance(at net.Listener) net.Listener {
-	return &entrance{Listener: at, over: make(chan struct{})}
-}
-
 // ServeAt serves HTTP from a listener, and returns what closes it as Shutdown does.
 func ServeAt(at net.Listener, h http.Handler) (stop func(context.Context) error) {
 	e := &entrance{Listener: at, over: make(chan struct{})}

@@ -57,8 +57,7 @@ type Listeners struct {
 	shared *port        // of HTTP and gRPC; nil where it is closed
 	fresh  sync.Map     // net.Conn of HTTP that have not asked for anything yet, and *unread of gRPC's own port
 	kept   atomic.Int64 // connections of HTTP
-	closes atomic.Bool  // ports close
-	over   atomic.Bool  // they are closed
+	over   atomic.Bool  // ports close
 	grpc   *grpc.Server // by its own transport
 	inner  *grpc.Server // behind net/http
 	addrs  map[string]net.Addr
@@ -159,7 +158,7 @@ func (l *Listeners) calls(s *serve.Server, o Options) *grpc.Server {
 // serveCalls serves gRPC by its own transport.
 func (l *Listeners) serveCalls(at net.Listener) {
 	l.group.Go(func() {
-		if err := l.grpc.Serve(at); err != nil && !l.closes.Load() {
+		if err := l.grpc.Serve(at); err != nil && !l.over.Load() {
 			l.log.Error("gRPC", "error", err)
 		}
 	})
@@ -255,7 +254,7 @@ func (l *Listeners) serveHTTP(name string, at net.Listener, h http.Handler) {
 	}
 	l.https = append(l.https, server)
 	l.group.Go(func() {
-		if err := server.Serve(at); err != nil && !errors.Is(err, http.ErrServerClosed) && !l.closes.Load() {
+		if err := server.Serve(at); err != nil && !errors.Is(err, http.ErrServerClosed) && !l.over.Load() {
 			l.log.Error("HTTP", "port", name, "error", err)
 		}
 	})
@@ -302,31 +301,14 @@ func (l *Listeners) Shutdown(ctx context.Context, linger time.Duration) error {
 // maxFresh is how long a connection may have asked for nothing when ports close.
 const maxFresh = time.Second
 
-// await looks every two milliseconds whether something is so, for so long, and reports whether it was. What counts is the time that this process has had a
-// processor in: clients of a machine that stands still, or has many others to serve, get no further either.
-func await(ctx context.Context, long time.Duration, done func() bool) bool {
-	const slice = 2 * time.Millisecond
-	for range long / slice {
-		if done() {
-			return true
-		}
-		if ctx.Err() != nil {
-			return false
-		}
-		time.Sleep(slice)
-	}
-	return done()
-}
-
 // closePorts takes no connections any more, and waits until those that were taken have asked for something: net/http's Shutdown
 // drops requests that it reads later.
 func (l *Listeners) closePorts(ctx context.Context) {
-	l.closes.Store(true)
+	l.over.Store(true)
 	for _, at := range l.ports {
 		_ = at.Close()
 	}
-	l.over.Store(true) // not before: clients that are told to leave their connections open others
-	done := await(ctx, maxFresh, func() bool {
+	for begin := time.Now(); time.Since(begin) < maxFresh && ctx.Err() == nil; time.Sleep(2 * time.Millisecond) {
 		waiting := l.shared != nil && l.shared.waits()
 		for _, at := range l.ports { // a connection that is being accepted is not counted yet
 			waiting = waiting || !at.ended()
@@ -335,9 +317,11 @@ func (l *Listeners) closePorts(ctx context.Context) {
 			waiting = true
 			return false
 		})
-		return !waiting
-	})
-	if !done && l.shared != nil {
+		if !waiting {
+			return
+		}
+	}
+	if l.shared != nil {
 		l.shared.cut()
 	}
 }
@@ -349,7 +333,8 @@ const maxKept = 250 * time.Millisecond
 // net/http's Shutdown closes those that are idle at the moment, as those of clients that ask again and again are between two requests: what
 // these have sent meanwhile would be lost, without a word that it may be sent again.
 func (l *Listeners) letGo(ctx context.Context) {
-	await(ctx, maxKept, func() bool { return l.kept.Load() <= 0 })
+	for begin := time.Now(); l.kept.Load() > 0 && time.Since(begin) < maxKept && ctx.Err() == nil; time.Sleep(2 * time.Millisecond) {
+	}
 }
 
 func (l *Listeners) stop(ctx context.Context) error {
