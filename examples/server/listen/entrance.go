@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net"
 	"sync"
+	"syscall"
 )
 
 // entrance is a port's listener, of which is known when nobody accepts from it any more.
@@ -29,6 +30,29 @@ func (e *entrance) ended() bool {
 	default:
 		return false
 	}
+}
+
+// control calls f with the listener's file, and reports whether it has one.
+func (e *entrance) control(f func(fd uintptr)) bool {
+	of, ok := e.Listener.(syscall.Conn)
+	if !ok {
+		return false
+	}
+	raw, err := of.SyscallConn()
+	return err == nil && raw.Control(f) == nil
+}
+
+// refuse has the system leave connections that come from now on unanswered, where it can, and reports whether it does: clients try again
+// some time later, and find the port closed. Accept still returns those that came before.
+func (e *entrance) refuse() bool {
+	refused := false
+	return e.control(func(fd uintptr) { refused = refuse(fd) }) && refused
+}
+
+// queues reports whether there are connections that nobody has accepted yet.
+func (e *entrance) queues() bool {
+	queued := false
+	return e.control(func(fd uintptr) { queued = queues(fd) }) && queued
 }
 
 // unreadOf is a listener whose connections stand in a set until their server begins to read them.

@@ -1,9 +1,14 @@
 package listen_test
 
 import (
+	"bufio"
 	"context"
+	"io"
 	"net"
 	"net/http"
+	"runtime"
+	"sync"
+	"syscall"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -23,6 +28,21 @@ func (l late) Accept() (net.Conn, error) {
 	if err == nil {
 		l.taken <- struct{}{}
 		time.Sleep(100 * time.Millisecond)
+	}
+	return c, err
+}
+
+// slow is a port whose connections are accepted one after the other.
+type slow struct {
+	*net.TCPListener
+	taken chan struct{}
+}
+
+func (s slow) Accept() (net.Conn, error) {
+	c, err := s.TCPListener.Accept()
+	if err == nil {
+		s.taken <- struct{}{}
+		time.Sleep(10 * time.Millisecond)
 	}
 	return c, err
 }
@@ -47,5 +67,41 @@ var _ = Describe("A port that closes", func() {
 		defer cancel()
 		Expect(stop(deadline)).To(Succeed())
 		Eventually(status).Should(Receive(Equal(http.StatusTeapot)))
+	})
+
+	It("answers connections that nobody had accepted yet", func(ctx SpecContext) {
+		if runtime.GOOS != "linux" {
+			Skip("the system does not tell whether there are any")
+		}
+		at, err := net.Listen("tcp", "127.0.0.1:0")
+		Expect(err).NotTo(HaveOccurred())
+		l := slow{at.(*net.TCPListener), make(chan struct{}, 100)}
+		stop := listen.ServeAt(l, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) }))
+		const clients = 20
+		failed := make(chan error, clients)
+		var dialled sync.WaitGroup
+		for range clients {
+			dialled.Add(1)
+			go func() {
+				c, err := net.Dial("tcp", at.Addr().String())
+				dialled.Done()
+				if err == nil {
+					defer c.Close()
+					_, _ = io.WriteString(c, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+					_, err = http.ReadResponse(bufio.NewReader(c), nil)
+				}
+				failed <- err
+			}()
+		}
+		dialled.Wait()
+		Expect(len(l.taken)).To(BeNumerically("<", clients/2))
+		deadline, cancel := context.WithTimeout(ctx, 10*time.Second)
+		defer cancel()
+		Expect(stop(deadline)).To(Succeed())
+		for range clients {
+			Eventually(failed).Should(Receive(BeNil()))
+		}
+		_, err = net.Dial("tcp", at.Addr().String())
+		Expect(err).To(MatchError(syscall.ECONNREFUSED))
 	})
 })

@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/pprof"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -166,7 +167,9 @@ func (l *Listeners) serveCalls(at net.Listener) {
 
 // listen opens a port.
 func (l *Listeners) listen(name, address string) (net.Listener, error) {
-	at, err := net.Listen("tcp", address)
+	var c net.ListenConfig
+	c.SetMultipathTCP(false) // which takes no filters: see entrance.refuse
+	at, err := c.Listen(context.Background(), "tcp", address)
 	if err != nil {
 		return nil, err
 	}
@@ -265,8 +268,8 @@ func (l *Listeners) serveHTTP(name string, at net.Listener, h http.Handler) {
 // ends with its handler.
 func (l *Listeners) bounded(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.ProtoMajor == 1 && l.over.Load() {
-			w.Header().Set("Connection", "close") // see letGo
+		if l.over.Load() {
+			w.Header().Set("Connection", "close") // see letGo; over HTTP/2 net/http sends GOAWAY instead
 		}
 		if r.ProtoMajor > 1 || r.Body == http.NoBody {
 			h.ServeHTTP(w, r)
@@ -298,43 +301,70 @@ func (l *Listeners) Shutdown(ctx context.Context, linger time.Duration) error {
 	return err
 }
 
-// maxFresh is how long a connection may have asked for nothing when ports close.
-const maxFresh = time.Second
+// How long is waited when ports close, in time of within: for handshakes that have begun to end, for what a connection asks for first, and for
+// clients to use a connection once more.
+const (
+	maxHandshake = 20 * time.Millisecond
+	maxFresh     = time.Second
+	maxKept      = 250 * time.Millisecond
+)
+
+// within waits until done says so, and reports whether it has. It gives up with ctx, or when so much time is over, of which what others had this
+// process's processors in counts little: clients may not have got to send either.
+func within(ctx context.Context, most time.Duration, done func() bool) bool {
+	const pause = 2 * time.Millisecond
+	for spent := time.Duration(0); !done(); spent += pause {
+		if spent >= most || ctx.Err() != nil {
+			return false
+		}
+		time.Sleep(pause)
+	}
+	return true
+}
 
 // closePorts takes no connections any more, and waits until those that were taken have asked for something: net/http's Shutdown
-// drops requests that it reads later.
+// drops requests that it reads later. The system cuts off connections that stand in a queue which closes: so the queues are emptied first.
 func (l *Listeners) closePorts(ctx context.Context) {
+	refused := false
+	for _, at := range l.ports {
+		refused = at.refuse() || refused
+	}
+	if refused {
+		within(ctx, maxHandshake, func() bool { return false })
+	}
+	within(ctx, maxFresh, func() bool { return !slices.ContainsFunc(l.ports, (*entrance).queues) })
 	l.over.Store(true)
 	for _, at := range l.ports {
 		_ = at.Close()
 	}
-	for begin := time.Now(); time.Since(begin) < maxFresh && ctx.Err() == nil; time.Sleep(2 * time.Millisecond) {
-		waiting := l.shared != nil && l.shared.waits()
-		for _, at := range l.ports { // a connection that is being accepted is not counted yet
-			waiting = waiting || !at.ended()
-		}
-		l.fresh.Range(func(any, any) bool {
-			waiting = true
-			return false
-		})
-		if !waiting {
-			return
-		}
-	}
-	if l.shared != nil {
+	if !within(ctx, maxFresh, l.begun) && l.shared != nil {
 		l.shared.cut()
 	}
 }
 
-// maxKept is how long clients have to use a connection once more when ports have closed.
-const maxKept = 250 * time.Millisecond
+// begun reports whether all connections that were taken from closed ports are being read.
+func (l *Listeners) begun() bool {
+	if l.shared != nil && l.shared.waits() {
+		return false
+	}
+	for _, at := range l.ports { // a connection that is being accepted is not counted yet
+		if !at.ended() {
+			return false
+		}
+	}
+	begun := true
+	l.fresh.Range(func(any, any) bool {
+		begun = false
+		return false
+	})
+	return begun
+}
 
-// letGo waits until clients have left their connections of HTTP: with ports closed, each answer over HTTP/1 says that it is the connection's last.
+// letGo waits until clients have left their connections of HTTP: with ports closed, each answer says that it is the connection's last.
 // net/http's Shutdown closes those that are idle at the moment, as those of clients that ask again and again are between two requests: what
 // these have sent meanwhile would be lost, without a word that it may be sent again.
 func (l *Listeners) letGo(ctx context.Context) {
-	for begin := time.Now(); l.kept.Load() > 0 && time.Since(begin) < maxKept && ctx.Err() == nil; time.Sleep(2 * time.Millisecond) {
-	}
+	within(ctx, maxKept, func() bool { return l.kept.Load() == 0 })
 }
 
 func (l *Listeners) stop(ctx context.Context) error {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -47,15 +48,14 @@ func (c *Client) Infer(ctx context.Context, r *oip.Request) (*oip.Response, erro
 	if err != nil {
 		return nil, err
 	}
-	var open sync.WaitGroup // bodies: transports may read them, and with them the caller's tensors, after they have returned
-	defer open.Wait()
+	var sent lent
+	defer sent.end()
 	q.GetBody = func() (io.ReadCloser, error) {
 		parts := []io.Reader{bytes.NewReader(head)}
 		for _, raw := range raws {
 			parts = append(parts, bytes.NewReader(raw))
 		}
-		open.Add(1)
-		return &sending{io.MultiReader(parts...), sync.OnceFunc(open.Done)}, nil
+		return &sending{io.MultiReader(parts...), &sent}, nil
 	}
 	q.Body, _ = q.GetBody() // does not fail
 	q.ContentLength = int64(len(head))
@@ -98,17 +98,38 @@ func (c *Client) Infer(ctx context.Context, r *oip.Request) (*oip.Response, erro
 	return decodeResponse(answer, text)
 }
 
-// sending is a body that tells when it is not read any more.
+// lent is what a request's bodies read of the caller's until the request is over.
+type lent struct {
+	mu   sync.RWMutex // held while a body is read
+	over bool
+}
+
+func (l *lent) end() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.over = true
+}
+
+// sending is a body. Transports may read it after they have returned, and close none that a further attempt did not come to.
 type sending struct {
 	io.Reader
-	close func()
+	of *lent
+}
+
+// Read implements io.Reader.
+func (b *sending) Read(to []byte) (int, error) {
+	b.of.mu.RLock()
+	defer b.of.mu.RUnlock()
+	if b.of.over {
+		return 0, errOver
+	}
+	return b.Reader.Read(to)
 }
 
 // Close implements io.Closer.
-func (b *sending) Close() error {
-	b.close()
-	return nil
-}
+func (b *sending) Close() error { return nil }
+
+var errOver = errors.New("the request is over")
 
 // encodeRequest returns a request's JSON, and the tensors that follow it, which are shared with the request's.
 func encodeRequest(r *oip.Request) (head []byte, raws [][]byte, err error) {
