@@ -29,6 +29,16 @@ var (
 	ErrDraining = batching.ErrDraining
 )
 
+// errBatcherClosed is the error of calls after Close. ErrClosed's text speaks of a program.
+var errBatcherClosed = batcherClosed{}
+
+type batcherClosed struct{}
+
+func (batcherClosed) Error() string { return "batcher is closed" }
+
+// Unwrap returns what the error may be asked for.
+func (batcherClosed) Unwrap() error { return ErrClosed }
+
 // BatchOptions are the settings of a Batcher. The zero value and nil mean the defaults.
 type BatchOptions struct {
 	// MaxBatch is the most rows that a run has; 0 means 16, or the bound of the batch's symbol (Options.Bounds) where that is less. A
@@ -213,7 +223,7 @@ func NewBatcher(p *Program, o *BatchOptions) (*Batcher, error) {
 	if err := b.settle(); err != nil {
 		return nil, err
 	}
-	q := batching.Options{Closed: ErrClosed, Run: b.runInto, Outputs: b.outputs, Fatal: func(err error) bool { return errors.Is(err, ErrClosed) },
+	q := batching.Options{Closed: errBatcherClosed, Run: b.runInto, Outputs: b.outputs, Fatal: func(err error) bool { return errors.Is(err, ErrClosed) },
 		Buckets: b.o.Buckets, Long: b.rows.Long, Lengths: b.o.Lengths, Slots: b.o.Sessions, Lanes: max(p.o.MaxSpecializations, 16),
 		Delay: b.o.Delay, Timeout: b.o.Timeout, Turns: b.o.Turns, Calls: b.o.MaxWaiting, Bytes: b.o.MaxWaitingBytes}
 	if ran := b.o.Observer.Ran; ran != nil {
@@ -306,7 +316,7 @@ func (b *Batcher) named(o *operands, inputs map[string]tensor.Value) (list []*te
 // Off returns why calls are not batched, "" where they are.
 func (b *Batcher) Off() string {
 	if b == nil || b.q == nil {
-		return ErrClosed.Error()
+		return errBatcherClosed.Error()
 	}
 	return b.off
 }
@@ -333,7 +343,7 @@ func WithPriority(ctx context.Context, p int) context.Context {
 func (b *Batcher) Run(ctx context.Context, inputs map[string]tensor.Value) (out map[string]tensor.Value, err error) {
 	ctx = background(ctx)
 	if b == nil || b.q == nil {
-		return nil, ErrClosed
+		return nil, errBatcherClosed
 	}
 	o, ok := b.rooms.Get().(*operands)
 	if !ok {
@@ -423,7 +433,7 @@ var errNotDone = fmt.Errorf("%w: what BatchOptions.Do returned did not do the ru
 func (b *Batcher) RunInto(ctx context.Context, inputs, outputs []*tensor.Tensor) (err error) {
 	ctx = background(ctx)
 	if b == nil || b.q == nil {
-		return ErrClosed
+		return errBatcherClosed
 	}
 	if err := b.p.machine.Admit(inputs, outputs); err != nil {
 		return public(err)
