@@ -14,6 +14,7 @@ import (
 
 var doubleBinaries = map[string]double.BinaryOp{
 	"Add": double.Add, "Sub": double.Sub, "Mul": double.Mul, "Div": double.Div, "Max": double.Max, "Min": double.Min, "Sum": double.Add, "Mean": double.Add,
+	"PRelu": double.PRelu,
 }
 
 // planDoubleBinary emits a chain of binary operators in the result's place.
@@ -213,14 +214,6 @@ func init() {
 		registerDoubles(operator{Settle: settleDoubleChain, Plan: planDoubleBinary}, 0, name)
 	}
 	registerDoubles(operator{Plan: planDoublePow}, 0, "Pow")
-	registerDoubles(operator{Plan: func(p *planner, n *graph.Node) error {
-		return elementwise2(p, n, func(x, slope float64) float64 {
-			if x < 0 {
-				return x * slope
-			}
-			return x
-		})
-	}}, 0, "PRelu")
 	registerDoubles(operator{Signatures: func(n *graph.Node) ([]graph.Signature, *property.Reason) {
 		if n.Int("fmod", 0) == 0 {
 			return nil, property.Because(property.Attribute, "remainders of float64 with the sign of the dividend only")

@@ -51,13 +51,19 @@ var _ = Describe("operators on two integers", func() {
 		m.sample(m.op(op, append([]any{a, b}, attrs...)...))
 	}))
 
+	It("have PRelu as the reference kernels do", seeds(60, func(m *model) {
+		dt := pick(m, tensor.Int32, tensor.Int64, tensor.Uint32, tensor.Uint64)
+		shape := []int{m.between(1, 3), m.between(1, pick(m, 20, 700))}
+		m.sample(m.op("PRelu", wholeNumbers(m, dt, shape...), wholeNumbers(m, dt, broadcastTo(m, shape)...)))
+	}))
+
 	It("need no memory of Go's heap", func(ctx SpecContext) {
 		m := newModel(1)
 		x := m.feed(tensor.From(make([]int64, 2*700), 2, 700))
 		column := m.feed(tensor.From([]int64{3, 5}, 2, 1))
 		less := m.op("Less", x, column)
 		f := m.input(2, 300)
-		Expect(m.allocations(ctx, m.op("Sub", column, x), m.op("Div", x, column), less, m.op("Where", less, x, column), m.op("ReduceMax", x, m.ints(1)),
+		Expect(m.allocations(ctx, m.op("Sub", column, x), m.op("Div", x, column), less, m.op("Where", less, x, column), m.op("PRelu", x, column), m.op("ReduceMax", x, m.ints(1)),
 			m.op("Mod", f, m.input(2, 1), graph.IntAttr("fmod", 1)), m.op("Equal", f, m.input(2, 1)))).To(BeZero())
 	})
 

@@ -4,6 +4,8 @@ import (
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/tensor"
 	"github.com/carve-dev/carve/internal/fuse"
+	"github.com/carve-dev/carve/internal/kernel/element"
+	"github.com/carve-dev/carve/internal/kernel/isa"
 	"github.com/carve-dev/carve/internal/kernel/vec"
 	"github.com/carve-dev/carve/internal/operators"
 	"github.com/carve-dev/carve/internal/place"
@@ -99,12 +101,41 @@ func preluOf(n *graph.Node) func(p *planner, b *broadcast, src, slopes, dst plac
 }
 
 func prelu[T int32 | int64 | uint32 | uint64](p *planner, b *broadcast, src, slopes, dst place.Memory) {
-	elementwise2Over(p, b, src, slopes, dst, func(x, s T) T {
+	rows2(p, b, src, slopes, dst, preluRow[T](p.target.Set))
+}
+
+// preluRow returns the loop over a row: of what is below 0 the products, which are 0 elsewhere, and what is not are sums of both parts.
+func preluRow[T int32 | int64 | uint32 | uint64](set isa.Set) row2[T, T, T] {
+	few := each2(func(x, s T) T {
 		if x < 0 {
 			return x * s
 		}
 		return x
 	})
+	unsigned := ^T(0) > 0
+	return func(out, x []T, dx int, slopes []T, dy int) {
+		switch {
+		case unsigned && dx == 1:
+			copy(out, x)
+			return
+		case dx != 1 || len(out) < fewElements:
+			few(out, x, dx, slopes, dy)
+			return
+		}
+		var below [256]T
+		var zero [1]T
+		for at := 0; at < len(out); at += len(below) {
+			n := min(len(out)-at, len(below))
+			part, s := x[at:at+n], slopes[:1]
+			if dy == 1 {
+				s = slopes[at : at+n]
+			}
+			element.Binary(set, element.Min, below[:n], part, zero[:])
+			element.Binary(set, element.Mul, below[:n], below[:n], s)
+			element.Binary(set, element.Max, out[at:at+n], part, zero[:])
+			element.Binary(set, element.Add, out[at:at+n], out[at:at+n], below[:n])
+		}
+	}
 }
 
 // settlePRelu lets the result of images overwrite them.

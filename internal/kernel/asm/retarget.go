@@ -11,7 +11,7 @@ import (
 //
 //   - Of two numbers of which one is NaN, VMAXPS, VMINPS, VMAXPD and VMINPD give NaN, where AVX2 gives the second source (the first operand).
 //   - VBLENDVPS takes each bit by a mask's, so that lanes of masks have all bits or none, and its last two operands are one register.
-//   - VCMPPS $3 (unordered) compares a register with itself.
+//   - VCMPPS $3 and VCMPPD $3 (unordered) compare a register with itself.
 //   - The name of a vector register is NEON's, V or, of its lowest lane, X; those of general registers are amd64's.
 //
 // Operands in memory pass through a register, and some instructions need another one, which bodies must not use.
@@ -327,7 +327,9 @@ func (r *Retarget) vector(op string, o []string) {
 	case "VPSLLD":
 		fn.VShift("shl.4s", last, r.Number(o[1]), shift(o[0]))
 	case "VCMPPS":
-		r.compare(o[0], r.Number(o[2]), r.Source(o[1]), last)
+		r.compare(o[0], r.Number(o[2]), r.Source(o[1]), last, 0)
+	case "VCMPPD":
+		r.compare(o[0], r.Number(o[2]), r.Source(o[1]), last, neonDouble)
 	case "VBLENDVPS":
 		if r.Number(o[2]) != last {
 			panic("asm: a blend of three registers")
@@ -346,22 +348,22 @@ func shift(operand string) int {
 	return n
 }
 
-// compare writes d = a cmp b, lanes of all bits or none.
-func (r *Retarget) compare(predicate string, a, b, d int) {
+// compare writes d = a cmp b, lanes of all bits or none; double is the bit of instructions on float64, or 0.
+func (r *Retarget) compare(predicate string, a, b, d int, double uint32) {
 	switch predicate {
 	case "$0": // equal
-		r.fn.Words(three(neonFCMEQ, d, a, b))
+		r.fn.Words(three(neonFCMEQ|double, d, a, b))
 	case "$1": // less
-		r.fn.Words(three(neonFCMGT, d, b, a))
+		r.fn.Words(three(neonFCMGT|double, d, b, a))
 	case "$14": // greater
-		r.fn.Words(three(neonFCMGT, d, a, b))
+		r.fn.Words(three(neonFCMGT|double, d, a, b))
 	case "$5": // not less
-		r.fn.Words(three(neonFCMGT, d, b, a), three(neonNOT, d, d, 0))
+		r.fn.Words(three(neonFCMGT|double, d, b, a), three(neonNOT, d, d, 0))
 	case "$3": // unordered
 		if a != b {
 			panic("asm: unordered, of two registers")
 		}
-		r.fn.Words(three(neonFCMEQ, d, a, a), three(neonNOT, d, d, 0))
+		r.fn.Words(three(neonFCMEQ|double, d, a, a), three(neonNOT, d, d, 0))
 	default:
 		panic("asm: no comparison " + predicate)
 	}

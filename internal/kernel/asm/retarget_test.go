@@ -35,6 +35,7 @@ var _ = Describe("Retarget", func() {
 		Entry("shift to the right", "VPSRAD $1, V1, V2", "WORD $0x4f3f0422"),                         // sshr v2.4s, v1.4s, #1
 		Entry("shift to the left", "VPSLLD $23, V1, V2", "WORD $0x4f375422"),                         // shl v2.4s, v1.4s, #23
 		Entry("comparison", "VCMPPS $1, V1, V2, V3", "WORD $0x6ea2e423"),                             // fcmgt v3.4s, v1.4s, v2.4s
+		Entry("comparison of doubles", "VCMPPD $1, V1, V2, V3", "WORD $0x6ee2e423"),                  // fcmgt v3.2d, v1.2d, v2.2d
 		Entry("operand in memory", "VADDPS 16(SI), V2, V3", "FMOVQ 16(R1), F30", "WORD $0x4e3ed443"), // by way of a register
 		Entry("index", "VMOVUPS 16(R8)(R10*2), V2", "ADD R4<<1, R2, R25", "FMOVQ 16(R25), F2"),       // added first
 		Entry("sum in the place of a factor", "VFMADD213PS V1, V2, V3", "VMOV V1.B16, V31.B16", "VMOV V31.B16, V3.B16"),

@@ -68,6 +68,12 @@ func apart(got, want float64) float64 {
 var binaryFuncs = []func(a, b float64) float64{
 	func(a, b float64) float64 { return a + b }, func(a, b float64) float64 { return a - b }, func(a, b float64) float64 { return a * b },
 	func(a, b float64) float64 { return a / b }, func(a, b float64) float64 { return max(a, b) }, func(a, b float64) float64 { return min(a, b) },
+	func(a, b float64) float64 {
+		if a < 0 {
+			return a * b
+		}
+		return a
+	},
 }
 
 var _ = Describe("Binary", func() {

@@ -153,7 +153,7 @@ func (c *ctx) each(ptrs []string, unroll int, body func(u int, tail bool)) {
 
 // binaryOps are the functions of two operands.
 var binaryOps = []struct{ name, instruction string }{
-	{"Add", "VADDPD"}, {"Sub", "VSUBPD"}, {"Mul", "VMULPD"}, {"Div", "VDIVPD"}, {"Max", "VMAXPD"}, {"Min", "VMINPD"},
+	{"Add", "VADDPD"}, {"Sub", "VSUBPD"}, {"Mul", "VMULPD"}, {"Div", "VDIVPD"}, {"Max", "VMAXPD"}, {"Min", "VMINPD"}, {"PRelu", "VMULPD"},
 }
 
 // binaries writes dst = a op b in three forms: vectors, b a number, a a number.
@@ -165,7 +165,7 @@ func binaries(f *asm.File, isa asm.ISA, suffix string) {
 		for _, form := range []string{"VV", "VS", "SV"} {
 			name := lower(op.name) + form + suffix
 			c := newKernel(f, isa, name, name+" writes a "+op.name+" b for n elements.", pointer("dst"), pointer("a"), pointer("b"), asm.Int("n"))
-			c.binary(op.instruction, form)
+			c.binary(op.name, op.instruction, form)
 			fmt.Fprintf(&table, "\tcase uint8(%s)<<2 | uint8(%s):\n\t\t%s(dst, a, b, n)\n", op.name, form, name)
 		}
 	}
@@ -177,7 +177,7 @@ func newKernel(f *asm.File, isa asm.ISA, name, doc string, args ...asm.Arg) *ctx
 	return &ctx{Body: isa.Body(f.Func(name, doc, args...), neonMemory, neonScratch), file: f, isa: isa, regs: map[uint64]string{}}
 }
 
-func (c *ctx) binary(instruction, form string) {
+func (c *ctx) binary(op, instruction, form string) {
 	c.Load("dst", "DI")
 	c.Load("a", "SI")
 	c.Load("b", "R8")
@@ -194,12 +194,23 @@ func (c *ctx) binary(instruction, form string) {
 			ptrs = append(ptrs, p)
 		}
 	}
+	var zero string
+	if op == "PRelu" {
+		zero = c.reg(0)
+	}
 	c.each(ptrs, 2, func(u int, tail bool) {
 		a := operand[form[0]]("SI", c.r(6), u, c.r(2*u), tail)
 		b := operand[form[1]]("R8", c.r(7), u, c.r(2*u+1), tail)
 		d := c.r(4)
 		c.I("%s %s, %s, %s", instruction, b, a, d)
-		if !c.neon() && (instruction == "VMAXPD" || instruction == "VMINPD") {
+		switch {
+		case op == "PRelu" && c.isa.Masks:
+			c.I("VCMPPD $5, %s, %s, K2", zero, a)
+			c.I("VMOVUPD %s, K2, %s", a, d)
+		case op == "PRelu":
+			c.I("VCMPPD $5, %s, %s, %s", zero, a, c.r(5))
+			c.where(c.r(5), a, d)
+		case !c.neon() && (op == "Max" || op == "Min"):
 			// The instruction returns b where either is NaN: right but for a NaN in a.
 			if c.isa.Masks {
 				c.I("VCMPPD $3, %s, %s, K2", a, a)

@@ -44,6 +44,14 @@ func genericBinary(op BinaryOp, form Form, dst, a, b *float64, n int) {
 		for i := range d {
 			d[i] = min(x[i*sa], y[i*sb])
 		}
+	case PRelu:
+		for i := range d {
+			v := x[i*sa]
+			if v < 0 {
+				v *= y[i*sb]
+			}
+			d[i] = v
+		}
 	}
 }
 

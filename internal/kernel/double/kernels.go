@@ -18,12 +18,13 @@ type BinaryOp uint8
 
 // The functions of two operands.
 const (
-	Add BinaryOp = iota // a + b
-	Sub                 // a - b
-	Mul                 // a · b
-	Div                 // a / b
-	Max                 // the greater; NaN if either is
-	Min                 // the lesser; NaN if either is
+	Add   BinaryOp = iota // a + b
+	Sub                   // a - b
+	Mul                   // a · b
+	Div                   // a / b
+	Max                   // the greater; NaN if either is
+	Min                   // the lesser; NaN if either is
+	PRelu                 // a < 0 ? a · b : a
 )
 
 // Form says which operands of a BinaryOp are vectors.
@@ -85,7 +86,7 @@ func (v Kernels) Binary(op BinaryOp, form Form, dst, a, b []float64) {
 	if n == 0 {
 		return
 	}
-	if op > Min || form > SV {
+	if op > PRelu || form > SV {
 		panic("double: no such binary function or form")
 	}
 	na, nb := n, n

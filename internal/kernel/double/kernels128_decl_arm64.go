@@ -92,6 +92,21 @@ func minVS128(dst *float64, a *float64, b *float64, n int)
 //go:noescape
 func minSV128(dst *float64, a *float64, b *float64, n int)
 
+// pReluVV128 writes a PRelu b for n elements.
+//
+//go:noescape
+func pReluVV128(dst *float64, a *float64, b *float64, n int)
+
+// pReluVS128 writes a PRelu b for n elements.
+//
+//go:noescape
+func pReluVS128(dst *float64, a *float64, b *float64, n int)
+
+// pReluSV128 writes a PRelu b for n elements.
+//
+//go:noescape
+func pReluSV128(dst *float64, a *float64, b *float64, n int)
+
 // exp128 writes Exp of n elements.
 //
 //go:noescape
@@ -221,6 +236,12 @@ func callBinary128(op BinaryOp, form Form, dst, a, b *float64, n int) {
 		minVS128(dst, a, b, n)
 	case uint8(Min)<<2 | uint8(SV):
 		minSV128(dst, a, b, n)
+	case uint8(PRelu)<<2 | uint8(VV):
+		pReluVV128(dst, a, b, n)
+	case uint8(PRelu)<<2 | uint8(VS):
+		pReluVS128(dst, a, b, n)
+	case uint8(PRelu)<<2 | uint8(SV):
+		pReluSV128(dst, a, b, n)
 	}
 }
 

@@ -92,6 +92,21 @@ func minVS2(dst *float64, a *float64, b *float64, n int)
 //go:noescape
 func minSV2(dst *float64, a *float64, b *float64, n int)
 
+// pReluVV2 writes a PRelu b for n elements.
+//
+//go:noescape
+func pReluVV2(dst *float64, a *float64, b *float64, n int)
+
+// pReluVS2 writes a PRelu b for n elements.
+//
+//go:noescape
+func pReluVS2(dst *float64, a *float64, b *float64, n int)
+
+// pReluSV2 writes a PRelu b for n elements.
+//
+//go:noescape
+func pReluSV2(dst *float64, a *float64, b *float64, n int)
+
 // exp2 writes Exp of n elements.
 //
 //go:noescape
@@ -221,6 +236,12 @@ func callBinary2(op BinaryOp, form Form, dst, a, b *float64, n int) {
 		minVS2(dst, a, b, n)
 	case uint8(Min)<<2 | uint8(SV):
 		minSV2(dst, a, b, n)
+	case uint8(PRelu)<<2 | uint8(VV):
+		pReluVV2(dst, a, b, n)
+	case uint8(PRelu)<<2 | uint8(VS):
+		pReluVS2(dst, a, b, n)
+	case uint8(PRelu)<<2 | uint8(SV):
+		pReluSV2(dst, a, b, n)
 	}
 }
 

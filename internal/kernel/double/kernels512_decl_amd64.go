@@ -92,6 +92,21 @@ func minVS512(dst *float64, a *float64, b *float64, n int)
 //go:noescape
 func minSV512(dst *float64, a *float64, b *float64, n int)
 
+// pReluVV512 writes a PRelu b for n elements.
+//
+//go:noescape
+func pReluVV512(dst *float64, a *float64, b *float64, n int)
+
+// pReluVS512 writes a PRelu b for n elements.
+//
+//go:noescape
+func pReluVS512(dst *float64, a *float64, b *float64, n int)
+
+// pReluSV512 writes a PRelu b for n elements.
+//
+//go:noescape
+func pReluSV512(dst *float64, a *float64, b *float64, n int)
+
 // exp512 writes Exp of n elements.
 //
 //go:noescape
@@ -221,6 +236,12 @@ func callBinary512(op BinaryOp, form Form, dst, a, b *float64, n int) {
 		minVS512(dst, a, b, n)
 	case uint8(Min)<<2 | uint8(SV):
 		minSV512(dst, a, b, n)
+	case uint8(PRelu)<<2 | uint8(VV):
+		pReluVV512(dst, a, b, n)
+	case uint8(PRelu)<<2 | uint8(VS):
+		pReluVS512(dst, a, b, n)
+	case uint8(PRelu)<<2 | uint8(SV):
+		pReluSV512(dst, a, b, n)
 	}
 }
 
