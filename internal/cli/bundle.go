@@ -33,6 +33,9 @@ func (a *app) bundleCommand() *cobra.Command {
 }
 
 func (a *app) bundle(ctx context.Context, path string, f *modelFlags, output string, portable bool) error {
+	if err := apart("--output", output, f.reads(path)...); err != nil {
+		return err
+	}
 	j, err := a.compile(ctx, path, f)
 	if err != nil {
 		return err

@@ -41,6 +41,14 @@ func (a *app) convert(ctx context.Context, path, out string, f *modelFlags, opse
 	if bundle.IsFile(path) {
 		return fmt.Errorf("%s is a bundle: convert the model that it is made of", path)
 	}
+	if err := apart("OUT.onnx", out, f.reads(path)...); err != nil {
+		return err
+	}
+	if external {
+		if err := apart("--external-data", out+".data", f.reads(path)...); err != nil {
+			return err
+		}
+	}
 	m, err := f.open(ctx, path)
 	if err != nil {
 		return err

@@ -39,6 +39,9 @@ func (a *app) dumpCommand() *cobra.Command {
 }
 
 func (a *app) dump(ctx context.Context, path string, f *dumpFlags) error {
+	if err := apart("--output", f.output, f.reads(path)...); err != nil {
+		return err
+	}
 	names := passNames()
 	libraries, err := f.libraries()
 	if err != nil {

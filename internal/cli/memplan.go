@@ -63,6 +63,12 @@ func (a *app) memplan(ctx context.Context, path string, f *memplanFlags) error {
 	if f.timeout <= 0 {
 		return fmt.Errorf("--timeout %v: must be positive", f.timeout)
 	}
+	if err := apart("--output", f.output, path); err != nil {
+		return err
+	}
+	if err := apart("--svg", f.svg, path); err != nil {
+		return err
+	}
 	f.title = filepath.Base(path)
 	bufs, err := readBuffers(path)
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 
 	"github.com/carve-dev/carve/graph/tensor"
@@ -51,6 +52,31 @@ func fold(name string) string {
 		return strings.ToLower(name)
 	}
 	return name
+}
+
+// apart refuses an output, said by a flag or argument of that name, that would replace a file that the command reads. A link
+// to one is replaced itself, and harms none.
+func apart(name, output string, reads ...string) error {
+	to, err := os.Lstat(output)
+	if err != nil {
+		return nil // nothing is there, or what writes says why not
+	}
+	for _, path := range reads {
+		if from, err := os.Stat(path); err == nil && os.SameFile(from, to) && from.Mode().IsRegular() {
+			return fmt.Errorf("%s %s: the command reads this file, and would replace it", name, output)
+		}
+	}
+	return nil
+}
+
+// reads lists the files that the flags of a command name, and its model's.
+func (f *modelFlags) reads(model string) []string {
+	paths := slices.Concat([]string{model, f.params, f.config, f.plan}, f.plugins)
+	for _, s := range f.inputs {
+		_, path, _ := strings.Cut(s, "=")
+		paths = append(paths, path)
+	}
+	return paths
 }
 
 // writeOutput writes a value to dir, which was swept, as NAME.npy, or as NAME.pb where npy cannot hold it, and returns the path.

@@ -84,6 +84,9 @@ type whyReport struct {
 }
 
 func (a *app) partition(ctx context.Context, path string, f *partitionFlags) error {
+	if err := apart("--svg", f.svg, f.reads(path)...); err != nil {
+		return err
+	}
 	f.edit = func(o *carve.Options) { o.CountIsolated = f.why == "" }
 	j, err := a.compile(ctx, path, &f.modelFlags)
 	if err != nil {

@@ -37,6 +37,9 @@ func (a *app) planSaveCommand() *cobra.Command {
 		Short: "Compiles a model and writes its plan",
 		Args:  asUsed,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := apart("--output", output, f.reads(args[0])...); err != nil {
+				return err
+			}
 			var text bytes.Buffer
 			if err := a.savePlan(cmd.Context(), args[0], f, &text); err != nil {
 				return err

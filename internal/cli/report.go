@@ -48,6 +48,9 @@ func (a *app) report(ctx context.Context, path string, f *reportFlags) error {
 	if write == nil {
 		return fmt.Errorf("--format %s: expected html, json or dot", f.format)
 	}
+	if err := apart("--output", f.output, f.reads(path)...); err != nil {
+		return err
+	}
 	f.edit = func(o *carve.Options) { o.CountIsolated = true }
 	j, err := a.compile(ctx, path, &f.modelFlags)
 	if err != nil {

@@ -49,6 +49,9 @@ func (a *app) runCommand() *cobra.Command {
 }
 
 func (a *app) run(ctx context.Context, path string, f *runFlags) error {
+	if err := apart("--profile", f.profile, f.reads(path)...); err != nil {
+		return err
+	}
 	j, err := a.compile(ctx, path, &f.modelFlags)
 	if err != nil {
 		return err
