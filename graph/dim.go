@@ -122,8 +122,8 @@ func (d Dim) Equal(o Dim) bool {
 	return d.e == nil || d.e == o.e || d.e.key == o.e.key
 }
 
-// String returns the number, or the expression as ParseDim reads it. Of the names of symbols it quotes those that a line would
-// not hold.
+// String returns the number, or the expression, as ParseDim reads it where symbols are identifiers. Of the names of others it
+// quotes those that a line would not hold.
 func (d Dim) String() string {
 	switch {
 	case d.e == nil:
