@@ -12,8 +12,8 @@ const (
 	leastSaved = 0.03
 	// longestPaced is how long runs take at most that are compared with and without other threads.
 	longestPaced = 4 * time.Millisecond
-	// unpaced is how many runs go by first, while memory is touched and workers start.
-	unpaced = 4
+	// unpaced is how many runs go by first, while memory is touched, workers start, and the system finds them processors of their own.
+	unpaced = 64
 	// pacedBlock is how many runs in a row are of one kind, the first of which does not count: its operands lie in the caches of other threads.
 	pacedBlock = 5
 	// pacedBlocks is how many blocks there are of each kind, by turns.
@@ -36,24 +36,24 @@ type pace struct {
 	noted [2]int // of those
 }
 
-// next begins a run: whether it goes without other threads, and whether its time counts.
-func (p *pace) next() (alone, counts bool) {
+// next begins a run: whether it goes without other threads, whether it is one of a comparison, and whether its time counts.
+func (p *pace) next() (alone, compared, counts bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.long {
-		return false, false
+		return false, false, false
 	}
 	i := p.runs - unpaced
 	p.runs++
 	switch {
 	case i < 0:
-		return p.alone, false
+		return p.alone, false, false
 	case i < 2*pacedBlocks*pacedBlock:
-		return i/pacedBlock%2 == 1, i%pacedBlock > 0
+		return i/pacedBlock%2 == 1, true, i%pacedBlock > 0
 	case i >= max(p.again, pacedAgain):
 		p.runs, p.again = unpaced, min(2*max(p.again, pacedAgain), pacedRarely)
 	}
-	return p.alone, false
+	return p.alone, false, false
 }
 
 // ended notes how long a run took that counts, and decides where it is the last.
@@ -88,9 +88,9 @@ func (f *frame) paced(ctx context.Context) error {
 	if s.run.Threads() < 2 || len(s.m.main.lanes) > 1 {
 		return f.run(ctx)
 	}
-	alone, counts := f.s.pace.next()
+	alone, compared, counts := f.s.pace.next()
 	if alone {
-		s.run.Alone()
+		s.run.Alone(compared) // workers that sleep would take some of the runs with them to wake up
 	}
 	if !counts || s.profile != nil || s.check != nil {
 		return f.run(ctx)

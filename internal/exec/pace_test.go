@@ -10,7 +10,7 @@ import (
 // pacedRuns has so many runs take what each kind does, and returns whether the last went alone, and how many did.
 func pacedRuns(p *pace, runs int, shared, single time.Duration) (last bool, alone int) {
 	for range runs {
-		kind, counts := p.next()
+		kind, _, counts := p.next()
 		took := shared
 		if last = kind; kind {
 			took = single

@@ -52,8 +52,8 @@ func (r *Run) claim() {
 	shared.begin(r.threads)
 }
 
-// Alone has the loops of the Run be serial until it ends. Workers stay asleep when it begins again.
-func (r *Run) Alone() { r.alone = true }
+// Alone has the loops of the Run be serial until it ends. Workers stay asleep when it begins again, unless awake says otherwise.
+func (r *Run) Alone(awake bool) { r.alone, r.loops = true, r.loops || awake }
 
 // End ends the Run. The workers spin for another 200 µs and then park. Ending a Run twice, or nil, does nothing.
 func (r *Run) End() {

@@ -272,7 +272,7 @@ var _ = Describe("Run", func() {
 	It("is serial once it goes alone, and leaves workers asleep when it begins again", func() {
 		r := pool.BeginRun(4)
 		defer r.End()
-		r.Alone()
+		r.Alone(false)
 		c := newCoverage(64, r.Threads())
 		r.For(64, 1, cover, c)
 		Expect(c.los).To(Equal([]int{0}))
@@ -284,6 +284,10 @@ var _ = Describe("Run", func() {
 		r.For(64, 1, cover, c)
 		Expect(c.once()).To(BeTrue())
 		Expect(c.los).To(HaveLen(16))
+		r.Begin(4)
+		r.Alone(true)
+		r.Begin(4)
+		Expect(pool.Sleeping()).To(BeZero())
 	})
 
 	It("is serial for nil and zero Runs", func() {
