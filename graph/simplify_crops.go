@@ -82,16 +82,9 @@ func cropOf(length Dim, start, end int64) (before, behind int64, ok bool) {
 
 // croppedPads returns the pads of a convolution whose result lacks so many elements at both ends of its axes.
 func croppedPads(conv *Node, begin, end []int64) (pads []int64, ok bool) {
-	weights := conv.Input(1)
-	if weights == nil || weights.Const == nil || len(weights.Const.Shape) != len(begin)+2 || conv.Attrs.Lookup("output_shape") != nil {
+	w, ok := explicitWindow(conv, len(begin)+2)
+	if !ok || conv.Attrs.Lookup("output_shape") != nil {
 		return nil, false
-	}
-	w, err := ConvAttrs(conv, weights.Const.Shape[2:])
-	if err != nil || w.AutoPad != PadExplicit && w.AutoPad != PadValid {
-		return nil, false
-	}
-	if w.AutoPad == PadValid {
-		w.Begin, w.End = make([]int, len(w.Kernel)), make([]int, len(w.Kernel))
 	}
 	static := true
 	for _, d := range conv.Outputs[0].Type.Shape[2:] {

@@ -77,11 +77,10 @@ func zeroPads(n *Node) (begin, end []int64, ok bool) {
 	return begin, end, begin[0]|begin[1]|end[0]|end[1] == 0
 }
 
-// takesPads reports whether a reader of padded images is a convolution that may pad them itself, of no more than its taps reach, and returns its window.
-func takesPads(u Use, begin, end []int64) (w Window, ok bool) {
-	n := u.Node
+// explicitWindow returns the window of a convolution of constant weights of that rank which says how much it pads.
+func explicitWindow(n *Node, rank int) (w Window, ok bool) {
 	weights := n.Input(1)
-	if !n.Is("Conv") || u.Slot != 0 || weights == nil || weights.Const == nil || len(weights.Const.Shape) != len(begin) || !finiteWeights(weights.Const) {
+	if weights == nil || weights.Const == nil || len(weights.Const.Shape) != rank {
 		return w, false
 	}
 	w, err := ConvAttrs(n, weights.Const.Shape[2:])
@@ -90,6 +89,18 @@ func takesPads(u Use, begin, end []int64) (w Window, ok bool) {
 	}
 	if w.AutoPad == PadValid {
 		w.Begin, w.End = make([]int, len(w.Kernel)), make([]int, len(w.Kernel))
+	}
+	return w, true
+}
+
+// takesPads reports whether a reader of padded images is a convolution that may pad them itself, of no more than its taps reach, and returns its window.
+func takesPads(u Use, begin, end []int64) (w Window, ok bool) {
+	n := u.Node
+	if !n.Is("Conv") || u.Slot != 0 {
+		return w, false
+	}
+	if w, ok = explicitWindow(n, len(begin)); !ok || !finiteWeights(n.Input(1).Const) {
+		return w, false
 	}
 	for k := range w.Kernel {
 		reach := int64((w.Kernel[k] - 1) * w.Dilations[k])
