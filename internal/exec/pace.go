@@ -24,7 +24,7 @@ const (
 )
 
 // pace decides whether the loops of a plan's runs have other threads than the caller's. Those cost the way of operands between the caches of two cores, and of the
-// wake-up: for runs of less than a millisecond often more than they bring, and how much differs by processor and by what else runs there. So some of the first runs go
+// wake-up: for runs of less than a millisecond often more than they bring, and how much differs by processor and by what else runs there. So some runs go
 // without, and the faster kind stays. Results are the same, bit by bit.
 type pace struct {
 	mu    sync.Mutex
@@ -36,12 +36,12 @@ type pace struct {
 	noted [2]int // of those
 }
 
-// next begins a run: whether it goes without other threads, whether it is one of a comparison, and whether its time counts.
-func (p *pace) next() (alone, compared, counts bool) {
+// next begins a run, whose time may be taken or not: whether it goes without other threads, whether it is one of a comparison, and whether its time counts.
+func (p *pace) next(timed bool) (alone, compared, counts bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.long {
-		return false, false, false
+	if p.long || !timed {
+		return p.alone && !p.long, false, false
 	}
 	i := p.runs - unpaced
 	p.runs++
@@ -49,6 +49,9 @@ func (p *pace) next() (alone, compared, counts bool) {
 	case i < 0:
 		return p.alone, false, false
 	case i < 2*pacedBlocks*pacedBlock:
+		if i == 0 {
+			p.noted = [2]int{} // runs of the last comparison may have failed
+		}
 		return i/pacedBlock%2 == 1, true, i%pacedBlock > 0
 	case i >= max(p.again, pacedAgain):
 		p.runs, p.again = unpaced, min(2*max(p.again, pacedAgain), pacedRarely)
@@ -60,9 +63,7 @@ func (p *pace) next() (alone, compared, counts bool) {
 func (p *pace) ended(alone bool, took time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if took > longestPaced {
-		p.long = !alone || p.long
-	}
+	p.long = p.long || !alone && took > longestPaced
 	kind := 0
 	if alone {
 		kind = 1
@@ -79,7 +80,6 @@ func (p *pace) ended(alone bool, took time.Duration) {
 	}
 	middle := len(p.took[0]) / 2
 	p.alone = float64(p.took[0][middle]) > (1-leastSaved)*float64(p.took[1][middle])
-	p.noted = [2]int{}
 }
 
 // paced is run, with other threads or without.
@@ -88,11 +88,11 @@ func (f *frame) paced(ctx context.Context) error {
 	if s.run.Threads() < 2 || len(s.m.main.lanes) > 1 {
 		return f.run(ctx)
 	}
-	alone, compared, counts := f.s.pace.next()
+	alone, compared, counts := f.s.pace.next(s.profile == nil && s.check == nil)
 	if alone {
 		s.run.Alone(compared) // workers that sleep would take some of the runs with them to wake up
 	}
-	if !counts || s.profile != nil || s.check != nil {
+	if !counts {
 		return f.run(ctx)
 	}
 	start := time.Now()

@@ -10,7 +10,7 @@ import (
 // pacedRuns has so many runs take what each kind does, and returns whether the last went alone, and how many did.
 func pacedRuns(p *pace, runs int, shared, single time.Duration) (last bool, alone int) {
 	for range runs {
-		kind, _, counts := p.next()
+		kind, _, counts := p.next(true)
 		took := shared
 		if last = kind; kind {
 			took = single
@@ -57,6 +57,19 @@ var _ = Describe("Runs with and without other threads", func() {
 		_, late := pacedRuns(&p, 10*pacedRarely, 1, 2)
 		Expect(late).To(BeNumerically("<=", 11*pacedBlocks*pacedBlock))
 		Expect(early).To(BeNumerically(">", late))
+	})
+
+	It("that nobody may time follow what is decided", func() {
+		var p pace
+		for range 3 * pacedAgain {
+			alone, compared, counts := p.next(false)
+			Expect([]bool{alone, compared, counts}).To(HaveEach(false))
+		}
+		last, _ := pacedRuns(&p, compared, 2, 1)
+		Expect(last).To(BeTrue())
+		alone, _, counts := p.next(false)
+		Expect(alone).To(BeTrue())
+		Expect(counts).To(BeFalse())
 	})
 
 	It("of several sessions at a time are all noted, and no more than there is room for", func() {
