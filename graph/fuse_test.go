@@ -187,6 +187,7 @@ var _ = Describe("Fusing what exporters write out", func() {
 		Entry("equal slopes of axes whose length a run knows", "f32[2,N]", "f32[2]{-2,-2}", "PRelu"),
 		Entry("a number that is none of float32", "f64[2]", "f64[]{0.1}", "PRelu"),
 		Entry("integers", "i32[2]", "i32[]{3}", "PRelu"),
+		Entry("no slopes at all", "f32[2,0]", "f32[0]{}", "PRelu"),
 	)
 	It("brings in only operators that are wanted", func() {
 		for _, body := range []string{layerNorm, gelu, hardSwish} {

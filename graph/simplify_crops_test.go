@@ -59,6 +59,15 @@ var _ = Describe("fold-crops", func() {
 		Entry("that pads as it likes", "f32[1,2,9]", "Conv(%x, %w; auto_pad=\"SAME_UPPER\")", "i64[1]{1}", "i64[1]{-1}", "i64[1]{2}", "i64[1]{1}"),
 	)
 
+	It("knows the inputs of a Slice since operator set 10, and leaves one alone whose steps a run gives", func() {
+		weights := "  const %w = " + data(1, "f32", false, 2, 2, 3) + "\n  const %start = i64[1]{0}\n  const %end = i64[1]{-4}\n  const %axes = i64[1]{2}\n"
+		for steps, last := range map[string]string{"  const %steps = i64[1]{1}\n": "Conv", "  input %steps: i64[1]\n": "Slice"} {
+			g := parse(statements(10, "  input %x: f32[1,2,9]\n"+steps+weights+"  %c = "+causal+" \"c\"\n  %y = Slice(%c, %start, %end, %axes, %steps) \"y\"\n  output %y\n"))
+			simplify(g, graph.SimplifyOptions{Skip: []string{"lift-lines", "convolve-along", "trim-taps"}})
+			Expect(g.Outputs[0].Producer.Op.Name).To(Equal(last), g.String())
+		}
+	})
+
 	It("leaves a result alone that others read", func() {
 		text := statements(9, "  input %x: f32[1,2,9]\n  const %w = "+data(1, "f32", false, 2, 2, 3)+"\n  %c = "+causal+" \"c\"\n  %y = Slice(%c; starts=[0], ends=[-4], axes=[2]) \"y\"\n  output %y, %c\n")
 		g := parse(text)

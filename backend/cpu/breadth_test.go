@@ -123,7 +123,8 @@ var _ = Describe("PRelu", func() {
 
 	It("of images between convolutions, and of parts of them, agrees with the reference kernels", seeds(30, func(m *model) {
 		sides := []int{m.between(1, 40), m.between(1, 40)}
-		if m.chance(3) {
+		images := !m.chance(3)
+		if !images {
 			sides = append([]int{m.between(1, 3)}, sides...)
 		}
 		ones, threes := make([]int, len(sides)), make([]int, len(sides))
@@ -131,17 +132,18 @@ var _ = Describe("PRelu", func() {
 		for i := range sides {
 			ones[i], threes[i], border[2*i], border[2*i+1] = 1, 3, 1, 1
 		}
-		c := m.between(1, 50)
+		c := pick(m, 16, 32, m.between(1, 50))
 		weights := func(oc, ic int, taps []int) *graph.Value { return m.constant(append([]int{oc, ic}, taps...)...) }
 		x := m.op("Conv", m.input(append([]int{m.between(1, 3), 5}, sides...)...), weights(c, 5, threes), pads(border...))
 		y := m.op("Sigmoid", x)
-		for range m.between(1, 2) {
-			if m.chance(2) {
+		for range m.between(1, 3) {
+			if images && m.chance(2) { // y is written into images of more channels, and x may be read there
 				y = m.op("Concat", y, x, axis(1))
 			}
 			y = m.op("PRelu", y, channelConstant(m, y))
 		}
-		m.sample(y, m.op("Conv", y, weights(7, m.known[y].Shape[1], ones)))
+		beside := m.op("PRelu", x, channelConstant(m, x))
+		m.sample(y, m.op("Conv", y, weights(7, m.known[y].Shape[1], ones)), m.op("Conv", beside, weights(3, c, ones)))
 	}))
 })
 

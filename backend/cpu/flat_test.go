@@ -52,15 +52,22 @@ var _ = Describe("element-wise operators that follow each other", func() {
 	}))
 
 	It("agree with the reference kernels beside others of other sizes", seeds(10, func(m *model) {
-		var outputs []*graph.Value
+		var parts []any
 		for range 3 {
 			x := m.input(m.between(41, 80), pick(m, 300, 512, 600))
 			cols := m.known[x].Shape[1]
 			for range m.between(1, 3) {
 				x = m.op("Neg", m.op("Add", x, m.input(cols)))
 			}
-			outputs = append(outputs, x)
+			parts = append(parts, m.op("Reshape", x, m.ints(-1)))
 		}
-		m.sample(outputs...)
+		m.sample(m.op("Concat", append(parts, axis(0))...))
+	}))
+
+	It("agree with the reference kernels with rows of several lengths", seeds(6, func(m *model) {
+		rows := func(x *graph.Value, cols int) *graph.Value {
+			return m.op(pick(m, "Add", "Mul"), m.op("Reshape", x, m.ints(-1, int64(cols))), m.input(cols))
+		}
+		m.sample(rows(rows(m.input(5*m.between(5, 15), 600), 300), 500))
 	}))
 })

@@ -37,7 +37,7 @@ const slopePixels = 8
 
 // slopesOf returns the slopes of a PRelu of images or volumes that are constants by channel, nil where it is none.
 func slopesOf(n *graph.Node) channelSlopes {
-	if !n.Is("PRelu") || n.Op.Since < 7 || !operators.IsFloat32(n.Inputs...) {
+	if !n.Is("PRelu") || !operators.IsFloat32(n.Inputs...) {
 		return nil
 	}
 	x, slope := n.Inputs[0].Type.Shape, fuse.Behind(n.Inputs[1])
