@@ -200,8 +200,8 @@ func elementBytesWith(p *planner, floats int, src place.Memory, sizeS int, dst p
 		return
 	}
 	if src.Pitch == 0 && dst.Pitch == 0 && floats == 0 {
-		p.emitFlat(&flat{count: count, unit: 1, nanos: nanos, same: []flatPlace{{src, sizeS}, {dst, sizeD}}, written: 1, body: func(st *state, worker, from, to int) {
-			fn(nil, st.Bytes(dst)[from*sizeD:to*sizeD], st.Bytes(src)[from*sizeS:to*sizeS])
+		p.emitFlat(&flat{count: count, unit: 1, nanos: nanos, same: []flatPlace{{src, sizeS}, {dst, sizeD}}, body: func(_ *state, _ int, at [3][]byte, _, _ int, _ bool) {
+			fn(nil, at[1], at[0])
 		}}, []place.Memory{src}, []place.Memory{dst})
 		return
 	}
@@ -239,6 +239,15 @@ func (p *planner) unary(a activation, src, dst place.Memory, count int, pad padd
 		p.rows(src, dst, count/cols, float64(cols)*nanos, func(d []float32, ldd int, s []float32, lds, rows int) {
 			kernels.ApplyRows(a.op, d, ldd, s, lds, rows, cols, a.params)
 		}, cols, cols)
+	} else if src.Pitch == 0 && dst.Pitch == 0 {
+		cached, past := p.kernels, p.kernels.Past()
+		p.emitFlat(&flat{count: count, unit: 1, nanos: nanos, same: []flatPlace{{src, 4}, {dst, 4}}, body: func(_ *state, _ int, at [3][]byte, _, _ int, far bool) {
+			kernels := cached
+			if far {
+				kernels = past
+			}
+			kernels.Apply(a.op, place.Elements[float32](at[1]), place.Elements[float32](at[0]), a.params)
+		}}, []place.Memory{src}, []place.Memory{dst})
 	} else {
 		elements(p, src, dst, count, nanos, func(d, s []float32) { kernels.Apply(a.op, d, s, a.params) })
 	}

@@ -194,7 +194,16 @@ func (x *base) again(b graph.Bindings, r *place.Reach) *instance {
 		return nil
 	}
 	in.slots, in.reqs = plan.Slots, plan.Reqs // also where no node was planned again
-	in.join()
+	a := aliasesOf(plan)
+	for _, j := range x.in.joined {
+		now, ok := j.again(a, in.steps)
+		if !ok {
+			return nil
+		}
+		if now.end > 0 {
+			in.joined = append(in.joined, now)
+		}
+	}
 	p.Plan = nil // of which no step may read anything, since the next instance is made where it was
 	return in
 }

@@ -370,15 +370,7 @@ func (p *planner) binaryOver(op vec.BinaryOp, b *broadcast, ma, mb, dst place.Me
 		})
 		return
 	}
-	if f := b.flat(ma, mb, dst); f != nil {
-		f.nanos, f.body = 0.1+10/float64(b.inner), func(st *state, _, from, to int) {
-			d, x, y := st.F32(dst), st.F32(ma), st.F32(mb)
-			if b.rows == 1 {
-				b.run(kernels, op, d[from:to], x, y, 0, 0, from, to)
-				return
-			}
-			b.runAllRows(kernels, op, d, x, y, from/b.inner, to/b.inner)
-		}
+	if f := p.flatBinary(op, b, ma, mb, dst); f != nil {
 		p.emitFlat(f, []place.Memory{ma, mb}, []place.Memory{dst})
 		return
 	}
@@ -400,30 +392,57 @@ func (p *planner) binaryOver(op vec.BinaryOp, b *broadcast, ma, mb, dst place.Me
 	default:
 		s.chunks, s.grain = b.rows, grainFor(float64(b.inner)*0.1+10)
 		s.body = func(st *state, _, lo, hi int) {
-			b.runAllRows(kernels, op, st.F32(dst), st.F32(ma), st.F32(mb), lo, hi)
+			b.runAllRows(kernels, op, st.F32(dst), st.F32(ma), st.F32(mb), lo, hi, [3]int{})
 		}
 	}
 	p.emit(s, []place.Memory{ma, mb}, []place.Memory{dst})
 }
 
-// flat returns what a step of two float32 operands says of itself where rows of the result lie one behind the other and a part has several, nil elsewhere: operands lie
-// as the result does, or are read again for it.
-func (b *broadcast) flat(operand0, operand1, dst place.Memory) *flat {
+// flatBinary returns what a step of two float32 operands says of itself where rows of the result lie one behind the other and a part has several, nil elsewhere:
+// operands lie as the result does, or are read again for it.
+func (p *planner) flatBinary(op vec.BinaryOp, b *broadcast, operand0, operand1, dst place.Memory) *flat {
 	if b.rows > 1 && 2*b.inner > elementsPerChunk || !b.alike(2) {
 		return nil
 	}
-	f := &flat{count: b.total, unit: 1, written: 1}
+	f := &flat{count: b.total, unit: 1, nanos: 0.1 + 10/float64(b.inner)}
 	if b.rows > 1 {
 		f.unit = b.inner
 	}
-	for i, m := range []place.Memory{operand0, operand1} {
-		if b.alike(i) {
+	operands := [2]place.Memory{operand0, operand1}
+	alike := [2]bool{b.alike(0), b.alike(1)}
+	for i, m := range operands {
+		if alike[i] {
 			f.same = append(f.same, flatPlace{m, 4})
 		} else {
 			f.wholly = append(f.wholly, m)
 		}
 	}
 	f.same = append(f.same, flatPlace{dst, 4})
+	cached, past := p.kernels, p.kernels.Past()
+	f.body = func(st *state, _ int, at [3][]byte, from, to int, far bool) {
+		kernels := cached
+		if far {
+			kernels = past
+		}
+		var begins [3]int // at which elements what there is of operands, and of the result, begins
+		var list [2][]float32
+		given := 0
+		for i, m := range operands {
+			if alike[i] {
+				list[i], begins[i] = place.Elements[float32](at[given]), from
+				given++
+			} else {
+				list[i] = st.F32(m)
+			}
+		}
+		d := place.Elements[float32](at[given])
+		if b.rows == 1 {
+			b.run(kernels, op, d, list[0], list[1], -begins[0], -begins[1], from, to)
+			return
+		}
+		begins[2] = from
+		b.runAllRows(kernels, op, d, list[0], list[1], from/b.inner, to/b.inner, begins)
+	}
 	return f
 }
 
@@ -439,12 +458,12 @@ func (b *broadcast) alike(i int) bool {
 	return b.step[i] == 1
 }
 
-// runAllRows computes rows [lo, hi).
-func (b *broadcast) runAllRows(kernels vec.Kernels, op vec.BinaryOp, d, x, y []float32, lo, hi int) {
+// runAllRows computes rows [lo, hi) of operands and a result that begin at these elements.
+func (b *broadcast) runAllRows(kernels vec.Kernels, op vec.BinaryOp, d, x, y []float32, lo, hi int, begins [3]int) {
 	last := len(b.outer) - 1
 	for row := lo; row < hi; {
 		n := min(hi-row, b.outer[last]-row%b.outer[last])
-		b.runRows(kernels, op, d[b.result(row):], x[b.offset(0, row):], y[b.offset(1, row):], n)
+		b.runRows(kernels, op, d[b.result(row)-begins[2]:], x[b.offset(0, row)-begins[0]:], y[b.offset(1, row)-begins[1]:], n)
 		row += n
 	}
 }

@@ -117,15 +117,7 @@ func (e *executable) specialize(ctx context.Context, b graph.Bindings) (*planner
 	if err := p.Each(ctx, p.settle, p.plan); err != nil {
 		return nil, nil, err
 	}
-	in := &instance{steps: p.steps}
-	in.join()
-	for _, run := range in.joined {
-		for k := run.first; k < run.end; k++ {
-			for _, m := range in.steps[k].flat.wholly {
-				p.Hold(m, run.end-1)
-			}
-		}
-	}
+	in := &instance{joined: p.join(), steps: p.steps}
 	in.slots, in.reqs, in.texts = p.Slots, p.Finish(), p.madeTexts()
 	if p.calls > 0 || p.mayFail {
 		place.KeepInputs(&in.reqs)
@@ -258,8 +250,9 @@ type state struct {
 	ctx context.Context
 	cur *step
 
-	joined    *joinedSteps // that run
-	intervals []interval   // room for mayJoin
+	joined *joinedSteps // that run
+	alone  int          // which of their steps does, in a trace
+	rooms  []byte       // of their results in a trace
 
 	calls []*backend.KernelArgs // of users' kernels
 	err   error                 // of the last one
@@ -267,7 +260,7 @@ type state struct {
 	texts  [][]string            // those that the group makes, by value
 	failed atomic.Pointer[error] // what a body has found wrong
 
-	reserved atomic.Int64 // bytes of strings, told to RunArgs.Reserve
+	reserved atomic.Int64 // bytes of strings and rooms, told to RunArgs.Reserve
 }
 
 // fail ends the run with an error, for which the group's operands are to blame.
@@ -294,6 +287,7 @@ func (in *instance) Enqueue(ctx context.Context, a *backend.RunArgs) (event devi
 		}
 		st.dropTexts()
 		st.Unbind()
+		st.rooms = nil
 	}()
 	if err := in.checkExtended(a); err != nil {
 		return nil, err
@@ -305,22 +299,13 @@ func (in *instance) Enqueue(ctx context.Context, a *backend.RunArgs) (event devi
 		return nil, err
 	}
 	joined := in.joined
-	if a.Trace != nil { // each step has a time of its own then
-		joined = nil
-	}
 	for i := 0; i < len(in.steps); i++ {
 		if len(joined) > 0 && joined[0].first == i {
-			j := &joined[0]
-			joined = joined[1:]
-			if st.mayJoin(j) {
-				st.joined = j
-				st.run.For(j.chunks, j.grain, runJoined, st)
-				i = j.end - 1
-				if err := ctx.Err(); err != nil {
-					return nil, err
-				}
-				continue
+			if err := st.runSteps(&joined[0]); err != nil {
+				return nil, err
 			}
+			i, joined = joined[0].end-1, joined[1:]
+			continue
 		}
 		s := &in.steps[i]
 		if s.serial != nil {

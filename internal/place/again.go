@@ -284,7 +284,7 @@ func (p *Plan) stepAgain(work int, reads, writes []Memory) {
 				return
 			}
 			list = list[1:]
-			if m.Slot >= 0 && p.Slots[m.Slot].Kind == Buffer && int64(m.Off+m.Size) > p.Reqs.Buffers[p.Slots[m.Slot].Index].Bytes {
+			if m.Slot >= 0 && p.Slots[m.Slot].Kind == Buffer && !p.Slots[m.Slot].away && int64(m.Off+m.Size) > p.Reqs.Buffers[p.Slots[m.Slot].Index].Bytes {
 				a.failed = true
 				return
 			}

@@ -54,6 +54,7 @@ type Slot struct {
 	Kind  Kind
 
 	used        bool  // by a step
+	away        bool  // steps have other memory for it
 	left        int32 // operands that still read something in it
 	first, last int32 // steps that touch it first and last
 	least       int   // bytes that steps touch
@@ -90,7 +91,7 @@ func (s *Storage) BindTo(a *backend.RunArgs) error {
 			continue
 		}
 		if t == nil || t.Offset > len(t.Data) || len(t.Data)-t.Offset < slot.least {
-			if slot.least == 0 {
+			if slot.least == 0 || slot.away {
 				s.mem[i] = nil
 				continue
 			}

@@ -460,13 +460,33 @@ func (p *Plan) touch(m Memory, at int) {
 	s.least = max(s.least, m.Off+m.Size)
 }
 
-// Hold says that what lies at m, which a step before has read, stays there until a later step.
-func (p *Plan) Hold(m Memory, step int) {
-	if m.Slot >= 0 {
-		s := &p.Slots[m.Slot]
-		s.last = max(s.last, int32(step))
+// Keep says that what lies at m has its memory in steps [first, last], too.
+func (p *Plan) Keep(m Memory, first, last int) {
+	if m.Slot < 0 {
+		return
 	}
+	s := &p.Slots[m.Slot]
+	if !s.used {
+		s.first, s.used = int32(first), true
+	}
+	s.first, s.last, s.least = min(s.first, int32(first)), max(s.last, int32(last)), max(s.least, m.Off+m.Size)
 }
+
+// Life returns the steps that touch what lies at m, and others in its slot, first and last.
+func (p *Plan) Life(m Memory) (first, last int) {
+	if m.Slot < 0 || !p.Slots[m.Slot].used {
+		return -1, -1
+	}
+	return int(p.Slots[m.Slot].first), int(p.Slots[m.Slot].last)
+}
+
+// Whole reports whether m is all of a buffer of the arena.
+func (p *Plan) Whole(m Memory) bool {
+	return m.Slot >= 0 && p.Slots[m.Slot].Kind == Buffer && m.Off == 0 && m.Pitch == 0 && int64(m.Size) == p.Reqs.Buffers[p.Slots[m.Slot].Index].Bytes
+}
+
+// Away says that the steps which touch a whole buffer have other memory for what lies there: the arena has none.
+func (p *Plan) Away(m Memory) { p.Slots[m.Slot].away = true }
 
 // Finish returns the requirements of the steps.
 func (p *Plan) Finish() backend.Requirements {
@@ -487,7 +507,7 @@ func (p *Plan) Finish() backend.Requirements {
 		case Buffer:
 			b := &r.Buffers[s.Index]
 			b.First, b.Last = int(max(s.first, 0)), int(max(s.last, 0))
-			if !s.used {
+			if !s.used || s.away {
 				b.Bytes = 0
 			}
 		case Const, Data: // the program's and the planner's own
