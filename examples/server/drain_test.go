@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"io"
 	"net"
 	"net/http"
 	"sync"
@@ -13,14 +14,17 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	"golang.org/x/net/http2"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
 
+	"github.com/carve-dev/carve/examples/server/internal/modeltest"
 	"github.com/carve-dev/carve/examples/server/oipgrpc"
 	"github.com/carve-dev/carve/examples/server/rest"
+	"github.com/carve-dev/carve/graph/tensor"
 )
 
 // webAsker is a client over HTTP/1 or HTTP/2, with TLS where trust is not nil.
@@ -113,8 +117,7 @@ var _ = DescribeTable("clients have an answer to whatever they send until SIGTER
 	}
 	time.Sleep(200 * time.Millisecond)
 	Expect(p.Process.Signal(syscall.SIGTERM)).To(Succeed())
-	Expect(<-p.over).NotTo(HaveOccurred())
-	p.over = nil
+	Expect(p.ended()).To(Succeed())
 	group.Wait()
 	Expect(answered.Load()).To(BeNumerically(">", 3*callers))
 },
@@ -126,4 +129,96 @@ var _ = DescribeTable("clients have an answer to whatever they send until SIGTER
 	Entry("that connect for each request, by gRPC among others", false, true, "-mixed"),
 	Entry("that connect for each request with TLS", true, true),
 	Entry("that connect for each request with TLS, by gRPC among others", true, true, "-mixed"),
+)
+
+// What is waited for otherwise is so long that the spec would not end: connections may be silent for four times -body-timeout.
+var _ = DescribeTable("clients that have connected, and ask for nothing, hold up no end", func(ctx SpecContext, secure bool, flags ...string) {
+	flags = append(flags, "-models", models(), "-body-timeout", "1h")
+	if secure {
+		files, _ := certificate()
+		flags = append(flags, files...)
+	}
+	p := spawned(flags...)
+	settings := "\x00\x40\x00\x04\x00\x00\x00\x00\x00" // of 16 KiB, which do not come
+	for _, port := range []string{"http", "grpc", "metrics"} {
+		for _, opening := range []string{"", "PRI * HT", http2.ClientPreface, http2.ClientPreface + settings + "\x00"} {
+			conn, err := net.Dial("tcp", p.addresses[port])
+			Expect(err).NotTo(HaveOccurred())
+			DeferCleanup(conn.Close)
+			var to io.Writer = conn
+			if secure && opening != "" && port != "metrics" {
+				to = tls.Client(conn, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}}) //nolint:gosec // its own certificate
+			}
+			_, err = io.WriteString(to, opening)
+			Expect(err).NotTo(HaveOccurred())
+		}
+	}
+	time.Sleep(50 * time.Millisecond)
+	Expect(p.Process.Signal(syscall.SIGTERM)).To(Succeed())
+	_ = p.ended() // with requests cut off or not
+},
+	Entry("by itself", false, "-drain", "2s"),
+	Entry("of gRPC among others", false, "-mixed", "-drain", "2s"),
+	Entry("with TLS", true, "-drain", "2s"),
+)
+
+var _ = It("connections of gRPC that have opened nothing are cut off long before the drain is over, and are no requests that were cut off", func(ctx SpecContext) {
+	p := spawned("-models", models(), "-body-timeout", "1h", "-drain", "1h")
+	for _, port := range []string{"http", "grpc"} {
+		for _, opening := range []string{"", "PRI * HT"} {
+			conn, err := net.Dial("tcp", p.addresses[port])
+			Expect(err).NotTo(HaveOccurred())
+			DeferCleanup(conn.Close)
+			_, err = io.WriteString(conn, opening)
+			Expect(err).NotTo(HaveOccurred())
+		}
+	}
+	Expect(p.Process.Signal(syscall.SIGTERM)).To(Succeed())
+	Expect(p.ended()).To(Succeed())
+})
+
+// turning is a model whose run takes as long as its input says.
+const turning = `graph "turning" {
+  opset 17
+  input %m: i64[1]
+  const %c = bool[]{true}
+  const %x = f32[1]{0}
+  %n = Squeeze(%m)
+  %y = Loop(%n, %c, %x |) "loop" {
+    body: graph {
+      input %i: i64[]
+      input %k: bool[]
+      input %v: f32[1]
+      %w = Sin(%v)
+      %l = Identity(%k)
+      output %l, %w
+    }
+  }
+  output %y
+}`
+
+var _ = DescribeTable("a request that outlasts the drain is cut off, and the end says so", func(ctx SpecContext, form string) {
+	dir := models()
+	Expect(modeltest.Write(dir, "turning", 1, turning)).To(Succeed())
+	p := spawned("-models", dir, "-drain", "300ms")
+	c, over := p.askers()[form], make(chan error, 1)
+	go func() {
+		_, err := c.Infer(ctx, request("turning", "m", tensor.From([]int64{1 << 60}, 1)))
+		over <- err
+	}()
+	Eventually(func() string {
+		Expect(over).NotTo(Receive())
+		a, err := http.Get("http://" + p.addresses["metrics"] + "/metrics")
+		Expect(err).NotTo(HaveOccurred())
+		defer a.Body.Close()
+		text, err := io.ReadAll(a.Body)
+		Expect(err).NotTo(HaveOccurred())
+		return string(text)
+	}).Should(ContainSubstring(`carve_pending_requests{model="turning",version="1"} 1`))
+	Expect(p.Process.Signal(syscall.SIGTERM)).To(Succeed())
+	Expect(p.ended()).To(MatchError("exit status 1"))
+	Expect(p.log.String()).To(ContainSubstring("requests were cut off"))
+	Eventually(over).Should(Receive(HaveOccurred()))
+},
+	Entry("of HTTP", "HTTP"), Entry("of gRPC", "gRPC"), Entry("of gRPC on HTTP's port", "gRPC on HTTP's port"),
 )

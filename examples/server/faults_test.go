@@ -350,9 +350,16 @@ var _ = Describe("clients that send slowly", func() {
 		l, _ := started("-models", models(), "-model-control", "explicit", "-body-timeout", "300ms")
 		load(l, "echo_fp32")
 		for _, port := range []string{"grpc", "http"} {
-			for name, message := range map[string][]byte{"nothing": nil, "a part": append(frame(1000), 1, 2, 3)} {
-				code, text := raw(ctx, l.Addr(port).String(), message, true)
-				Expect(code).To(Equal(codes.DeadlineExceeded), "%s: %s: %s", port, name, text)
+			for _, row := range []struct {
+				name    string
+				message []byte
+				within  string
+			}{
+				{"nothing", nil, "300ms"}, {"a part", append(frame(1000), 1, 2, 3), "300ms"}, {"a part of 1 MiB", append(frame(1<<20), 1, 2, 3), "1.3s"},
+			} {
+				code, text := raw(ctx, l.Addr(port).String(), row.message, true)
+				Expect(code).To(Equal(codes.DeadlineExceeded), "%s: %s: %s", port, row.name, text)
+				Expect(text).To(Equal("the message has not arrived within "+row.within), "%s: %s", port, row.name)
 			}
 		}
 		for form, c := range askers(l) {

@@ -43,13 +43,15 @@ func spawned(args ...string) *process {
 	return spawn(exec.Command(self), args...)
 }
 
+// usual are a server's arguments: free ports, and time for what a busy machine takes, where specs say nothing else.
+var usual = []string{"-http", "127.0.0.1:0", "-grpc", "127.0.0.1:0", "-metrics", "127.0.0.1:0", "-body-timeout", "10m"}
+
 // spawn is spawned for another command that runs a server.
 func spawn(c *exec.Cmd, args ...string) *process {
 	GinkgoHelper()
 	c.Env = append(os.Environ(), c.Env...)
 	c.Env = append(c.Env, asServer+"=1")
-	c.Args = append(c.Args, "-http", "127.0.0.1:0", "-grpc", "127.0.0.1:0", "-metrics", "127.0.0.1:0")
-	c.Args = append(c.Args, args...)
+	c.Args = append(append(c.Args, usual...), args...)
 	p := &process{Cmd: c, addresses: map[string]string{}, log: &bytes.Buffer{}, over: make(chan error, 1)}
 	lines, err := c.StderrPipe()
 	Expect(err).NotTo(HaveOccurred())
@@ -80,6 +82,22 @@ func (p *process) kill() {
 	_ = p.Process.Kill()
 	<-p.over
 	p.over = nil
+}
+
+// ended waits until the process has ended by itself, and returns how.
+func (p *process) ended() error {
+	GinkgoHelper()
+	var how []error
+	Eventually(func() int {
+		select {
+		case err := <-p.over:
+			how = append(how, err)
+		default:
+		}
+		return len(how)
+	}).Should(Equal(1), "the process goes on")
+	p.over = nil
+	return how[0]
 }
 
 // askers are clients of all forms. They outlive the process.

@@ -4,7 +4,10 @@ import (
 	"errors"
 	"net"
 	"sync"
+	"sync/atomic"
 	"syscall"
+
+	"golang.org/x/net/http2"
 )
 
 // entrance is a port's listener, of which is known when nobody accepts from it any more.
@@ -55,40 +58,47 @@ func (e *entrance) queues() bool {
 	return e.control(func(fd uintptr) { queued = queues(fd) }) && queued
 }
 
-// unreadOf is a listener whose connections stand in a set until their server begins to read them.
-type unreadOf struct {
+// callsOf is a listener of gRPC's own port, whose open connections stand in a set.
+type callsOf struct {
 	net.Listener
-	set *sync.Map
+	open *sync.Map
 }
 
 // Accept implements net.Listener.
-func (u unreadOf) Accept() (net.Conn, error) {
-	c, err := u.Listener.Accept()
+func (o callsOf) Accept() (net.Conn, error) {
+	c, err := o.Listener.Accept()
 	if err != nil {
 		return nil, err
 	}
-	x := &unread{Conn: c, set: u.set}
-	u.set.Store(x, nil)
+	x := &callsOn{Conn: c, open: o.open}
+	o.open.Store(x, nil)
 	return x, nil
 }
 
-// unread is a connection of unreadOf.
-type unread struct {
+// callsOn is a connection of callsOf.
+type callsOn struct {
 	net.Conn
-	set  *sync.Map
-	once sync.Once
+	open *sync.Map
+	said atomic.Int64 // bytes that were read, until they are enough
 }
 
-func (u *unread) begin() { u.once.Do(func() { u.set.Delete(u) }) }
+// hello is how many bytes a client of gRPC opens with at least, before which grpc-go makes nothing of a connection: the preface, and settings.
+const hello = int64(len(http2.ClientPreface)) + frameHead
+
+// silent reports whether the client has not opened yet.
+func (c *callsOn) silent() bool { return c.said.Load() < hello }
 
 // Read implements net.Conn.
-func (u *unread) Read(b []byte) (int, error) {
-	u.begin()
-	return u.Conn.Read(b)
+func (c *callsOn) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	if c.silent() {
+		c.said.Add(int64(n))
+	}
+	return n, err
 }
 
 // Close implements net.Conn.
-func (u *unread) Close() error {
-	u.begin()
-	return u.Conn.Close()
+func (c *callsOn) Close() error {
+	c.open.Delete(c)
+	return c.Conn.Close()
 }

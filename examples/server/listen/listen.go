@@ -56,7 +56,8 @@ type Listeners struct {
 	https  []*http.Server
 	ports  []*entrance
 	shared *port        // of HTTP and gRPC; nil where it is closed
-	fresh  sync.Map     // net.Conn of HTTP that have not asked for anything yet, and *unread of gRPC's own port
+	fresh  sync.Map     // net.Conn of HTTP that have not asked for anything yet
+	called sync.Map     // *callsOn of gRPC's own port
 	kept   atomic.Int64 // connections of HTTP
 	over   atomic.Bool  // ports close
 	grpc   *grpc.Server // by its own transport
@@ -141,11 +142,10 @@ func (l *Listeners) open(s *serve.Server, o Options, secure *tls.Config) error {
 	if err != nil {
 		return err
 	}
-	at = unreadOf{at, &l.fresh}
 	if secure != nil {
 		at = tls.NewListener(at, secure)
 	}
-	l.serveCalls(at)
+	l.serveCalls(callsOf{at, &l.called})
 	return nil
 }
 
@@ -337,9 +337,23 @@ func (l *Listeners) closePorts(ctx context.Context) {
 	for _, at := range l.ports {
 		_ = at.Close()
 	}
-	if !within(ctx, maxFresh, l.begun) && l.shared != nil {
+	if within(ctx, maxFresh, l.begun) {
+		return
+	}
+	if l.shared != nil {
 		l.shared.cut()
 	}
+	l.cutCalls((*callsOn).silent)
+}
+
+// cutCalls ends connections of gRPC's own port. grpc-go itself waits for those that have not opened as long as they may be silent, with its Stop, too.
+func (l *Listeners) cutCalls(which func(*callsOn) bool) {
+	l.called.Range(func(c, _ any) bool {
+		if x := c.(*callsOn); which(x) {
+			_ = x.Conn.Close()
+		}
+		return true
+	})
 }
 
 // begun reports whether all connections that were taken from closed ports are being read.
@@ -357,6 +371,10 @@ func (l *Listeners) begun() bool {
 		begun = false
 		return false
 	})
+	l.called.Range(func(c, _ any) bool {
+		begun = begun && !c.(*callsOn).silent()
+		return begun
+	})
 	return begun
 }
 
@@ -369,13 +387,20 @@ func (l *Listeners) letGo(ctx context.Context) {
 
 func (l *Listeners) stop(ctx context.Context) error {
 	var group sync.WaitGroup
-	failed := make(chan error, len(l.https))
+	failed := make(chan error, len(l.https)+1)
 	l.closePorts(ctx)
 	l.letGo(ctx)
 	group.Go(func() {
-		done := context.AfterFunc(ctx, l.grpc.Stop)
-		defer done()
+		cut := make(chan error, 1)
+		done := context.AfterFunc(ctx, func() {
+			cut <- l.s.Drain(ctx) // which says whether requests are under way still
+			l.cutCalls(func(*callsOn) bool { return true })
+			l.grpc.Stop()
+		})
 		l.grpc.GracefulStop()
+		if !done() {
+			failed <- <-cut
+		}
 	})
 	for _, x := range l.https {
 		group.Go(func() { failed <- x.Shutdown(ctx) })

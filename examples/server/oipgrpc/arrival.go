@@ -13,7 +13,7 @@ import (
 
 // arrivals are the calls whose messages are on the way, in the order of their coming. They bound the time until a call's message has been
 // read: grpc-go itself waits for as long as the client keeps its stream open. Each has as long as the others, so that one timer, which is
-// set when it has run out, does for all.
+// set when it has run out, does for all but those whose messages turn out to be long, which have timers of their own.
 type arrivals struct {
 	within time.Duration
 
@@ -27,6 +27,7 @@ type arrivals struct {
 type arrival struct {
 	due    time.Time
 	stream ending
+	own    *time.Timer // nil while the call is in the list
 }
 
 // ending is what grpc-go's streams have to end a call, which is in the context of its handler. A context of our own could end it too, but
@@ -41,7 +42,7 @@ func (l *arrivals) begin(ctx context.Context) *list.Element {
 	if !ok {
 		return nil
 	}
-	a := arrival{time.Now().Add(l.within), stream}
+	a := arrival{due: time.Now().Add(l.within), stream: stream}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {
@@ -54,6 +55,22 @@ func (l *arrivals) begin(ctx context.Context) *list.Element {
 	return l.calls.PushBack(a)
 }
 
+// extend gives a call a second more for each MiB of its message, as package rest does.
+func (l *arrivals) extend(at *list.Element, length uint32) {
+	more := time.Duration(length>>20) * time.Second
+	if at == nil || more == 0 {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	a := at.Value.(arrival)
+	l.calls.Remove(at)
+	if left := time.Until(a.due); left > 0 { // it has not been cut off
+		a.own = time.AfterFunc(left+more, func() { a.cut(l.within + more) })
+		at.Value = a
+	}
+}
+
 // end ends the bound in time of a call whose message has been read.
 func (l *arrivals) end(at *list.Element) {
 	if at == nil {
@@ -62,6 +79,14 @@ func (l *arrivals) end(at *list.Element) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.calls.Remove(at) // which does nothing where it has been removed
+	if own := at.Value.(arrival).own; own != nil {
+		own.Stop()
+	}
+}
+
+// cut ends a call whose time has run out.
+func (a arrival) cut(within time.Duration) {
+	_ = a.stream.WriteStatus(status.Newf(codes.DeadlineExceeded, "the message has not arrived within %v", within)) // or the call is over
 }
 
 // cut ends calls whose time has run out.
@@ -76,9 +101,7 @@ func (l *arrivals) cut() {
 			return
 		}
 		l.calls.Remove(l.calls.Front())
-		go func() {
-			_ = a.stream.WriteStatus(status.Newf(codes.DeadlineExceeded, "the message has not arrived within %v", l.within)) // or the call is over
-		}()
+		go a.cut(l.within)
 	}
 }
 

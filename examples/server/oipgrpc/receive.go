@@ -1,6 +1,7 @@
 package oipgrpc
 
 import (
+	"container/list"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -44,10 +45,11 @@ func (r *receiver) receive(ctx context.Context, in any, stream bool, decode func
 	if !ok {
 		return r.whole(ctx, in, decode)
 	}
+	var at *list.Element
 	if !stream { // which may wait for the next message for as long as they like
-		at := r.within.begin(ctx)
-		defer r.within.end(at)
+		at = r.within.begin(ctx)
 	}
+	defer func() { r.within.end(at) }()
 	var h header
 	m := &message{from: from, ahead: aheadOf(ctx)}
 	m.ahead.allow(len(h))
@@ -58,9 +60,9 @@ func (r *receiver) receive(ctx context.Context, in any, stream bool, decode func
 		return nil, lost(err)
 	}
 	if stream {
-		at := r.within.begin(ctx)
-		defer r.within.end(at)
+		at = r.within.begin(ctx)
 	}
+	r.within.extend(at, binary.BigEndian.Uint32(h[1:]))
 	a, err := r.take(m, h, in)
 	if refused := (*oip.Error)(nil); stream && errors.As(err, &refused) { // the stream goes on behind the message
 		m.count = nil

@@ -28,8 +28,8 @@ import (
 type Options struct {
 	// ResourceExhausted answers a full queue with that status, not with Unavailable as Triton does.
 	ResourceExhausted bool
-	// MessageTimeout is how long the message of a call that has but one may take to arrive, and a quarter of how long a connection may take to
-	// open; 0 means 30 seconds. Streams stay open.
+	// MessageTimeout is how long the message of a call may take to arrive, from when the call begins, or a stream's message does, and for each MiB
+	// of it a second more; and a quarter of how long a connection may take to open. 0 means 30 seconds. Streams stay open.
 	MessageTimeout time.Duration
 }
 

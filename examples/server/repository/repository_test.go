@@ -109,6 +109,20 @@ var _ = Describe("a repository", func() {
 		}
 	})
 
+	It("closes models that nobody uses, however late", func(ctx context.Context) {
+		files := fstest.MapFS{}
+		b, err := modeltest.Encode(adds(1))
+		Expect(err).NotTo(HaveOccurred())
+		for i := range 20 {
+			files[fmt.Sprintf("m%d.onnx", i)] = &fstest.MapFile{Data: b, ModTime: time.Now()}
+		}
+		r, err := repository.Open(ctx, files, repository.Options{})
+		Expect(err).NotTo(HaveOccurred())
+		late, cancel := context.WithCancel(ctx)
+		cancel()
+		Expect(r.Close(late)).To(Succeed())
+	})
+
 	It("turns down configurations that it would not keep to, and names the field", func(ctx context.Context) {
 		for text, says := range map[string]string{
 			"optimization { }": "optimization", "max_batch_size: x": "int32", "name: 'other'": "other", "input [ { name: 'z' data_type: TYPE_FP32 } ]": `"z"`,
