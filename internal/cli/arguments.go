@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -10,7 +11,7 @@ import (
 )
 
 // asUsed has a command take the arguments that its Use names: "DIR…" stands for one or more, "[DOMAIN]" for none or one, and what
-// follows a flag is the flag's.
+// follows a flag is the flag's. None is empty but one that may be left out.
 func asUsed(cmd *cobra.Command, args []string) error {
 	least, most := 0, 0
 	for _, name := range strings.Fields(cmd.Use)[1:] {
@@ -23,6 +24,13 @@ func asUsed(cmd *cobra.Command, args []string) error {
 		}
 		if least++; least > len(args) {
 			return fmt.Errorf("%s is missing; usage: %s", name, cmd.UseLine())
+		}
+		list := args[least-1 : least]
+		if strings.HasSuffix(name, "…") {
+			list = args[least-1:]
+		}
+		if slices.Contains(list, "") {
+			return fmt.Errorf("%s is empty; usage: %s", name, cmd.UseLine())
 		}
 		if strings.HasSuffix(name, "…") {
 			return nil
@@ -72,6 +80,9 @@ func flagFault(cmd *cobra.Command, err error) error {
 	}
 	if value := (*pflag.InvalidValueError)(nil); errors.As(err, &value) {
 		f := value.GetFlag()
+		if twice := (*twiceError)(nil); errors.As(err, &twice) {
+			return fmt.Errorf("--%s is given twice: %q and %q", f.Name, twice.first, twice.second)
+		}
 		switch f.Value.Type() {
 		case "int", "int64", "uint":
 			return fmt.Errorf("--%s %s: expected a whole number", f.Name, value.GetValue())
@@ -81,3 +92,38 @@ func flagFault(cmd *cobra.Command, err error) error {
 	}
 	return err
 }
+
+// once has every flag of cmd, and of its commands, that holds one text, such as the name of a file, turn down a second, which would take
+// the place of the first unsaid. A number may be given again.
+func once(cmd *cobra.Command) {
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if f.Value.Type() == "string" {
+			f.Value = &single{Value: f.Value}
+		}
+	})
+	for _, c := range cmd.Commands() {
+		once(c)
+	}
+}
+
+// single is the value of a flag that is given once.
+type single struct {
+	pflag.Value
+	given *string
+}
+
+func (s *single) Set(text string) error {
+	if s.given != nil {
+		return &twiceError{*s.given, text}
+	}
+	if err := s.Value.Set(text); err != nil {
+		return err
+	}
+	s.given = &text
+	return nil
+}
+
+// twiceError says that a flag that may be given once has two values.
+type twiceError struct{ first, second string }
+
+func (e *twiceError) Error() string { return fmt.Sprintf("given twice: %q and %q", e.first, e.second) }

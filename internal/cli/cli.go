@@ -113,6 +113,7 @@ func (a *app) root() *cobra.Command {
 	root.AddCommand(a.runCommand(), a.inspectCommand(), a.partitionCommand(), a.reportCommand(), a.dumpCommand(), a.planCommand(), a.bundleCommand(), a.convertCommand(), a.onnxtestCommand(), a.benchCommand(), a.tuneCommand(), a.evalCommand(),
 		a.backendsCommand(), a.memplanCommand(), a.versionCommand())
 	root.AddCommand(a.nativeCommands()...)
+	once(root)
 	return root
 }
 

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/tensor"
 	"github.com/carve-dev/carve/internal/pending"
 )
@@ -77,6 +78,20 @@ func (f *modelFlags) reads(model string) []string {
 		paths = append(paths, path)
 	}
 	return paths
+}
+
+// outputSuffixes lists what may stand behind the name of the file of an output of this type.
+func outputSuffixes(t graph.Type) []string {
+	switch {
+	case t.Kind != graph.KindTensor && t.Kind != graph.KindUnknown:
+		return []string{".pb"}
+	case t.DType == tensor.String || !t.DType.Valid(): // the content decides
+		return []string{".npy", ".pb"}
+	}
+	if empty, err := tensor.New(t.DType, 0); err == nil && tensor.WriteNPY(io.Discard, empty) == nil {
+		return []string{".npy"}
+	}
+	return []string{".pb"}
 }
 
 // writeOutput writes a value to dir, which was swept, as NAME.npy, or as NAME.pb where npy cannot hold it, and returns the path.

@@ -7,6 +7,7 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
+	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/tensor"
 )
 
@@ -36,6 +37,34 @@ var _ = Describe("a file that a command reads", func() {
 		Entry("run --profile", "run", "MODEL", "--profile", "MODEL"),
 		Entry("partition --svg", "partition", "MODEL", "--svg", "MODEL"),
 	)
+	DescribeTable("is not replaced by an output", func(ctx SpecContext, of, suffix string) {
+		g, err := graph.Parse("graph \"g\" {\n  opset 17\n  input %x: f32[3]\n  %y = " + of + "\n  output %y\n}\n")
+		Expect(err).NotTo(HaveOccurred())
+		model, dir := save(ctx, g), GinkgoT().TempDir()
+		data := filepath.Join(dir, "y"+suffix)
+		content, err := tensor.New(tensor.Float32, 3)
+		Expect(err).NotTo(HaveOccurred())
+		if suffix == ".npy" {
+			Expect(os.Rename(writeNPY(content), data)).To(Succeed())
+		} else {
+			writePB(data, "x", content)
+		}
+		kept(data, func() {
+			Expect(fails(ctx, "run", model, "--input", "x="+data, "--output", dir)).To(ContainSubstring("the command reads this file"))
+		})
+		Expect(os.ReadDir(dir)).To(HaveLen(1))
+		succeeds(ctx, "run", model, "--input", "x="+data, "--output", GinkgoT().TempDir())
+	},
+		Entry("as npy", "Relu(%x)", ".npy"),
+		Entry("as protobuf", "Cast(%x; to=16)", ".pb"),
+		Entry("a sequence", "SequenceConstruct(%x)", ".pb"),
+	)
+	It("may lie beside outputs", func(ctx SpecContext) {
+		model, dir := save(ctx, stem()), GinkgoT().TempDir()
+		data := filepath.Join(dir, "x.npy")
+		Expect(os.Rename(writeNPY(tensor.From(make([]float32, 192), 1, 3, 8, 8)), data)).To(Succeed())
+		kept(data, func() { succeeds(ctx, "run", model, "--input", "x="+data, "--output", dir) })
+	})
 	It("is known by any of its names", func(ctx SpecContext) {
 		model := save(ctx, stem())
 		link := filepath.Join(GinkgoT().TempDir(), "link.onnx")

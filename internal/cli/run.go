@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -61,6 +62,9 @@ func (a *app) run(ctx context.Context, path string, f *runFlags) error {
 	if err := complete(j.model.Graph(), j.binding, j.feeds); err != nil {
 		return err
 	}
+	if err := outputsApart(f.output, j.program.Outputs(), f.reads(path)); err != nil {
+		return err
+	}
 	end := j.running(a)
 	defer end()
 	var differs *carve.Difference
@@ -103,6 +107,23 @@ func (a *app) run(ctx context.Context, path string, f *runFlags) error {
 	a.note("run took %v", elapsed.Round(time.Microsecond))
 	if differs != nil {
 		return fmt.Errorf("check: %v", differs)
+	}
+	return nil
+}
+
+// outputsApart refuses to write outputs to dir, unless it is "", where one of their files is a file that the command reads.
+func outputsApart(dir string, ports []carve.Port, reads []string) error {
+	if dir == "" {
+		return nil
+	}
+	var names outputNames
+	for _, p := range ports {
+		name := filepath.Join(dir, names.next(p.Name))
+		for _, suffix := range outputSuffixes(p.Type) {
+			if err := apart("--output: output "+strconv.Quote(p.Name)+":", name+suffix, reads...); err != nil {
+				return err
+			}
+		}
 	}
 	return nil
 }
