@@ -352,8 +352,14 @@ func (d Dim) Min(o Dim) Dim { return d.extreme(o, atomMin) }
 func (d Dim) Max(o Dim) Dim { return d.extreme(o, atomMax) }
 
 func (d Dim) extreme(o Dim, kind atomKind) Dim {
-	if n, ok := d.Sub(o).Const(); ok {
-		if (n <= 0) == (kind == atomMin) {
+	switch more := d.Sub(o); {
+	case more.NonNegative():
+		if kind == atomMin {
+			return o
+		}
+		return d
+	case more.Scale(-1).NonNegative():
+		if kind == atomMin {
 			return d
 		}
 		return o

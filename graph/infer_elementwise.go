@@ -123,8 +123,11 @@ func broadcastDim(a, b Dim) (Dim, bool) {
 }
 
 // isPart reports whether a, wherever it broadcasts with b, gives b: it is min(x, b), or b is the broadcast of a and
-// something else.
+// something else. With b 1 a may be 0, and gives itself.
 func isPart(a, b Dim) bool {
+	if b.Is(1) {
+		return false
+	}
 	if at, ok := a.atom(); ok && at.kind == atomMin && (at.a.Equal(b) || at.b.Equal(b)) {
 		return true
 	}
