@@ -158,9 +158,9 @@ func view[T any](from side, a uintptr, what string) (T, error) {
 	return out, checkSize(size, what)
 }
 
-// checkSize checks what a struct of the plugin's says of its size.
+// checkSize checks what a struct of the plugin's says of its size: one that is no multiple of 8 would end within a pointer or a number.
 func checkSize(size uint32, what string) error {
-	if size < 4 || size > maxStruct {
+	if size < 8 || size > maxStruct || size%8 != 0 {
 		return fmt.Errorf("%w: %s says that it has %d bytes", ErrPlugin, what, size)
 	}
 	return nil

@@ -63,6 +63,7 @@ var _ = Describe("a plugin that does as it should not", func() {
 		Entry("no name", "NO_NAME", plugin.ErrPlugin, "name"),
 		Entry("a list with NULL", "NULL_PROCESSOR", plugin.ErrPlugin, "NULL"),
 		Entry("a struct that is shorter than its size", "TINY_STRUCT", plugin.ErrPlugin, "2 bytes"),
+		Entry("a struct that ends within a pointer", "CUT_STRUCT", plugin.ErrPlugin, "36 bytes"),
 		Entry("two processors of one name", "TWO_PROCESSORS", plugin.ErrPlugin, "two processors"),
 		Entry("a name that is NULL and not empty", "NULL_NAME", plugin.ErrPlugin, `the name ""`),
 		Entry("a name with the NUL that C puts behind it", "ENDLESS_NAME", plugin.ErrPlugin, `the name "odd\x00"`),

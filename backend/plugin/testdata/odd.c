@@ -17,7 +17,7 @@ enum {
   BAD_OPERATORS, NEEDS_SHAPES, TAKES_STRIDES, ABORTS, TWO_PROCESSORS, NULL_NAME,
   ENDLESS_NAME, DEVICE_OF_HOST, TWICE, BACKWARDS, NULL_OPERATOR, ODD_LAYOUT, LONG_LAYOUT, ODD_DEVICE, NULL_VARIABLES, NO_FORMATS, NULL_PORTS, ENDLESS_REASON, BIG_BUFFER,
   BIG_BUFFERS, ODD_ALIGN, HUGE_ALIGN, SHORT_OUTPUT, BIG_OUTPUT, BIG_INPUT, NO_REQUIREMENTS, ODD_INPLACE, ODD_CONSTANT, NULL_LABELS, ODD_NODES, MANY_STEPS, NO_SESSION,
-  NO_INSTANCE, ODD_STATUS, NO_EVENT, CLAIMS_TWICE, CLAIMS_NOTHING, CLAIMS_NULL, SAVES, SAVES_NOTHING, SAVES_ENDLESS
+  NO_INSTANCE, ODD_STATUS, NO_EVENT, CLAIMS_TWICE, CLAIMS_NOTHING, CLAIMS_NULL, CUT_STRUCT, SAVES, SAVES_NOTHING, SAVES_ENDLESS
 };
 
 #define STR(s) {s, sizeof(s) - 1}
@@ -36,7 +36,7 @@ static int32_t fail(carve_error *e, int32_t status, int32_t index, const char *t
 }
 
 static int32_t processors(const carve_processor *const **out, uint64_t *n, carve_error *e) {
-  static const carve_processor p = {ODD == TINY_STRUCT ? 2 : sizeof p, 0, 1, 0, CARVE_PROCESSOR_HOST_MEMORY | (ODD >= SAVES ? CARVE_PROCESSOR_ONNX : 0), 0, STR("odd"), STR("test"), {0, 0}};
+  static const carve_processor p = {ODD == TINY_STRUCT ? 2 : ODD == CUT_STRUCT ? 36 : sizeof p, 0, 1, 0, CARVE_PROCESSOR_HOST_MEMORY | (ODD >= SAVES ? CARVE_PROCESSOR_ONNX : 0), 0, STR("odd"), STR("test"), {0, 0}};
   static const carve_processor of_host = {sizeof p, 0, 1, 0, 0, INT64_MIN, STR("odd"), STR("test"), {0, 0}};
   static const carve_processor nameless = {sizeof p, 0, 1, 0, CARVE_PROCESSOR_HOST_MEMORY, 0, {ODD == NULL_NAME ? NULL : "odd", ODD == NULL_NAME ? 3 : 4}, STR("test"), {0, 0}};
   static const carve_processor *list[] = {ODD == NULL_PROCESSOR ? NULL : ODD == DEVICE_OF_HOST ? &of_host : ODD == NULL_NAME || ODD == ENDLESS_NAME ? &nameless : &p, &p};
