@@ -203,10 +203,10 @@ func clampPosition(p, d Dim) Dim {
 		return d
 	case ok && n < -farAway:
 		return Dim{}
-	case ok && n < 0, p.Sub(d).Is(-1): // for d = 0 the latter is -1, which clamps to 0 as well
-		if ok {
-			p = d.Add(p)
-		}
+	case ok && n < 0:
+		p, _ = maxDims(d.Add(p), D(0))
+		return p
+	case p.Sub(d).Is(-1): // for d = 0 it is -1, which clamps to 0 as well
 		p, _ = maxDims(p, D(0))
 		return p
 	}

@@ -41,13 +41,18 @@ type attention struct {
 	score, p *graph.Value // scaled scores with mask and bias, and their softmax, after attend
 }
 
-// split makes heads of x [batch, length, heads·size]: [batch, heads, length, size].
+// split makes heads of x [batch, length, heads·size]: [batch, heads, length, size]. The size is a number where it is known, so that an empty
+// batch has it too.
 func (o *op) split(x *graph.Value, heads int64) *graph.Value {
 	o.ranked(x, 3)
-	return o.transpose(o.reshape(x, 0, 0, heads, -1), 0, 2, 1, 3)
+	size := int64(-1)
+	if n, ok := o.shape(x)[2].Const(); ok && heads > 0 && n%heads == 0 {
+		size = n / heads
+	}
+	return o.transpose(o.reshape(x, 0, 0, heads, size), 0, 2, 1, 3)
 }
 
-// merge is the inverse of split. The size is a number where it is known, so that an empty batch has it too.
+// merge is the inverse of split.
 func (o *op) merge(x *graph.Value) *graph.Value {
 	s := o.shape(x)
 	y := o.transpose(x, 0, 2, 1, 3)

@@ -224,6 +224,22 @@ var _ = Describe("results follow from the definition", func() {
 			Expect(v).To(BeNumerically("~", want[i], 1e-3))
 		}
 	})
+	DescribeTable("attention of nothing is nothing", func(ctx SpecContext, backendName string, batch, length int) {
+		g, err := graph.Parse(head + "input %q: f32[B,S,16]\n input %k: f32[B,3,16]\n %y = com.microsoft::MultiHeadAttention(%q, %k, %k; num_heads=4) \"node\"\n output %y}")
+		Expect(err).NotTo(HaveOccurred())
+		p, err := carve.Compile(ctx, carve.FromGraph(g), &carve.Options{Backends: []backend.Config{{Name: backendName}}, Verify: true})
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(p.Close)
+		q, k := tensor.From([]float32{}, batch, length, 16), tensor.From(make([]float32, batch*3*16), batch, 3, 16)
+		out, err := p.Run(ctx, map[string]tensor.Value{"q": q, "k": k})
+		Expect(err).NotTo(HaveOccurred())
+		Expect(out["y"].(*tensor.Tensor).Shape).To(Equal([]int{batch, length, 16}))
+	},
+		Entry("no query, on reference", "reference", 1, 0),
+		Entry("no batch, on reference", "reference", 0, 2),
+		Entry("no query, on cpu", "cpu", 1, 0),
+		Entry("no batch, on cpu", "cpu", 0, 2),
+	)
 	It("one query of two heads behind a cache of one, which they share", func(ctx SpecContext) {
 		q, k, v := []float32{1, 2, 3, 4}, []float32{1, -1}, []float32{5, 6}
 		pastK, pastV := []float32{0.5, 1}, []float32{-1, 2}
