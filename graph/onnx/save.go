@@ -48,6 +48,7 @@ func prepare(ctx context.Context, path string, m *Model, o *SaveOptions) (steps 
 	if err != nil {
 		return nil, made.abort, err
 	}
+	made.ctx = e.ctx
 	pending.Sweep(path)
 	if e.o.External == "" {
 		file, err := made.model(e, m, path)
@@ -98,6 +99,7 @@ func prepare(ctx context.Context, path string, m *Model, o *SaveOptions) (steps 
 
 // unfinishedFiles are those of a model.
 type unfinishedFiles struct {
+	ctx   context.Context
 	list  []*unfinished
 	spare string // another name of one of them, "" where there is none that nobody refers to
 }
@@ -112,7 +114,7 @@ func (u *unfinishedFiles) abort() {
 }
 
 func (u *unfinishedFiles) file(path string) (*unfinished, error) {
-	f, err := newUnfinished(path)
+	f, err := newUnfinished(u.ctx, path)
 	if err == nil {
 		u.list = append(u.list, f)
 	}
@@ -168,12 +170,14 @@ func Write(ctx context.Context, w, data io.Writer, m *Model, o *SaveOptions) (er
 	if (data == nil) != (e.o.External == "") {
 		return fmt.Errorf("%w: external data needs both a name and a writer", ErrUnsupported)
 	}
-	e.data = data
+	if data != nil {
+		e.data = &stoppable{e.ctx, data}
+	}
 	r, err := e.model(m)
 	if err != nil {
 		return err
 	}
-	_, err = r.WriteTo(w)
+	_, err = r.WriteTo(&stoppable{e.ctx, w})
 	return err
 }
 
@@ -220,7 +224,7 @@ type unfinished struct {
 	path string
 }
 
-func newUnfinished(path string) (*unfinished, error) {
+func newUnfinished(ctx context.Context, path string) (*unfinished, error) {
 	if info, err := os.Stat(path); err == nil { // by links too: devices such as /dev/stdout are behind them
 		if err := offheap.Regular(info); err != nil {
 			return nil, fmt.Errorf("%q: %w", short(path), err)
@@ -230,7 +234,26 @@ func newUnfinished(path string) (*unfinished, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &unfinished{f: f, w: bufio.NewWriterSize(f, 1<<16), path: path}, nil
+	return &unfinished{f: f, w: bufio.NewWriterSize(&stoppable{ctx, f}, 1<<16), path: path}, nil
+}
+
+// stoppable writes until its context ends, which it looks at every so many bytes.
+type stoppable struct {
+	ctx context.Context
+	w   io.Writer
+}
+
+func (s *stoppable) Write(b []byte) (n int, err error) {
+	const most = 4 << 20
+	for len(b) > 0 && err == nil {
+		if err = s.ctx.Err(); err != nil {
+			break
+		}
+		var k int
+		k, err = s.w.Write(b[:min(len(b), most)])
+		n, b = n+k, b[k:]
+	}
+	return n, err
 }
 
 // finish writes what is left, to the disk.

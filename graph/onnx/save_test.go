@@ -120,6 +120,19 @@ var _ = Describe("Write", func() {
 	})
 })
 
+// stopper counts what is written, and stops the writer at its first MiB.
+type stopper struct {
+	stop    func()
+	written int
+}
+
+func (s *stopper) Write(b []byte) (int, error) {
+	if s.written += len(b); s.written >= 1<<20 {
+		s.stop()
+	}
+	return len(b), nil
+}
+
 var _ = Describe("Save", func() {
 	It("writes weights beside the model, and over the files that the model is mapped from", func(ctx context.Context) {
 		dir := GinkgoT().TempDir()
@@ -206,6 +219,26 @@ var _ = Describe("Save", func() {
 		Expect(path).To(BeARegularFile())
 	})
 
+	DescribeTable("ends with its context while it writes weights, and leaves nothing", func(ctx context.Context, external string) {
+		dir := GinkgoT().TempDir()
+		ctx, stop := context.WithCancel(ctx)
+		defer stop()
+		m := parse(relu(initializer(vector("w", make([]float32, 1<<22)...))))
+		var head, data stopper
+		head.stop, data.stop = stop, stop
+		o := &onnx.SaveOptions{External: external}
+		if external == "" {
+			Expect(onnx.Write(ctx, &head, nil, m, o)).To(MatchError(context.Canceled))
+		} else {
+			Expect(onnx.Write(ctx, &head, &data, m, o)).To(MatchError(context.Canceled))
+		}
+		Expect(head.written + data.written).To(BeNumerically("<", 1<<24))
+		Expect(onnx.Save(ctx, filepath.Join(dir, "m.onnx"), m, o)).To(MatchError(context.Canceled))
+		Expect(os.ReadDir(dir)).To(BeEmpty())
+	},
+		Entry("in one file", ""),
+		Entry("beside the model", "m.data"),
+	)
 	It("leaves what was there where writing fails", func(ctx context.Context) {
 		path := filepath.Join(GinkgoT().TempDir(), "m.onnx")
 		Expect(os.WriteFile(path, []byte("old"), 0o600)).To(Succeed())
