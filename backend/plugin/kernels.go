@@ -353,13 +353,9 @@ func (c *kernelCall) output(index uint64, shape uintptr, ndim uint64) error {
 	if index >= uint64(len(c.outputs)) || c.outputs[index].cTensor == nil || c.alloc == nil || c.args.Outputs[index] != nil {
 		return fmt.Errorf("%w: output %d needs no storage", ErrPlugin, index)
 	}
-	dims64, err := words[int64](c.w.side, shape, ndim, "shape of an output")
+	dims, err := c.w.side.dims(shape, ndim, "shape of an output")
 	if err != nil {
 		return err
-	}
-	dims := make([]int, len(dims64))
-	for i, n := range dims64 {
-		dims[i] = int(n)
 	}
 	t, err := c.alloc(int(index), dims)
 	if err != nil {

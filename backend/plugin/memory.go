@@ -185,6 +185,19 @@ func words[T any](from side, a uintptr, n uint64, what string) ([]T, error) {
 	return out, from.read(a, unsafe.Slice((*byte)(unsafe.Pointer(&out[0])), uintptr(n)*unsafe.Sizeof(out[0])))
 }
 
+// dims reads a shape of the plugin's, of at most maxRank dims.
+func (from side) dims(at uintptr, ndim uint64, what string) ([]int, error) {
+	if ndim > maxRank {
+		return nil, fmt.Errorf("%w: %s: rank %d", ErrPlugin, what, ndim)
+	}
+	list, err := words[int64](from, at, ndim, what)
+	out := make([]int, len(list))
+	for i, n := range list {
+		out[i] = int(n)
+	}
+	return out, err
+}
+
 // views reads a list of pointers to structs.
 func views[T any](from side, a uintptr, n uint64, what string) ([]T, error) {
 	if from.proc != nil {

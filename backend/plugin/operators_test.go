@@ -190,6 +190,7 @@ var _ = Describe("an operator of a plugin", func() {
 		Expect(err).To(MatchError(And(ContainSubstring(text), ContainSubstring(`"positive"`))))
 	},
 		Entry("another rank", "OTHER_SHAPE", "was said to be"),
+		Entry("a shape without end", "ENDLESS_SHAPE", "rank 1048576"),
 		Entry("none", "NO_STORAGE", "was not made"),
 	)
 

@@ -192,19 +192,15 @@ func copyOf(from side, c *cTensor) (*tensor.Tensor, error) {
 	if int32(dt) != c.typ || dt == tensor.String || dt.Name() == "" || dt.Size() == 0 && !dt.IsPacked() {
 		return nil, fmt.Errorf("elements of type %d", c.typ)
 	}
-	if c.ndim < 0 || c.ndim > maxRank {
+	if c.ndim < 0 {
 		return nil, fmt.Errorf("rank %d", c.ndim)
 	}
-	if c.strides != 0 || c.format != 0 || c.deviceType > int32(tensor.Host) {
+	if c.strides != 0 || c.format != 0 || c.deviceType != 0 && c.deviceType != int32(tensor.Host) {
 		return nil, tensor.ErrNotHost
 	}
-	dims64, err := words[int64](from, c.shape, uint64(c.ndim), "shape")
+	dims, err := from.dims(c.shape, uint64(c.ndim), "shape")
 	if err != nil {
 		return nil, err
-	}
-	dims := make([]int, len(dims64))
-	for i, n := range dims64 {
-		dims[i] = int(n)
 	}
 	n, err := tensor.NumElements(dims)
 	if err != nil {

@@ -410,13 +410,9 @@ func (s *session) output(index uint64, shape uintptr, ndim uint64) error {
 	if ndim != uint64(len(o.dims)/2) {
 		return fmt.Errorf("%w: output %d of rank %d instead of %d", ErrPlugin, index, ndim, len(o.dims)/2)
 	}
-	dims64, err := words[int64](s.w.side, shape, ndim, "shape of an output")
+	dims, err := s.w.side.dims(shape, ndim, "shape of an output")
 	if err != nil {
 		return err
-	}
-	dims := make([]int, len(dims64))
-	for i, n := range dims64 {
-		dims[i] = int(n)
 	}
 	v := s.in.e.sub.Outputs[index]
 	t, err := s.args.Alloc(int(index), v.Type.DType, dims)

@@ -14,7 +14,7 @@
 
 enum {
   RIGHT, NO_RUN, NO_OPERATOR_NAME, ONNX_DOMAIN, NULL_OPERATOR, NEGATIVE_DIM, BAD_RANK, WRONG_TYPE, NO_TYPE, BAD_SYMBOL,
-  NEGATIVE_FACTOR, INFER_FAILS, HUGE_WORKSPACE, WORKSPACE_FAILS, RUN_FAILS, RUN_PENDING, OTHER_SHAPE, NO_STORAGE, LATER
+  NEGATIVE_FACTOR, INFER_FAILS, HUGE_WORKSPACE, WORKSPACE_FAILS, RUN_FAILS, RUN_PENDING, OTHER_SHAPE, ENDLESS_SHAPE, NO_STORAGE, LATER
 };
 
 #define STR(s) {s, sizeof(s) - 1}
@@ -81,7 +81,7 @@ static int32_t positive(const carve_operator *op, const carve_graph *g, const ca
   (void)op, (void)g, (void)e;
   for (int64_t i = 0; i < x->bytes / 4; i++) shape[0] += from[i] > 0;
   if (OWN == NO_STORAGE) return CARVE_OK;
-  if (host->output(host->ctx, r->run, 0, shape, OWN == OTHER_SHAPE ? 2 : 1) != CARVE_OK) return CARVE_FAILED;
+  if (host->output(host->ctx, r->run, 0, shape, OWN == ENDLESS_SHAPE ? 1 << 20 : OWN == OTHER_SHAPE ? 2 : 1) != CARVE_OK) return CARVE_FAILED;
   for (int64_t i = 0; i < x->bytes / 4; i++)
     if (from[i] > 0) ((float *)y->data)[found++] = from[i];
   return CARVE_OK;
