@@ -1,8 +1,13 @@
 package cpu_test
 
 import (
-	. "github.com/onsi/ginkgo/v2"
+	"slices"
 
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/carve-dev/carve"
+	"github.com/carve-dev/carve/backend"
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/tensor"
 )
@@ -70,4 +75,49 @@ var _ = Describe("element-wise operators that follow each other", func() {
 		}
 		m.sample(rows(rows(m.input(5*m.between(5, 15), 600), 300), 500))
 	}))
+
+	It("serve other lengths in one program, with the bits of each operator alone", func(ctx SpecContext) {
+		g, err := graph.Parse(`graph {
+  opset 17
+  input %x: f32[n,300]
+  input %y: f32[n,300]
+  input %row: f32[300]
+  %a = Add(%x, %y)
+  %b = Mul(%a, %row)
+  %c = Sub(%a, %b)
+  %d = Abs(%b)
+  %e = Max(%c, %d)
+  %h = Cast(%e; to=10)
+  %f = Cast(%h; to=1)
+  %z = Add(%f, %a)
+  %s = ReduceMax(%b; axes=[1])
+  output %z, %s
+}`)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(graph.InferGraph(g)).To(Succeed())
+		cm := carve.FromGraph(g)
+		defer cm.Close()
+		open := func(name string, threads int) *carve.Program {
+			p, err := carve.Compile(ctx, cm, &carve.Options{Backends: []backend.Config{{Name: name}}, Threads: threads, Strict: true})
+			Expect(err).NotTo(HaveOccurred())
+			DeferCleanup(p.Close)
+			return p
+		}
+		programs := []*carve.Program{open("reference", 1), open("cpu", 1), open("cpu", 3)}
+		m := newModel(1)
+		for n := range 70 {
+			for _, rows := range []int{n + 20, 90 - n, 3 * (n % 7)} {
+				feeds := map[string]tensor.Value{"x": m.floats(rows, 300), "y": m.floats(rows, 300), "row": m.floats(300)}
+				want, err := programs[0].Run(ctx, feeds)
+				Expect(err).NotTo(HaveOccurred())
+				for i, p := range programs[1:] {
+					got, err := p.Run(ctx, feeds)
+					Expect(err).NotTo(HaveOccurred())
+					for name, v := range want {
+						Expect(slices.Equal(got[name].(*tensor.Tensor).Bytes(), v.(*tensor.Tensor).Bytes())).To(BeTrue(), "%s of %d rows, program %d", name, rows, i)
+					}
+				}
+			}
+		}
+	})
 })

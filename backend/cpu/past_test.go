@@ -18,5 +18,7 @@ var _ = Describe("results that go past the caches", func() {
 		m.sample(m.op("LayerNormalization", x, m.constant(side), axis(-1), graph.FloatAttr("epsilon", 0.01)))
 		m.sample(m.op("InstanceNormalization", x, operand(m, channels), operand(m, channels), graph.FloatAttr("epsilon", 0.01)))
 		m.sample(m.op("Relu", x))
+		y := m.op("Abs", m.op("Sub", m.op("Relu", x), operand(m, side, side)))
+		m.sample(m.op("Mul", y, m.op("Neg", x)), y)
 	}))
 })
