@@ -2,6 +2,7 @@ package forest
 
 import (
 	"math"
+	"slices"
 
 	"github.com/carve-dev/carve/internal/kernel/trees"
 )
@@ -38,20 +39,29 @@ type compiler[T float32 | float64] struct {
 	t  *Trees[T]
 	at []int32 // where a node was laid out, -1 for those that are not yet
 	to []*[]Vote
-	// pending are nodes whose place in the layout is taken by their parents but that are not laid out.
-	pending []int
+	// parents counts the ways to a node, roots included.
+	parents []int32
+	// pending are nodes that have a place in the layout, and ways to nodes that may have none.
+	pending []unlinked[T]
+}
+
+// unlinked is a node that has its entries in the layout, which are not filled.
+type unlinked[T float32 | float64] struct {
+	node   int
+	ways   []int // the nodes that it leads to, without those that are known to have places
+	search *search[T]
 }
 
 // Compile lays the forest out for rows of T: float32 rows are compared with float32 splits, so that a forest that is Wide has to
 // be compiled for float64. The error is an *Error: a forest that is too large for numbers of 32 bits, or infinite weights, which
 // Begin could not tell from targets without votes. A forest for float32 is laid out for kernels where these are fast.
 func Compile[T float32 | float64](f *Forest, k trees.Kernels) (*Trees[T], error) {
-	c := &compiler[T]{f: f, t: &Trees[T]{targets: f.Targets, features: f.Features, single: f.Targets == 1}, at: make([]int32, len(f.Nodes))}
+	c := &compiler[T]{f: f, t: &Trees[T]{targets: f.Targets, features: f.Features, single: f.Targets == 1}, at: make([]int32, len(f.Nodes)), parents: parents(f)}
 	total := len(f.Nodes)
 	for i := range f.Nodes {
 		c.at[i] = -1
 		n := &f.Nodes[i]
-		total += 2 * len(n.Members)
+		total += 2 * (len(n.Members) + 1)
 		c.t.single = c.t.single && (n.Mode != Leaf || len(n.Votes) == 1)
 		for _, v := range n.Votes {
 			if math.IsInf(v.Weight, 0) {
@@ -98,59 +108,70 @@ func (c *compiler[T]) layOut(root int) int32 {
 	}
 	c.begin(root)
 	for len(c.pending) > 0 {
-		i := c.pending[len(c.pending)-1]
-		n := &c.f.Nodes[i]
-		// Children come first into the layout; the node's own entries are complete when both have a place.
-		if n.Mode != Leaf {
-			if c.at[n.Yes] < 0 {
-				c.begin(n.Yes)
-				continue
-			}
-			if c.at[n.No] < 0 {
-				c.begin(n.No)
-				continue
-			}
-			c.link(n, c.at[i], c.at[n.Yes], c.at[n.No])
+		// Children come first into the layout; the node's own entries are complete when all have a place.
+		p := &c.pending[len(c.pending)-1]
+		for len(p.ways) > 0 && c.at[p.ways[0]] >= 0 {
+			p.ways = p.ways[1:]
+		}
+		if len(p.ways) > 0 {
+			c.begin(p.ways[0])
+			continue
+		}
+		if at := c.at[p.node]; p.search != nil {
+			p.search.lay(c.t.nodes, at, c.at)
+		} else {
+			n := &c.f.Nodes[p.node]
+			c.t.nodes[at].order(n, c.at[n.Yes], c.at[n.No])
 		}
 		c.pending = c.pending[:len(c.pending)-1]
 	}
 	return c.at[root]
 }
 
+// parents counts the ways to each node.
+func parents(f *Forest) []int32 {
+	ways := make([]int32, len(f.Nodes))
+	for _, root := range f.Roots {
+		ways[root]++
+	}
+	for i := range f.Nodes {
+		if n := &f.Nodes[i]; n.Mode != Leaf {
+			ways[n.Yes]++
+			ways[n.No]++
+		}
+	}
+	return ways
+}
+
 // begin gives a node its entries in the layout.
 func (c *compiler[T]) begin(i int) {
 	n := &c.f.Nodes[i]
-	at := int32(len(c.t.nodes))
+	at, entries := int32(len(c.t.nodes)), 1
 	c.at[i] = at
-	for range entries(n) {
+	p := unlinked[T]{node: i}
+	if _, ok := n.equality(); ok {
+		s := searchOf[T](c.f.Nodes, i, c.parents)
+		entries, p.search, p.ways = s.entries(), &s, append(slices.Clone(s.way), s.nan)
+	} else if n.Mode != Leaf {
+		p.ways = []int{n.Yes, n.No}
+	}
+	for range entries {
 		c.t.nodes = append(c.t.nodes, flat[T]{yes: at, no: at})
 		c.to = append(c.to, nil)
 	}
-	if n.Mode == Leaf {
-		c.to[at] = &n.Votes
-		if c.t.single {
-			c.t.nodes[at].split = T(n.Votes[0].Weight)
-		}
+	if n.Mode != Leaf {
+		c.pending = append(c.pending, p)
+		return
 	}
-	c.pending = append(c.pending, i)
+	c.to[at] = &n.Votes
+	if c.t.single {
+		c.t.nodes[at].split = T(n.Votes[0].Weight)
+	}
 }
 
-// entries returns how many nodes of the layout a node takes.
-func entries(n *Node) int {
-	switch n.Mode {
-	case EQ, NEQ:
-		return 2
-	case Member:
-		return max(2*len(n.Members), 1)
-	case LEQ, LT, GTE, GT, Leaf:
-	}
-	return 1
-}
-
-// link fills the entries of a node whose branches have their places. Each comparison of a number that is not NaN is one or two
-// of x ≤ split: x < s is x ≤ the number before s, and x = s is x ≤ s without x ≤ the number before s.
-func (c *compiler[T]) link(n *Node, at, yes, no int32) {
-	s, e := T(n.Split), &c.t.nodes[at]
+// order fills the entry of a node that compares for order and whose branches have their places: x < s is x ≤ the number before s.
+func (e *flat[T]) order(n *Node, yes, no int32) {
+	s := T(n.Split)
 	never := s != s // as a comparison of order with NaN is
 	switch n.Mode {
 	case LEQ:
@@ -165,31 +186,8 @@ func (c *compiler[T]) link(n *Node, at, yes, no int32) {
 			s = T(math.Inf(1))
 		}
 		e.set(n.Feature, s, no, yes, !n.Missing)
-	case EQ:
-		c.equal(n, at, s, yes, no)
-	case NEQ: // which is true for NaN
-		e.set(n.Feature, s, at+1, yes, false)
-		c.t.nodes[at+1].set(n.Feature, before(s), yes, no, false)
-	case Member:
-		if len(n.Members) == 0 {
-			e.set(n.Feature, T(math.Inf(1)), no, yes, !n.Missing)
-			return
-		}
-		for k, m := range n.Members {
-			next := no
-			if k+1 < len(n.Members) {
-				next = at + int32(2*k+2)
-			}
-			c.equal(n, at+int32(2*k), T(m), yes, next)
-		}
-	case Leaf: // leads to itself
+	case EQ, NEQ, Member, Leaf: // are none
 	}
-}
-
-// equal fills the two entries of x = s at a place; NaN goes to yes where it is to count as a member.
-func (c *compiler[T]) equal(n *Node, at int32, s T, yes, no int32) {
-	c.t.nodes[at].set(n.Feature, s, at+1, no, n.Missing)
-	c.t.nodes[at+1].set(n.Feature, before(s), no, yes, false)
 }
 
 func (e *flat[T]) set(feature int, split T, yes, no int32, nan bool) {

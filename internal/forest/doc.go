@@ -2,7 +2,7 @@
 // TreeEnsembleClassifier, versions 1 to 5) and evaluates them.
 //
 // Read makes a Forest of a node's attributes, with all places checked. Compile turns it into arrays that are walked without a
-// branch that depends on data: every comparison becomes x ≤ split, where it may take several nodes, and leaves lead to
+// branch that depends on data: every comparison becomes x ≤ split, chains of comparisons for equality become searches by halves, and leaves lead to
 // themselves, so that four walks go on side by side until none moves. Where a processor has kernels of package internal/kernel/trees, eight or 32 do,
 // in its layout.
 package forest

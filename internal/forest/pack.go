@@ -22,20 +22,24 @@ type packed struct {
 type packer struct {
 	nodes []flat[float32]
 	out   trees.Forest
-	at    []int32 // where a node was laid out, -1 for those that are not yet
-	queue []int32 // nodes that have places, and whose branches have none
+	at    []int32 // where a node was laid out first, -1 for those that are not yet
+	pair  []int32 // where the two nodes lie that a node leads to, -1 for those that are not laid out
+	queue []slot
 	leaf  func(i int32) (held uint32, ok bool)
 }
+
+// slot is a place of a node in the layout that is still to be filled: one for every way to the node.
+type slot struct{ node, at int32 }
 
 // pack returns the compiled forest in the layout of kernels, nil where these do not have the place for its ways.
 func pack(t *Trees[float32], k trees.Kernels) *packed {
 	if len(t.roots) == 0 {
 		return nil
 	}
-	p := &packer{nodes: t.nodes, at: make([]int32, len(t.nodes))}
+	p := &packer{nodes: t.nodes, at: make([]int32, len(t.nodes)), pair: make([]int32, len(t.nodes))}
 	p.out.Bits = max(bits.Len(uint(max(t.features, 1)-1)), 5)
 	for i := range p.at {
-		p.at[i] = -1
+		p.at[i], p.pair[i] = -1, -1
 	}
 	lists := voteLists{number: map[string]uint32{}, begin: []uint32{0}}
 	p.leaf = func(i int32) (uint32, bool) { return lists.hold(t.votes[t.votesAt[i]:t.votesAt[i+1]]) }
@@ -113,38 +117,42 @@ func (p *packer) tree(root int32) bool {
 	p.out.Roots = append(p.out.Roots, int32(len(p.out.Nodes)))
 	p.place(root)
 	for ; len(p.queue) > 0; p.queue = p.queue[1:] {
-		i := p.queue[0]
-		n, to := &p.nodes[i], int32(len(p.out.Nodes))
+		i, at := p.queue[0].node, p.queue[0].at
+		n := &p.nodes[i]
 		if n.yes == i && n.no == i {
 			held, ok := p.leaf(i)
 			if !ok {
 				return false
 			}
-			p.out.Nodes[p.at[i]] = trees.Leaf(held)
+			p.out.Nodes[at] = trees.Leaf(held)
 			continue
 		}
-		node, ok := p.out.Branch(int(p.at[i]), int(to), int(n.feature&^nanYes), n.split, n.feature < 0)
-		if !ok || !p.place(n.yes) || !p.place(n.no) || to > maxNodes {
+		if p.pair[i] < 0 {
+			if len(p.out.Nodes) > maxNodes {
+				return false
+			}
+			p.pair[i] = int32(len(p.out.Nodes))
+			p.place(n.yes)
+			p.place(n.no)
+		}
+		node, ok := p.out.Branch(int(at), int(p.pair[i]), int(n.feature&^nanYes), n.split, n.feature < 0)
+		if !ok {
 			return false
 		}
-		p.out.Nodes[p.at[i]] = node
+		p.out.Nodes[at] = node
 	}
 	p.queue = p.queue[:0]
 	return true
 }
 
-// place gives a node the next place, or puts a way there to the place that it has.
-func (p *packer) place(i int32) bool {
+// place gives a node the next place, its only one or one more.
+func (p *packer) place(i int32) {
 	at := int32(len(p.out.Nodes))
 	if p.at[i] < 0 {
 		p.at[i] = at
-		p.queue = append(p.queue, i)
-		p.out.Nodes = append(p.out.Nodes, 0)
-		return true
 	}
-	jump, ok := p.out.Branch(int(at), int(p.at[i]), 0, float32(math.Inf(1)), true)
-	p.out.Nodes = append(p.out.Nodes, jump)
-	return ok
+	p.queue = append(p.queue, slot{i, at})
+	p.out.Nodes = append(p.out.Nodes, 0)
 }
 
 const (
