@@ -214,10 +214,10 @@ func clampPosition(p, d Dim) Dim {
 }
 
 func minDims(a, b Dim) Dim {
-	if sign, ok := compareDims(a, b); ok {
-		if sign <= 0 {
-			return a
-		}
+	if n, ok := b.Sub(a).least(); ok && n >= 0 {
+		return a
+	}
+	if n, ok := a.Sub(b).least(); ok && n >= 0 {
 		return b
 	}
 	return a.Min(b)

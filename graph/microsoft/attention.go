@@ -185,9 +185,10 @@ func (o *op) withinLengths(a *attention, m *graph.Value) *graph.Value {
 	if !n.Equal(batch.Scale(2)) {
 		m = o.concat(0, m, o.call("Expand", nil, o.like(m, 0), count))
 	}
-	ends, starts := o.sliceTo(m, 0, o.ints(0), count), o.sliceTo(m, 0, count, o.sum(count, count))
-	below := o.call("Less", nil, columns, o.unsqueeze(ends, 1, 2, 3))
-	return o.call("And", nil, below, o.call("GreaterOrEqual", nil, columns, o.unsqueeze(starts, 1, 2, 3)))
+	one := o.concat(0, count, o.ints(1, 1, 1)) // which says that there is a number for each row, and fails where there is none
+	ends := o.call("Reshape", nil, o.sliceTo(m, 0, o.ints(0), count), one)
+	starts := o.call("Reshape", nil, o.sliceTo(m, 0, count, o.sum(count, count)), one)
+	return o.call("And", nil, o.call("Less", nil, columns, ends), o.call("GreaterOrEqual", nil, columns, starts))
 }
 
 // multiHead is attention whose queries, keys and values are given: apart, or packed as [batch, length, heads, 3, size], or keys and

@@ -77,6 +77,10 @@ var _ = DescribeTable("a node becomes the standard operators that it stands for"
 	Entry("Attention over a sequence of any length",
 		"input %x: f32[N,S,8]\n input %w: f32[8,24]\n %y = com.microsoft::Attention(%x, %w; num_heads=2) \"node\"\n output %y",
 		"MatMul Split Reshape Transpose Reshape Transpose Reshape Transpose Transpose MatMul Mul Softmax MatMul Transpose Reshape", "f32[N,S,8]"),
+	Entry("Attention behind lengths whose number is not known to be the batch", "input %x: f32[N,S,8]\n input %w: f32[8,24]\n input %b: f32[24]\n input %m: i32[M]\n"+
+		" %y = com.microsoft::Attention(%x, %w, %b, %m; num_heads=2) \"node\"\n output %y",
+		"MatMul Add Split Reshape Transpose Reshape Transpose Reshape Transpose Transpose MatMul Mul Shape Squeeze Squeeze Range Cast Shape Expand Concat Concat Slice Reshape Add Slice Reshape Less "+
+			"GreaterOrEqual And Where Add Softmax MatMul Transpose Reshape", "f32[N,S,8]"),
 	Entry("the standard's Attention", "input %q: f32[N,4,S,8]\n input %k: f32[N,4,T,8]\n %y = Attention/23(%q, %k, %k) \"node\"\n output %y",
 		"Transpose MatMul Mul Softmax MatMul", "f32[N,4,S,8]"),
 	Entry("the standard's Attention whose queries share heads, behind a cache and a mask", "input %q: f32[N,S,16]\n input %k: f32[N,S,8]\n input %p: f32[N,1,P,8]\n input %m: bool[S,P+S]\n"+
