@@ -1,9 +1,12 @@
 package cpu_test
 
 import (
+	"math"
+
 	. "github.com/onsi/ginkgo/v2"
 
 	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/graph/tensor"
 )
 
 var _ = Describe("pooling", func() {
@@ -29,6 +32,22 @@ var _ = Describe("pooling", func() {
 		}
 		y := m.op(op, args...)
 		m.sample(y, m.op("Exp", y))
+	}))
+
+	It("maxima of windows that have a NaN are NaN, as those of the reference kernels", seeds(60, func(m *model) {
+		t := m.floats(m.between(1, 2), m.between(1, 40), m.between(3, 12), m.between(3, 70))
+		for s, n := tensor.Of[float32](t), m.between(0, 9); n > 0; n-- {
+			s[m.r.IntN(len(s))] = pick(m, float32(math.NaN()), math.Float32frombits(0xffc00001))
+		}
+		x := m.feed(t)
+		if m.chance(2) { // in blocks of channels
+			x = m.op("Conv", x, m.constant(m.between(1, 40), t.Shape[1], 1, 1))
+		}
+		if m.chance(3) {
+			m.sample(m.op("GlobalMaxPool", x))
+			return
+		}
+		m.sample(m.op("MaxPool", x, kernel(int64(m.between(1, 3)), int64(m.between(1, 3))), strides(m.int64s(2, 1, 3)...), graph.IntAttr("ceil_mode", int64(m.r.IntN(2)))))
 	}))
 
 	It("means of windows that see padding alone, which are 0, agree with the reference kernels", seeds(12, func(m *model) {

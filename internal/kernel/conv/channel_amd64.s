@@ -112,6 +112,51 @@ done4:
 	VZEROUPPER
 	RET
 
+// func lostNaN512(src *float32, n int) (ret int)
+TEXT ·lostNaN512(SB), NOSPLIT, $0-24
+	MOVQ src+0(FP), SI
+	MOVQ n+8(FP), CX
+	KXORW K1, K1, K1
+	SUBQ $8, CX
+	JLT done2
+
+loop1:
+	VMOVUPS 0(SI), Z0
+	VCMPPS $3, 64(SI), Z0, K2
+	KORW K2, K1, K1
+	VMOVUPS 128(SI), Z1
+	VCMPPS $3, 192(SI), Z1, K3
+	KORW K3, K1, K1
+	VMOVUPS 256(SI), Z2
+	VCMPPS $3, 320(SI), Z2, K4
+	KORW K4, K1, K1
+	VMOVUPS 384(SI), Z3
+	VCMPPS $3, 448(SI), Z3, K5
+	KORW K5, K1, K1
+	ADDQ $512, SI
+	SUBQ $8, CX
+	JGE loop1
+
+done2:
+	ADDQ $8, CX
+	SUBQ $1, CX
+	JLT done4
+
+loop3:
+	VMOVUPS 0(SI), Z0
+	VCMPPS $3, 0(SI), Z0, K2
+	KORW K2, K1, K1
+	ADDQ $64, SI
+	SUBQ $1, CX
+	JGE loop3
+
+done4:
+	ADDQ $1, CX
+	KMOVW K1, AX
+	MOVQ AX, ret+16(FP)
+	VZEROUPPER
+	RET
+
 // func linearRow512(dst *float32, a *float32, b *float32, at *int32, wx *float32, wy float32, n int)
 TEXT ·linearRow512(SB), NOSPLIT, $0-56
 	MOVQ dst+0(FP), DI
@@ -256,6 +301,51 @@ done4:
 	VMOVUPS Y0, 0(DI)
 	VMULPS Y15, Y1, Y1
 	VMOVUPS Y1, 32(DI)
+	VZEROUPPER
+	RET
+
+// func lostNaN256(src *float32, n int) (ret int)
+TEXT ·lostNaN256(SB), NOSPLIT, $0-24
+	MOVQ src+0(FP), SI
+	MOVQ n+8(FP), CX
+	VXORPS Y15, Y15, Y15
+	SUBQ $4, CX
+	JLT done2
+
+loop1:
+	VMOVUPS 0(SI), Y0
+	VCMPPS $3, 32(SI), Y0, Y0
+	VORPS Y0, Y15, Y15
+	VMOVUPS 64(SI), Y1
+	VCMPPS $3, 96(SI), Y1, Y1
+	VORPS Y1, Y15, Y15
+	VMOVUPS 128(SI), Y2
+	VCMPPS $3, 160(SI), Y2, Y2
+	VORPS Y2, Y15, Y15
+	VMOVUPS 192(SI), Y3
+	VCMPPS $3, 224(SI), Y3, Y3
+	VORPS Y3, Y15, Y15
+	ADDQ $256, SI
+	SUBQ $4, CX
+	JGE loop1
+
+done2:
+	ADDQ $4, CX
+	SUBQ $1, CX
+	JLT done4
+
+loop3:
+	VMOVUPS 0(SI), Y0
+	VCMPPS $3, 32(SI), Y0, Y0
+	VORPS Y0, Y15, Y15
+	ADDQ $64, SI
+	SUBQ $1, CX
+	JGE loop3
+
+done4:
+	ADDQ $1, CX
+	VMOVMSKPS Y15, AX
+	MOVQ AX, ret+16(FP)
 	VZEROUPPER
 	RET
 

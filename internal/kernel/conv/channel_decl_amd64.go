@@ -12,6 +12,11 @@ func sumPixels512(dst *float32, src *float32, scale float32, n int)
 //go:noescape
 func maxPixels512(dst *float32, src *float32, scale float32, n int)
 
+// lostNaN512 returns something other than 0 if n pixels of 16 channels, at least 1, have a NaN.
+//
+//go:noescape
+func lostNaN512(src *float32, n int) (ret int)
+
 // linearRow512 computes n pixels of 16 channels. Pixel i lies between the pixels at bytes at[2i] and at[2i+1] of rows a and b,
 // with weight wx[i] of the second; row b has weight wy. n is at least 1.
 //
@@ -27,6 +32,11 @@ func sumPixels256(dst *float32, src *float32, scale float32, n int)
 //
 //go:noescape
 func maxPixels256(dst *float32, src *float32, scale float32, n int)
+
+// lostNaN256 returns something other than 0 if n pixels of 16 channels, at least 1, have a NaN.
+//
+//go:noescape
+func lostNaN256(src *float32, n int) (ret int)
 
 // linearRow256 computes n pixels of 16 channels. Pixel i lies between the pixels at bytes at[2i] and at[2i+1] of rows a and b,
 // with weight wx[i] of the second; row b has weight wy. n is at least 1.

@@ -48,6 +48,11 @@ func reducePixels(set isa.Set, maximum bool, dst, src *float32, n int, scale flo
 	}
 }
 
+// losesNaN reports whether n pixels of a channel block, at least 1, have a NaN that maxima of this set forget.
+func losesNaN(set isa.Set, src *float32, n int) bool {
+	return false
+}
+
 // linearRow interpolates a row between two rows.
 func linearRow(set isa.Set, dst, a, b *float32, at *int32, wx *float32, wy float32, n int) {
 	switch set {

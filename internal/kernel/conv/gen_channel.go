@@ -13,8 +13,10 @@ func generateChannel(f *asm.File) {
 	for _, isa := range []asm.ISA{asm.AVX512(), asm.AVX2()} {
 		reduce(f, isa, "sum", "VADDPS")
 		reduce(f, isa, "max", "VMAXPS")
+		lost(f, isa)
 		linear(f, isa)
 		bits := 8 * isa.Size()
+		f.Serve("losesNaN", isa, fmt.Sprintf("return lostNaN%d(src, n) != 0", bits))
 		f.Serve("reducePixels", isa, fmt.Sprintf("if maximum {\nmaxPixels%d(dst, src, scale, n)\n} else {\nsumPixels%d(dst, src, scale, n)\n}", bits, bits))
 		f.Serve("linearRow", isa, fmt.Sprintf("linearRow%d(dst, a, b, at, wx, wy, n)", bits))
 	}
@@ -68,6 +70,49 @@ func reduce(f *asm.File, isa asm.ISA, name, op string) {
 		fn.I("VMULPS %s, %s, %s", isa.R(15), acc(0, h), acc(0, h))
 		fn.I("VMOVUPS %s, %d(DI)", acc(0, h), 32*h)
 	}
+	fn.Ret()
+}
+
+// lost writes the search for NaN, which VMAXPS forgets: an instruction compares two vectors.
+func lost(f *asm.File, isa asm.ISA) {
+	name := fmt.Sprintf("lostNaN%d", 8*isa.Size())
+	fn := f.Func(name, name+" returns something other than 0 if n pixels of 16 channels, at least 1, have a NaN.", asm.Ptr("src"), asm.Int("n"))
+	fn.Result("ret", "int")
+	fn.Load("src", "SI")
+	fn.Load("n", "CX")
+	// pair compares vectors at two places, the i-th of four times, and joins what it finds.
+	pair := func(i, first, second int) {
+		fn.I("VMOVUPS %d(SI), %s", first, isa.R(i))
+		if isa.Masks {
+			fn.I("VCMPPS $3, %d(SI), %s, K%d", second, isa.R(i), 2+i)
+			fn.I("KORW K%d, K1, K1", 2+i)
+			return
+		}
+		fn.I("VCMPPS $3, %d(SI), %s, %s", second, isa.R(i), isa.R(i))
+		fn.I("VORPS %s, %s, %s", isa.R(i), isa.R(15), isa.R(15))
+	}
+	if isa.Masks {
+		fn.I("KXORW K1, K1, K1")
+	} else {
+		fn.Clear(isa, isa.R(15))
+	}
+	size := isa.Size()
+	fn.While("CX", 8*size/64, func() {
+		for i := range 4 {
+			pair(i, 2*i*size, (2*i+1)*size)
+		}
+		fn.I("ADDQ $%d, SI", 8*size)
+	})
+	fn.While("CX", 1, func() {
+		pair(0, 0, 64-size)
+		fn.I("ADDQ $64, SI")
+	})
+	if isa.Masks {
+		fn.I("KMOVW K1, AX")
+	} else {
+		fn.I("VMOVMSKPS %s, AX", isa.R(15))
+	}
+	fn.I("MOVQ AX, %s", fn.Addr("ret"))
 	fn.Ret()
 }
 

@@ -51,6 +51,8 @@ var entries = []asm.Entry{
 		Params: "id kernelID, c *tileCall", Portable: "runPortable(id, c)"},
 	{Name: "reducePixels", Doc: "reduces n pixels of a channel block to their maximum or sum, times scale.",
 		Params: "maximum bool, dst, src *float32, n int, scale float32", Portable: "portableReduce(maximum, dst, src, n, scale)"},
+	{Name: "losesNaN", Doc: "reports whether n pixels of a channel block, at least 1, have a NaN that maxima of this set forget.",
+		Params: "src *float32, n int", Result: "bool", Portable: "return false"},
 	{Name: "linearRow", Doc: "interpolates a row between two rows.",
 		Params: "dst, a, b *float32, at *int32, wx *float32, wy float32, n int", Portable: "portableLinear(dst, a, b, at, wx, wy, n)"},
 }

@@ -71,19 +71,28 @@ func (g *GlobalPool) Run(lo, hi int, dst, src []float32) error {
 	return nil
 }
 
-// maxPixels is how many pixels one call of a kernel reduces: 8 MiB of source.
-const maxPixels = 1 << 17
+const (
+	maxPixels  = 1 << 17 // that one call of a kernel reduces: 8 MiB of source
+	lookPixels = 1 << 8  // of a maximum, which are looked through for NaN while the first-level cache has them
+)
 
 // reduce reduces one channel block.
 func (g *GlobalPool) reduce(out, src []float32) {
-	scale := float32(1)
-	if !g.max {
-		scale = 1 / float32(g.hw)
+	scale, most := 1/float32(g.hw), maxPixels
+	if g.max {
+		scale, most = 1, lookPixels
 	}
-	reducePixels(g.set, g.max, &out[0], &src[0], min(g.hw, maxPixels), scale)
-	for at := maxPixels; at < g.hw; at += maxPixels {
+	part := func(to *float32, at int) {
+		n, set := min(g.hw-at, most), g.set
+		if g.max && losesNaN(set, &src[16*at], n) {
+			set = isa.Portable
+		}
+		reducePixels(set, g.max, to, &src[16*at], n, scale)
+	}
+	part(&out[0], 0)
+	for at := most; at < g.hw; at += most {
 		var more pixelRow
-		reducePixels(g.set, g.max, &more[0], &src[16*at], min(g.hw-at, maxPixels), scale)
+		part(&more[0], at)
 		for l, v := range more {
 			if g.max {
 				out[l] = max(out[l], v)

@@ -137,9 +137,7 @@ func portableTap(k kind, acc *pixelRow, src, weights unsafe.Pointer, w, steps, s
 		switch k {
 		case kindMax:
 			for l, v := range x {
-				if !(acc[l] > v) {
-					acc[l] = v
-				}
+				acc[l] = max(acc[l], v)
 			}
 		case kindSum:
 			for l, v := range x {

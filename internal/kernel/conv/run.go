@@ -132,6 +132,9 @@ func (p *Plan) tile(c *tileCall, t *Tensors, n int, ct *channelTile, u0, u1 int)
 		c.w = unsafe.Add(unsafe.Pointer(&t.Weights[n*p.weightImage]), ct.weight)
 	}
 	p.call(c, ct, u0, u1)
+	if p.kind == kindMax {
+		p.keepNaN(t, n, ct, p.spans[u0].lo, p.spans[u1-1].hi)
+	}
 	if s.Post != nil {
 		p.post(t.Dst, plane, ct, p.spans[u0].lo, p.spans[u1-1].hi)
 	}
