@@ -41,10 +41,14 @@ func poolSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 func poolsRows(s graph.Shape) bool {
 	channels, known := s[1].Const()
 	width, knownWidth := s[3].Const()
-	if knownWidth && width < 32 {
-		return known && channels <= 2
+	most := int64(fewPlanes)
+	switch {
+	case knownWidth && width < 28:
+		most = 2
+	case knownWidth && width < 32:
+		most = 3
 	}
-	return known && channels <= fewPlanes
+	return known && channels <= most
 }
 
 // fewPlanes is how many channels at most are pooled row by row.
