@@ -203,6 +203,15 @@ var _ = Describe("float64", func() {
 		m.checkDouble(out...)
 	})
 
+	It("reductions of short rows agree with the reference kernels, and keep NaN", seeds(60, func(m *model) {
+		t := m.floats(m.between(1, 40), m.between(1, 24))
+		for s, n := tensor.Of[float32](t), m.between(0, 3); n > 0; n-- {
+			s[m.r.IntN(len(s))] = float32(math.NaN())
+		}
+		op := pick(m, "ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceSumSquare", "ReduceL1", "ReduceL2")
+		m.sampleDouble(m.op(op, m.feed(t), m.ints(1)))
+	}))
+
 	It("is reduced along any axes", seeds(60, func(m *model) {
 		d := m.shape(m.between(1, 5), 1, 6)
 		if m.chance(3) {

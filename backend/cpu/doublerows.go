@@ -204,8 +204,8 @@ func (p *planner) doubleReduce(r doubleReduction, l reducedPlace, dst place.Memo
 
 // Up to how many elements of a row loops take less than a call of a kernel: those for extremes wait for NaN.
 const (
-	shortSums     = 12
-	shortExtremes = 6
+	shortSums     = 20
+	shortExtremes = 10
 )
 
 // rows reduces rows of count elements, one behind the other.
@@ -226,37 +226,72 @@ func (r *doubleReduction) rows(k double.Kernels, d, s []float64, count int) {
 	}
 }
 
-// shortRows is rows of one element or more, without what is done after it.
+// shortRows is rows of one element or more, without what is done after it: four at a time, whose operations wait for each other in no row but their own.
 func (r *doubleReduction) shortRows(d, s []float64, count int) {
-	for i := range d {
+	i := 0
+	for ; i+4 <= len(d); i += 4 {
+		r.fourRows((*[4]float64)(d[i:]), s[i*count:], count)
+	}
+	for ; i < len(d); i++ {
 		row := s[i*count:][:count]
-		v := row[0]
-		switch r.op {
-		case double.Sum:
-			for _, x := range row[1:] {
+		v := r.first(row[0])
+		for _, x := range row[1:] {
+			switch r.op {
+			case double.Sum:
 				v += x
-			}
-		case double.SumSquares:
-			v *= v
-			for _, x := range row[1:] {
-				v += x * x
-			}
-		case double.SumAbs:
-			v = math.Abs(v)
-			for _, x := range row[1:] {
+			case double.SumSquares:
+				v += float64(x * x)
+			case double.SumAbs:
 				v += math.Abs(x)
-			}
-		case double.Greatest:
-			for _, x := range row[1:] {
+			case double.Greatest:
 				v = max(v, x)
-			}
-		case double.Least:
-			for _, x := range row[1:] {
+			case double.Least:
 				v = min(v, x)
 			}
 		}
 		d[i] = v
 	}
+}
+
+// first is what a row of one element is reduced to.
+func (r *doubleReduction) first(x float64) float64 {
+	switch r.op {
+	case double.SumSquares:
+		return x * x
+	case double.SumAbs:
+		return math.Abs(x)
+	default:
+		return x
+	}
+}
+
+// fourRows is shortRows of four, in the same order.
+func (r *doubleReduction) fourRows(d *[4]float64, s []float64, count int) {
+	a, b, c, e := s[:count], s[count:][:count], s[2*count:][:count], s[3*count:][:count]
+	v, w, x, y := r.first(a[0]), r.first(b[0]), r.first(c[0]), r.first(e[0])
+	switch r.op {
+	case double.Sum:
+		for i := 1; i < len(a) && i < len(b) && i < len(c) && i < len(e); i++ {
+			v, w, x, y = v+a[i], w+b[i], x+c[i], y+e[i]
+		}
+	case double.SumSquares:
+		for i := 1; i < len(a) && i < len(b) && i < len(c) && i < len(e); i++ {
+			v, w, x, y = v+float64(a[i]*a[i]), w+float64(b[i]*b[i]), x+float64(c[i]*c[i]), y+float64(e[i]*e[i])
+		}
+	case double.SumAbs:
+		for i := 1; i < len(a) && i < len(b) && i < len(c) && i < len(e); i++ {
+			v, w, x, y = v+math.Abs(a[i]), w+math.Abs(b[i]), x+math.Abs(c[i]), y+math.Abs(e[i])
+		}
+	case double.Greatest:
+		for i := 1; i < len(a) && i < len(b) && i < len(c) && i < len(e); i++ {
+			v, w, x, y = max(v, a[i]), max(w, b[i]), max(x, c[i]), max(y, e[i])
+		}
+	case double.Least:
+		for i := 1; i < len(a) && i < len(b) && i < len(c) && i < len(e); i++ {
+			v, w, x, y = min(v, a[i]), min(w, b[i]), min(x, c[i]), min(y, e[i])
+		}
+	}
+	d[0], d[1], d[2], d[3] = v, w, x, y
 }
 
 // doubleColumns is how many columns are reduced at a time where rows are taken as they are: their results stay in the first cache.
