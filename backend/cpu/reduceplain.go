@@ -124,6 +124,9 @@ func (r *productRows[T]) multiply(x, y []T) {
 // fewColumns is how many numbers beside each other are too few for kernels of rows.
 const fewColumns = 8
 
+// shortFold is up to how many elements of a row loops take less than a call of a kernel.
+const shortFold = 8
+
 // byKernels returns a reduction for reduceEach by an operator that there are kernels for: of numbers beside each other row by row, and of rows each for itself; by plain elsewhere.
 func byKernels[T integer](set isa.Set, op element.Op, plain func(o, s []T, next, count, by int)) func(o, s []T, next, count, by int) {
 	return func(o, s []T, next, count, by int) {
@@ -134,7 +137,7 @@ func byKernels[T integer](set isa.Set, op element.Op, plain func(o, s []T, next,
 			for k := 1; k < count; k++ {
 				element.Binary(set, op, o, o, s[k*by:][:len(o)])
 			}
-		case by == 1:
+		case by == 1 && count > shortFold:
 			for j := range o {
 				o[j] = element.Fold(set, op, s[j*next:][:count])
 			}

@@ -61,6 +61,11 @@ var _ = Describe("normalisation of rows", func() {
 })
 
 var _ = Describe("reductions", func() {
+	It("of short rows of integers agree with the reference kernels", seeds(60, func(m *model) {
+		x := m.op("Cast", m.op("Mul", m.input(m.between(1, 40), m.between(1, 24)), m.scalar(5)), to(pick(m, tensor.Int32, tensor.Int64)))
+		m.sample(m.op(pick(m, "ReduceSum", "ReduceMax", "ReduceMin", "ReduceProd"), x, m.ints(1)))
+	}))
+
 	It("of integers allocate nothing once they are planned", func(ctx SpecContext) {
 		for _, dt := range []tensor.DType{tensor.Int32, tensor.Int64} {
 			for _, op := range []string{"ReduceL1", "ReduceSumSquare"} {
