@@ -126,6 +126,10 @@ func besideSource(s conv.Spec) conv.Map {
 func (p *planner) volumeConv(n *graph.Node, in []*graph.Value, out *graph.Value, t tail) error {
 	x, w := in[0], in[1]
 	dx, dw, dy := p.Dims[x.ID], p.Dims[w.ID], p.Dims[out.ID]
+	depth, empty := dx[2], product(dx[2:]) == 0
+	if empty { // as beside an element
+		dx, depth = []int{dx[0], dx[1], 1, max(dx[3], 1), max(dx[4], 1)}, 0
+	}
 	v := volumeSteps{p: p, tail: t, w: w, dx: dx, dw: dw, dy: dy, convCall: convCall{weights: place.Nowhere, residual: place.Nowhere},
 		spec: conv.Spec{C: dx[1], OC: dy[1], Groups: int(n.Int("group", 1)), Transposed: n.Is("ConvTranspose")}}
 	window, err := graph.ConvAttrs(n, dw[2:])
@@ -147,6 +151,9 @@ func (p *planner) volumeConv(n *graph.Node, in []*graph.Value, out *graph.Value,
 	if v.src = p.In(x); x.Format == rowMaj {
 		v.spec.Source, v.src, channels = conv.Planar, p.sliced(dx, v.src), dx[1]
 	}
+	if empty {
+		v.src = p.Temp(4 * dx[0] * channels * dx[3] * dx[4])
+	}
 	v.from, v.to = channels*dx[3]*dx[4], ceilDiv(dy[1], 16)*16*dy[3]*dy[4]
 	var bias *graph.Value
 	if len(in) > 2 {
@@ -160,7 +167,7 @@ func (p *planner) volumeConv(n *graph.Node, in []*graph.Value, out *graph.Value,
 	}
 	v.dst = p.Out(out)
 	v.m = winogradOf(w.Format.Layout)
-	for _, run := range depthRuns(&window, v.spec.Transposed, dx[2], dy[2], begin) {
+	for _, run := range depthRuns(&window, v.spec.Transposed, depth, dy[2], begin) {
 		s := v.spec
 		if len(run.taps) == 0 { // bias and tail are all there is
 			run.taps, s.Map = []depthTap{{}}, besideSource(v.spec)

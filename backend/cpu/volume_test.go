@@ -72,6 +72,17 @@ var _ = Describe("operators over three axes", func() {
 		m.sample(activate(m, y))
 	}))
 
+	It("convolve what has no elements as the reference kernels do", seeds(24, func(m *model) {
+		in := []int{m.between(1, 2), 4, m.between(1, 3), m.between(1, 3), m.between(1, 3)}
+		in[m.between(2, 4)] = 0
+		w := m.constant(4, pick(m, 4, 20), 3, 3, 2)
+		if m.chance(2) {
+			m.sample(m.op("ConvTranspose", operand(m, in...), w, strides(3, 3, 2), graph.IntsAttr("output_padding", 2, 2, 1), graph.IntsAttr("output_shape", 2, 3, 4)))
+			return
+		}
+		m.sample(m.op("Conv", operand(m, in...), m.constant(4, 4, 3, 3, 2), m.constant(4), pads(2, 2, 2, 2, 2, 2)))
+	}))
+
 	It("pool as the reference kernels do", seeds(60, func(m *model) {
 		in, k, attrs := box(m)
 		attrs = append(attrs, kernel(int64(k[0]), int64(k[1]), int64(k[2])), graph.IntAttr("ceil_mode", int64(m.r.IntN(2))))
