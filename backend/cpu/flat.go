@@ -172,7 +172,7 @@ func (p *planner) makeRooms(j *joinedSteps) {
 					j.rooms++
 					free = append(free, j.rooms)
 				}
-				u, ok = use{last - j.first, free[len(free)-1]}, true
+				u = use{last - j.first, free[len(free)-1]}
 				uses[slot], free = u, free[:len(free)-1]
 				p.Away(x.at)
 			}
